@@ -1,0 +1,1 @@
+"""Models on disk to rows; the only code that imports torch and transformers."""

@@ -1,0 +1,1 @@
+"""Tables to fits: classical tests and Bayesian models, with their checks."""

@@ -1,0 +1,1 @@
+"""Findings to figures and pages."""

@@ -1,0 +1,1 @@
+"""The tidy tables: schemas, store, the study's published figures, features per model."""

@@ -1,0 +1,245 @@
+"""Read, validate, check and join the tidy tables of a data folder.
+
+A data folder holds `<table>.csv`, `published/<table>.csv` and `measured/<table>/<run_id>.csv`; a table is all of them
+together. Files are CSV, sorted by key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pandera.errors
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
+
+DATA_VARIABLE = "THERMOSTATS_DATA"
+FLAGS = {"True": True, "False": False}
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package."""
+    chosen = data if data is not None else os.environ.get(DATA_VARIABLE)
+    if chosen is None:
+        return shipped("data")
+    folder = Path(chosen)
+    if not folder.is_dir():
+        raise UsageError("no such data folder", where=folder, next_step=f"create it, or name another with --data or ${DATA_VARIABLE}")
+    return folder
+
+
+def shipped(name: str) -> Path:
+    """Folder that ships with the package (`data` or `analyses`): in a checkout beside it, in a wheel inside it."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "_shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def dtypes(name: str) -> dict[str, str]:
+    """Declared pandas dtype of every column of a table."""
+    return {label: column.metadata["dtype"] for label, column in TABLES[name].columns.items()}
+
+
+def files(name: str, data: str | Path | None = None) -> list[Path]:
+    """Files that make up a table, in the order they are read."""
+    if name not in TABLES:
+        raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step="thermostats ls tables")
+    folder = data_folder(data)
+    measured = sorted((folder / "measured" / name).glob("*.csv"))
+    return [path for path in (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured) if path.is_file()]
+
+
+def load(name: str, data: str | Path | None = None) -> pd.DataFrame:
+    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+
+    Prompt texts that may not be shipped are filled in from `private/prompts.csv` where it exists.
+
+    Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
+    """
+    paths = files(name, data)
+    frames = [read(path, name) for path in paths]
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(dtypes(name)))
+    where = paths[0] if len(paths) == 1 else data_folder(data)
+    frame = validate(frame, name, where)
+    return _with_private_texts(frame, data_folder(data)) if name == "prompts" else frame
+
+
+def read(path: Path, name: str) -> pd.DataFrame:
+    """One CSV file of table `name`, as typed columns, not yet validated."""
+    declared = dtypes(name)
+    text = [label for label, dtype in declared.items() if dtype == TEXT]
+    numeric = {label: [""] for label in declared if label not in text}
+    try:
+        raw = path.read_bytes().decode("utf-8")
+        header = next(csv.reader(io.StringIO(raw)), [])
+        if header != list(declared):
+            raise DataError(
+                f"columns of table {name} are not as declared", where=path, got=_difference(header, list(declared)),
+                allowed=", ".join(declared), next_step="thermostats ls tables shows what each column means",
+            )  # fmt: skip
+        return pd.read_csv(
+            io.StringIO(raw), dtype=declared, keep_default_na=False, na_values=numeric, float_precision="round_trip",
+            true_values=["True"], false_values=["False"],
+        )  # fmt: skip
+    except OSError as error:
+        raise DataError(f"table {name} cannot be read", where=path, got=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"table {name} is not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}") from error
+    except (ValueError, csv.Error) as error:
+        raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
+
+
+def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
+    """Frame as table `name`: declared columns, order and types, sorted by key.
+
+    Raises DataError naming the first offending row, column and value.
+    """
+    declared = dtypes(name)
+    if missing := [label for label in declared if label not in frame.columns]:
+        raise DataError(f"table {name} lacks columns", where=where, got=", ".join(missing), allowed=", ".join(declared))
+    if unknown := [label for label in frame.columns if label not in declared]:
+        raise DataError(f"table {name} has unknown columns", where=where, got=", ".join(map(str, unknown)), allowed=", ".join(declared))
+    typed = frame.loc[:, list(declared)].copy()
+    for label, dtype in declared.items():
+        try:
+            typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"table {name}, column {label} is not of type {dtype}", where=where, got=str(error)) from error
+        if dtype == FLOAT and np.isinf(typed[label]).any():
+            row = int(np.isinf(typed[label]).to_numpy().argmax())
+            raise DataError(f"table {name}, column {label} is infinite", where=_row(where, typed, row, name), allowed="a finite number, or empty with the reason in `missing`")
+    try:
+        TABLES[name].validate(typed, lazy=True)
+    except pandera.errors.SchemaErrors as error:
+        case = error.failure_cases.iloc[0]
+        row = int(case["index"]) if pd.notna(case["index"]) else 0
+        if "multiple_fields_uniqueness" in str(case["check"]) or "uniqu" in str(case["check"]):
+            raise DataError(f"table {name} holds a key twice", where=_row(where, typed, row, name), allowed=f"one row per {', '.join(key(name))}") from error
+        raise DataError(
+            f"table {name}, column {case['column']} has a value that is not allowed", where=_row(where, typed, row, name),
+            got=repr(case["failure_case"]), allowed=_allowed(name, str(case["column"]), str(case["check"])),
+        ) from error  # fmt: skip
+    return typed.sort_values(key(name), kind="stable", ignore_index=True)
+
+
+def to_csv(frame: pd.DataFrame, name: str) -> bytes:
+    """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
+    text: str = validate(frame, name).to_csv(index=False, lineterminator="\n")
+    return text.encode()
+
+
+def save(frame: pd.DataFrame, name: str, path: Path) -> None:
+    """Write table `name` to `path` in its canonical bytes, whole or not at all."""
+    write_atomically(path, to_csv(frame, name))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` by `content` through a temporary file beside it, synced and then renamed."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False) as stream:
+            temporary = Path(stream.name)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise DataError(
+            "cannot write; the file is as it was", where=path, got=error.strerror or str(error),
+            next_step="free space or choose a folder that can be written",
+        ) from error  # fmt: skip
+
+
+def check(data: str | Path | None = None) -> dict[str, int]:
+    """Rows per table, after every table was held against its schema, keys and cross-references.
+
+    Raises DataError at the first thing that is wrong.
+    """
+    tables = {name: load(name, data) for name in TABLES}
+    for name, frame in tables.items():
+        for label, target in references(name).items():
+            check_reference(frame, name, label, tables[target], target)
+    check_prompts(tables["runs"], tables["prompts"])
+    return {name: len(frame) for name, frame in tables.items()}
+
+
+def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFrame, target: str) -> None:
+    """Raise DataError where a value of column `label` is not a key of table `target`."""
+    labels = [label, "revision"] if target == "models" else [label]
+    known = set(other[labels].itertuples(index=False, name=None))
+    for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
+        if row not in known:
+            raise DataError(
+                f"table {name} refers to a row that table {target} does not have", got=f"{label} {' @ '.join(map(repr, row))}",
+                next_step=f"add it to {target}, for instance with thermostats join",
+            )  # fmt: skip
+
+
+def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
+    """Raise DataError where a run names a prompt set that the table prompts does not have."""
+    unknown = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
+    if unknown:
+        raise DataError("table runs refers to a prompt set that table prompts does not have", got=", ".join(unknown))
+
+
+def _difference(header: list[str], declared: list[str]) -> str:
+    lacking = [label for label in declared if label not in header]
+    extra = [label for label in header if label not in declared]
+    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
+    return "; ".join(parts) or "another order"
+
+
+def _bad_cell(path: Path, name: str) -> str:
+    """The first cell that is not of its declared type, in words; empty where none is to blame."""
+    for line, label, cell in _cells(path, name):
+        dtype = dtypes(name)[label]
+        try:
+            if cell and dtype == FLOAT:
+                float(cell)
+            elif cell and dtype == INTEGER:
+                int(cell)
+            elif cell and dtype == FLAG:
+                FLAGS[cell]
+        except (ValueError, KeyError):
+            return f"table {name}, line {line}, column {label}: {cell!r} is not a {dtype}"
+    return ""
+
+
+def _cells(path: Path, name: str) -> Iterator[tuple[int, str, str]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        reader = csv.reader(stream)
+        next(reader, None)
+        for row in reader:
+            for label, cell in zip(dtypes(name), row, strict=False):
+                yield reader.line_num, label, cell
+
+
+def _row(where: object, frame: pd.DataFrame, row: int, name: str) -> str:
+    named: Mapping[str, object] = frame.iloc[row][key(name)].to_dict()
+    return f"{where}, " * bool(str(where)) + ", ".join(f"{label} {value!r}" for label, value in named.items())
+
+
+def _allowed(name: str, label: str, check: str) -> str:
+    declared = TABLES[name].columns.get(label)
+    texts = [str(c.error) for c in declared.checks] if declared is not None else []
+    return "; ".join(texts) or check
+
+
+def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    path = folder / "private" / "prompts.csv"
+    if not path.is_file():
+        return prompts
+    texts = read(path, "prompts").set_index("text_sha256")["text"]
+    filled = prompts["text_sha256"].map(texts[~texts.index.duplicated()]).fillna("")
+    return prompts.assign(text=prompts["text"].where(prompts["text"] != "", filled).astype(TEXT))
