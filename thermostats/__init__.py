@@ -1,0 +1,39 @@
+"""Statistical modelling and hypothesis testing of residual-stream gains in transformers."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thermostats.reporting.engine import report as report
+    from thermostats.tables.features import features as features
+    from thermostats.tables.join import join as join
+    from thermostats.tables.published import import_published as import_published
+    from thermostats.tables.runs import run_id as run_id
+    from thermostats.tables.store import check as check
+    from thermostats.tables.store import load as load
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "check": "thermostats.tables.store",
+    "features": "thermostats.tables.features",
+    "import_published": "thermostats.tables.published",
+    "join": "thermostats.tables.join",
+    "load": "thermostats.tables.store",
+    "report": "thermostats.reporting.engine",
+    "run_id": "thermostats.tables.runs",
+}
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Public functions are imported when first used, so that importing the package stays quick."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,9 @@ class ThermostatsError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: object = "", got: object = "", allowed: str = "", next_step: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: object = "", got: object = "", allowed: str = "", next_step: str = ""
+    ) -> None:
         self.what, self.where, self.got = what, str(where), str(got)
         self.allowed, self.next_step = allowed, next_step
         message = what + (f" ({self.where})" if self.where else "")

@@ -6,83 +6,22 @@ text means "does not apply" or "not stated". Numeric columns are empty where a v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import pandera.pandas as pa
 
-FLOAT, INTEGER, TEXT, FLAG = "float64", "Int64", "str", "boolean"
-
-POSITIONS = {
-    "last": "the last real token of the prompt",
-    "first": "token 0, an attention sink in many models",
-    "mean": "exp of the mean of log G over all real tokens but the first",
-    "all": "published files only: norms pooled over all tokens of the prompt, the first included",
-    "unstated": "published files only: the file does not say at which token",
-}
-NORM_PLACES = ("pre", "post", "pre+post", "sandwich")
-VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
-FATES = ("imported", "derivable", "left out")
-MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding")
-ATTENTION_VARIANTS = {
-    "exact": "trace of the sheaf Laplacian with the factor sum(A) - tr(A); the heads' traces add",
-    "first_head": "published: attention averaged over heads times the squared Frobenius norm of the first head's W_V",
-    "multi_head": "published: sum over heads, W_V cut as the study cut it",
-    "printed_factor": "published: the factor sum(A) - n of the preprint's equation 4, zero but for rounding",
-    "proxy": "squared spectral norm of W_V alone",
-    "unstated": "published: quantities that do not depend on a trace variant",
-}
-TRANSITION_DEFINITIONS = {
-    "max_abs_gradient": "argmax over layers of |dTr/dl|, central differences",
-    "first_sign_change": "first change of sign of the difference, from plus to minus",
-    "peak": "layer of the largest value",
-    "minimum": "layer of the smallest value",
-    "max_spectral_gap": "layer of the largest spectral gap",
-    "max_lambda2": "layer of the largest second-smallest eigenvalue",
-    "inflection": "published: called an inflection in the file, not defined there",
-    "a_priori": "published: (L/2)(1 + tanh(5(G - 1)))",
-    "formula": "published: L(0.11 + 0.012 L + 4.9/H)",
-    "read_off_figure": "read off a figure of the preprint, definition not stated there",
-    "calibration": "published: the value the file calls its calibration, definition not stated there",
-}
-
-
-def column(
-    dtype: str,
-    meaning: str,
-    unit: str = "",
-    *,
-    nullable: bool = False,
-    allowed: Sequence[str] | None = None,
-    lower: float | None = None,
-    upper: float | None = None,
-    above: float | None = None,
-) -> pa.Column:
-    """Declare one column; `allowed`, `lower`, `upper` and `above` (exclusive) become checks."""
-    checks = []
-    if allowed is not None:
-        checks.append(pa.Check.isin(list(allowed), error=f"one of {', '.join(repr(a) for a in allowed)}"))
-    if lower is not None:
-        checks.append(pa.Check.ge(lower, error=f"at least {lower:g}"))
-    if above is not None:
-        checks.append(pa.Check.gt(above, error=f"above {above:g}"))
-    if upper is not None:
-        checks.append(pa.Check.le(upper, error=f"at most {upper:g}"))
-    return pa.Column(dtype, checks, nullable=nullable, description=meaning, metadata={"unit": unit, "dtype": dtype})
-
-
-def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, pa.Column], **references: str) -> pa.DataFrameSchema:
-    """Declare one table; `references` maps a column to the table whose key it must be found in."""
-    metadata: dict[str, Any] = {"key": tuple(key), "references": references}
-    return pa.DataFrameSchema(
-        dict(columns), name=name, description=meaning, unique=list(key), strict=True, ordered=True, metadata=metadata
-    )
-
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT, column, gain, table
+from thermostats.tables.vocabulary import (
+    ATTENTION_VARIANTS,
+    FATES,
+    MATRICES,
+    NORM_PLACES,
+    POSITIONS,
+    TRANSITION_DEFINITIONS,
+    VERDICTS,
+)
 
 RUN_ID = column(TEXT, "hash of what was measured, see the table runs")
 PROMPT_ID = column(TEXT, "prompt within the run's prompt set; empty: averaged over the set")
 MISSING = column(TEXT, "why numeric values of this row are missing; empty where none is")
-GAIN = {"unit": "ratio", "nullable": True, "above": 0.0}
 
 MODELS = table(
     "models",
@@ -106,7 +45,9 @@ MODELS = table(
         "n_positions": column(INTEGER, "rows of a learned position table; 0: none", "count", lower=0),
         "tied_embeddings": column(FLAG, "unembedding is the embedding"),
         "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two"),
-        "n_params": column(INTEGER, "all weights, tied ones once, by the formula of its architecture", "count", lower=1),
+        "n_params": column(
+            INTEGER, "all weights, tied ones once, by the formula of its architecture", "count", lower=1
+        ),
         "n_params_nonembedding": column(
             INTEGER, "weights without token embedding, position table and unembedding", "count", lower=1
         ),
@@ -138,7 +79,9 @@ RUNS = table(
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": column(TEXT, "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"),
+        "run_id": column(
+            TEXT, "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"
+        ),
         "model_id": column(TEXT, "model measured"),
         "revision": column(TEXT, "its revision"),
         "dtype": column(
@@ -165,17 +108,25 @@ LAYERS = table(
         "run_id": RUN_ID,
         "layer": column(INTEGER, "block l", "1-based", lower=1),
         "prompt_id": PROMPT_ID,
-        "position": column(TEXT, "token position: " + "; ".join(f"{k}: {v}" for k, v in POSITIONS.items()), allowed=list(POSITIONS)),
-        "norm_in": column(FLOAT, "n_(l-1), Euclidean norm of the stream entering the block", "norm", nullable=True, above=0.0),
-        "gain_block": column(FLOAT, "G_l = n_l / n_(l-1)", **GAIN),
-        "gain_attention": column(FLOAT, "norm of the attention's output over that of its (normed) input", **GAIN),
-        "gain_mlp": column(FLOAT, "norm of the feed-forward layer's output over that of its (normed) input", **GAIN),
-        "write_attention": column(FLOAT, "norm of what attention writes over n_(l-1)", **GAIN),
-        "write_mlp": column(FLOAT, "norm of what the feed-forward layer writes over n_(l-1)", **GAIN),
+        "position": column(
+            TEXT, "token position: " + "; ".join(f"{k}: {v}" for k, v in POSITIONS.items()), allowed=list(POSITIONS)
+        ),
+        "norm_in": column(
+            FLOAT, "n_(l-1), Euclidean norm of the stream entering the block", "norm", nullable=True, above=0.0
+        ),
+        "gain_block": gain("G_l = n_l / n_(l-1)"),
+        "gain_attention": gain("norm of the attention's output over that of its (normed) input"),
+        "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
+        "write_attention": gain("norm of what attention writes over n_(l-1)"),
+        "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
         "cosine": column(FLOAT, "cos(x_(l-1), x_l)", "cosine", nullable=True, lower=-1.0001, upper=1.0001),
         "anisotropy": column(
-            FLOAT, "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", nullable=True,
-            lower=-1.0001, upper=1.0001,
+            FLOAT,
+            "mean pairwise cosine of the token vectors of x_l, first token left out",
+            "cosine",
+            nullable=True,
+            lower=-1.0001,
+            upper=1.0001,
         ),
         "n_tokens": column(INTEGER, "real tokens of the prompt", "count", nullable=True, lower=1),
         "missing": MISSING,
@@ -190,7 +141,9 @@ SUMMARIES = table(
     {
         "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
-        "estimand": column(TEXT, "name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"),
+        "estimand": column(
+            TEXT, "name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"
+        ),
         "value": column(FLOAT, "its value", "as named", nullable=True),
         "missing": MISSING,
     },
@@ -226,7 +179,9 @@ WEIGHTS = table(
         "head": column(TEXT, "query head, 1-based; empty: the whole matrix"),
         "spectral_norm": column(FLOAT, "largest singular value", "norm", nullable=True, lower=0.0),
         "frobenius_norm": column(FLOAT, "Frobenius norm", "norm", nullable=True, lower=0.0),
-        "stable_rank": column(FLOAT, "squared Frobenius norm over squared spectral norm", "ratio", nullable=True, lower=0.0),
+        "stable_rank": column(
+            FLOAT, "squared Frobenius norm over squared spectral norm", "ratio", nullable=True, lower=0.0
+        ),
         "missing": MISSING,
     },
     run_id="runs",
@@ -242,17 +197,25 @@ ATTENTION = table(
         "head": column(TEXT, "query head, 1-based; empty: all heads"),
         "prompt_id": PROMPT_ID,
         "variant": column(
-            TEXT, "definition: " + "; ".join(f"{k}: {v}" for k, v in ATTENTION_VARIANTS.items()), allowed=list(ATTENTION_VARIANTS)
+            TEXT,
+            "definition: " + "; ".join(f"{k}: {v}" for k, v in ATTENTION_VARIANTS.items()),
+            allowed=list(ATTENTION_VARIANTS),
         ),
         "trace": column(FLOAT, "trace of the sheaf Laplacian", "norm squared", nullable=True),
         "self_attention": column(FLOAT, "tr A / n", "ratio", nullable=True),
         "graph_lambda2": column(FLOAT, "second-smallest eigenvalue of the graph Laplacian", "weight", nullable=True),
-        "laplacian_min": column(FLOAT, "smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", nullable=True),
+        "laplacian_min": column(
+            FLOAT, "smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", nullable=True
+        ),
         "laplacian_max": column(FLOAT, "largest eigenvalue of the sheaf Laplacian", "norm squared", nullable=True),
         "entropy": column(FLOAT, "mean entropy of the attention rows", "nat", nullable=True),
         "distance": column(FLOAT, "mean distance attended over", "token", nullable=True),
-        "operator_norm": column(FLOAT, "mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", nullable=True),
-        "contraction_ratio": column(FLOAT, "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio", nullable=True),
+        "operator_norm": column(
+            FLOAT, "mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", nullable=True
+        ),
+        "contraction_ratio": column(
+            FLOAT, "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio", nullable=True
+        ),
         "missing": MISSING,
     },
     run_id="runs",
@@ -266,10 +229,15 @@ TRANSITIONS = table(
         "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
         "definition": column(
-            TEXT, "how L* is found: " + "; ".join(f"{k}: {v}" for k, v in TRANSITION_DEFINITIONS.items()),
+            TEXT,
+            "how L* is found: " + "; ".join(f"{k}: {v}" for k, v in TRANSITION_DEFINITIONS.items()),
             allowed=list(TRANSITION_DEFINITIONS),
         ),
-        "trace_variant": column(TEXT, "curve it was found on", allowed=[*ATTENTION_VARIANTS, "spectral_gap", "lambda2", "contraction_ratio", "gain_attention", "gain_mlp"]),
+        "trace_variant": column(
+            TEXT,
+            "curve it was found on",
+            allowed=[*ATTENTION_VARIANTS, "spectral_gap", "lambda2", "contraction_ratio", "gain_attention", "gain_mlp"],
+        ),
         "layer": column(FLOAT, "L*; whole where one prompt or curve gave it", "1-based layer", nullable=True),
         "relative_depth": column(FLOAT, "L*/L", "ratio", nullable=True),
         "missing": MISSING,
@@ -291,7 +259,14 @@ FINDINGS = table(
         "lower": column(FLOAT, "lower end of its interval", "as named", nullable=True),
         "upper": column(FLOAT, "upper end of its interval", "as named", nullable=True),
         "interval": column(TEXT, "kind and level of the interval"),
-        "probability": column(FLOAT, "p-value or posterior probability, as `interval` and the page say", "probability", nullable=True, lower=0.0, upper=1.0),
+        "probability": column(
+            FLOAT,
+            "p-value or posterior probability, as `interval` and the page say",
+            "probability",
+            nullable=True,
+            lower=0.0,
+            upper=1.0,
+        ),
         "n_models": column(INTEGER, "models it rests on", "count", lower=0),
         "n_heritages": column(INTEGER, "heritages it rests on", "count", lower=0),
         "rhat_max": column(FLOAT, "largest R-hat; empty: not sampled", "ratio", nullable=True),
@@ -354,10 +329,16 @@ RECONCILIATION = table(
     {
         "file": column(TEXT, "file name"),
         "pointer": column(TEXT, "place in the file, * for any index"),
-        "fate": column(TEXT, "imported: a row of a table; derivable: recomputed from imported rows and compared; left out", allowed=FATES),
+        "fate": column(
+            TEXT,
+            "imported: a row of a table; derivable: recomputed from imported rows and compared; left out",
+            allowed=FATES,
+        ),
         "numbers": column(INTEGER, "numbers at this place", "count", lower=0),
         "missing": column(INTEGER, "of these not a number (NaN) in the file", "count", lower=0),
-        "largest_difference": column(FLOAT, "derivable: largest relative difference of the recomputed value", "ratio", nullable=True),
+        "largest_difference": column(
+            FLOAT, "derivable: largest relative difference of the recomputed value", "ratio", nullable=True
+        ),
         "where": column(TEXT, "imported: table and column; derivable: from what; left out: reason"),
     },
 )
@@ -379,20 +360,3 @@ def key(name: str) -> list[str]:
 def references(name: str) -> dict[str, str]:
     """Columns of a table that must be found in another table's key."""
     return dict(TABLES[name].metadata["references"])
-
-
-def codebook() -> str:
-    """The codebook as Markdown: every table and column with type, unit, meaning and key."""
-    types = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
-    lines = ["# Codebook", "", "Made from `thermostats/tables/schemas.py`; `thermostats ls tables` lists the same.", ""]
-    lines += [__doc__.split("\n\n")[1].replace("\n", " ").strip(), ""]  # type: ignore[union-attr]
-    for name, schema in TABLES.items():
-        lines += [f"## {name}", "", f"{schema.description[0].upper()}{schema.description[1:]}. Key: {', '.join(f'`{k}`' for k in key(name))}.", ""]
-        lines += ["| column | type | unit | may be empty | meaning |", "|---|---|---|---|---|"]
-        for label, declared in schema.columns.items():
-            kind = types[declared.metadata["dtype"]]
-            bold = f"**{label}**" if label in key(name) else label
-            empty = "yes" if declared.nullable else ""
-            lines.append(f"| {bold} | {kind} | {declared.metadata['unit']} | {empty} | {declared.description} |")
-        lines.append("")
-    return "\n".join(lines)

@@ -1,7 +1,8 @@
 """Read, validate, check and join the tidy tables of a data folder.
 
 A data folder holds `<table>.csv`, `published/<table>.csv` and `measured/<table>/<run_id>.csv`; a table is all of them
-together. Files are CSV, sorted by key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes.
+together. Files are CSV, sorted by key, floats in their shortest exact form, LF: saving what was loaded gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import pandas as pd
 import pandera.errors
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
+from thermostats.tables.runs import check_run_ids
+from thermostats.tables.schemas import TABLES, key, references
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
 FLAGS = {"True": True, "False": False}
@@ -31,7 +34,9 @@ def data_folder(data: str | Path | None = None) -> Path:
         return shipped("data")
     folder = Path(chosen)
     if not folder.is_dir():
-        raise UsageError("no such data folder", where=folder, next_step=f"create it, or name another with --data or ${DATA_VARIABLE}")
+        raise UsageError(
+            "no such data folder", where=folder, next_step=f"create it, or name another with --data or ${DATA_VARIABLE}"
+        )
     return folder
 
 
@@ -53,7 +58,9 @@ def files(name: str, data: str | Path | None = None) -> list[Path]:
         raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step="thermostats ls tables")
     folder = data_folder(data)
     measured = sorted((folder / "measured" / name).glob("*.csv"))
-    return [path for path in (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured) if path.is_file()]
+    return [
+        path for path in (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured) if path.is_file()
+    ]
 
 
 def load(name: str, data: str | Path | None = None) -> pd.DataFrame:
@@ -76,24 +83,32 @@ def read(path: Path, name: str) -> pd.DataFrame:
     declared = dtypes(name)
     text = [label for label, dtype in declared.items() if dtype == TEXT]
     numeric = {label: [""] for label in declared if label not in text}
+    if (found := header(path)) != list(declared):
+        raise DataError(
+            f"columns of table {name} are not as declared",
+            where=path,
+            got=_difference(found, list(declared)),
+            allowed=", ".join(declared),
+            next_step="thermostats ls tables shows what each column means",
+        )
     try:
-        raw = path.read_bytes().decode("utf-8")
-        header = next(csv.reader(io.StringIO(raw)), [])
-        if header != list(declared):
-            raise DataError(
-                f"columns of table {name} are not as declared", where=path, got=_difference(header, list(declared)),
-                allowed=", ".join(declared), next_step="thermostats ls tables shows what each column means",
-            )  # fmt: skip
+        raw = _text(path)
         return pd.read_csv(
-            io.StringIO(raw), dtype=declared, keep_default_na=False, na_values=numeric, float_precision="round_trip",
-            true_values=["True"], false_values=["False"],
-        )  # fmt: skip
-    except OSError as error:
-        raise DataError(f"table {name} cannot be read", where=path, got=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"table {name} is not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}") from error
+            io.StringIO(raw),
+            dtype=declared,
+            keep_default_na=False,
+            na_values=numeric,
+            float_precision="round_trip",
+            true_values=["True"],
+            false_values=["False"],
+        )
     except (ValueError, csv.Error) as error:
         raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
+
+
+def header(path: Path) -> list[str]:
+    """Column names in the first line of a CSV file; empty for an empty file."""
+    return next(csv.reader(io.StringIO(_text(path))), [])
 
 
 def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
@@ -105,27 +120,44 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
     if missing := [label for label in declared if label not in frame.columns]:
         raise DataError(f"table {name} lacks columns", where=where, got=", ".join(missing), allowed=", ".join(declared))
     if unknown := [label for label in frame.columns if label not in declared]:
-        raise DataError(f"table {name} has unknown columns", where=where, got=", ".join(map(str, unknown)), allowed=", ".join(declared))
+        raise DataError(
+            f"table {name} has unknown columns",
+            where=where,
+            got=", ".join(map(str, unknown)),
+            allowed=", ".join(declared),
+        )
     typed = frame.loc[:, list(declared)].copy()
     for label, dtype in declared.items():
         try:
             typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
         except (ValueError, TypeError) as error:
-            raise DataError(f"table {name}, column {label} is not of type {dtype}", where=where, got=str(error)) from error
+            raise DataError(
+                f"table {name}, column {label} is not of type {dtype}", where=where, got=str(error)
+            ) from error
         if dtype == FLOAT and np.isinf(typed[label]).any():
             row = int(np.isinf(typed[label]).to_numpy().argmax())
-            raise DataError(f"table {name}, column {label} is infinite", where=_row(where, typed, row, name), allowed="a finite number, or empty with the reason in `missing`")
+            raise DataError(
+                f"table {name}, column {label} is infinite",
+                where=_row(where, typed, row, name),
+                allowed="a finite number, or empty with the reason in `missing`",
+            )
     try:
         TABLES[name].validate(typed, lazy=True)
     except pandera.errors.SchemaErrors as error:
         case = error.failure_cases.iloc[0]
         row = int(case["index"]) if pd.notna(case["index"]) else 0
         if "multiple_fields_uniqueness" in str(case["check"]) or "uniqu" in str(case["check"]):
-            raise DataError(f"table {name} holds a key twice", where=_row(where, typed, row, name), allowed=f"one row per {', '.join(key(name))}") from error
+            raise DataError(
+                f"table {name} holds a key twice",
+                where=_row(where, typed, row, name),
+                allowed=f"one row per {', '.join(key(name))}",
+            ) from error
         raise DataError(
-            f"table {name}, column {case['column']} has a value that is not allowed", where=_row(where, typed, row, name),
-            got=repr(case["failure_case"]), allowed=_allowed(name, str(case["column"]), str(case["check"])),
-        ) from error  # fmt: skip
+            f"table {name}, column {case['column']} has a value that is not allowed",
+            where=_row(where, typed, row, name),
+            got=repr(case["failure_case"]),
+            allowed=_allowed(name, str(case["column"]), str(case["check"])),
+        ) from error
     return typed.sort_values(key(name), kind="stable", ignore_index=True)
 
 
@@ -145,7 +177,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False) as stream:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
+        ) as stream:
             temporary = Path(stream.name)
             stream.write(content)
             stream.flush()
@@ -156,9 +190,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise DataError(
-            "cannot write; the file is as it was", where=path, got=error.strerror or str(error),
+            "cannot write; the file is as it was",
+            where=path,
+            got=error.strerror or str(error),
             next_step="free space or choose a folder that can be written",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def check(data: str | Path | None = None) -> dict[str, int]:
@@ -171,6 +207,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
         for label, target in references(name).items():
             check_reference(frame, name, label, tables[target], target)
     check_prompts(tables["runs"], tables["prompts"])
+    check_run_ids(tables["runs"])
     return {name: len(frame) for name, frame in tables.items()}
 
 
@@ -181,9 +218,10 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
         if row not in known:
             raise DataError(
-                f"table {name} refers to a row that table {target} does not have", got=f"{label} {' @ '.join(map(repr, row))}",
+                f"table {name} refers to a row that table {target} does not have",
+                got=f"{label} {' @ '.join(map(repr, row))}",
                 next_step=f"add it to {target}, for instance with thermostats join",
-            )  # fmt: skip
+            )
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
@@ -191,6 +229,17 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     unknown = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
     if unknown:
         raise DataError("table runs refers to a prompt set that table prompts does not have", got=", ".join(unknown))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError("table cannot be read", where=path, got=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "table is not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}"
+        ) from error
 
 
 def _difference(header: list[str], declared: list[str]) -> str:

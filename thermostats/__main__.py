@@ -1,0 +1,5 @@
+"""`python -m thermostats` is `thermostats`."""
+
+from thermostats.cli import main
+
+main()

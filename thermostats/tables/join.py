@@ -1,0 +1,187 @@
+"""Join new rows into the tables of a data folder: idempotent, conflicts named, nothing half-written.
+
+Rows that are there already with equal values change nothing; with other values they are refused, the largest difference
+named, unless `replace` is given. What was merely recorded beside a run (versions, device, time) is no conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.declare import FLOAT, INTEGER
+from thermostats.tables.runs import RECORDED, check_run_ids
+from thermostats.tables.schemas import TABLES, key, references
+
+REFUSED = {"findings": "findings are made by `thermostats report`"}
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a join did to one table, in rows."""
+
+    table: str
+    added: int
+    unchanged: int
+    replaced: int
+    files: tuple[Path, ...]
+
+
+def join(
+    sources: str | Path | pd.DataFrame | Sequence[str | Path | pd.DataFrame],
+    *,
+    table: str | None = None,
+    data: str | Path | None = None,
+    replace: bool = False,
+) -> list[Joined]:
+    """Join CSV files or DataFrames into a data folder; which table each belongs to follows from its columns.
+
+    Sources of one call may refer to each other (runs and their layers). All are checked before the first is written.
+
+    Raises DataError where a source is damaged, refers to rows that do not exist or contradicts rows that do, and
+    UsageError where a source belongs to no table.
+    """
+    given = [sources] if isinstance(sources, (str, Path, pd.DataFrame)) else list(sources)
+    incoming: dict[str, pd.DataFrame] = {}
+    for source in given:
+        name, frame = _as_table(source, table)
+        joined = pd.concat([incoming[name], frame], ignore_index=True) if name in incoming else frame
+        incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, _label(source))
+    folder = store.data_folder(data)
+    try:
+        with filelock.FileLock(folder / ".lock"):
+            return _join_all(incoming, folder, replace)
+    except OSError as error:
+        raise DataError("cannot write to the data folder", where=folder, got=error.strerror or str(error)) from error
+
+
+def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool) -> list[Joined]:
+    order = [name for name in TABLES if name in incoming]
+    existing = {name: store.load(name, folder) for name in TABLES if name in incoming or name in _needed(order)}
+    union = {
+        name: pd.concat([existing[name], incoming[name]]) if name in incoming else existing[name] for name in existing
+    }
+    if "runs" in incoming:
+        check_run_ids(incoming["runs"])
+        store.check_prompts(incoming["runs"], union["prompts"])
+    for name in order:
+        for label, target in references(name).items():
+            store.check_reference(incoming[name], name, label, union[target], target)
+    plans = [_plan(name, incoming[name], existing[name], replace) for name in order]
+    return [_write(name, folder, *plan) for name, plan in zip(order, plans, strict=True)]
+
+
+def _needed(order: Sequence[str]) -> set[str]:
+    return {target for name in order for target in references(name).values()} | (
+        {"prompts"} if "runs" in order else set()
+    )
+
+
+def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> tuple[pd.DataFrame, pd.DataFrame, int]:
+    """Rows to add, rows to put in place of others, and how many are there already."""
+    known = old.set_index(key(name))
+    rows = new.set_index(key(name))
+    shared = rows.index.intersection(known.index)
+    compared = [label for label in rows.columns if not (name == "runs" and label in RECORDED)]
+    mine, theirs = rows.loc[shared, compared], known.loc[shared, compared]
+    differs = ~((mine == theirs) | (mine.isna() & theirs.isna())).fillna(False).all(axis=1)
+    if differs.any() and not replace:
+        raise DataError(
+            _conflict(name, mine[differs], theirs[differs]),
+            next_step="join with --replace to keep the new values, or leave them out",
+        )
+    return rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum())
+
+
+def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
+    worst, size = (mine.index[0], ""), -1.0
+    for label in mine.columns:
+        if store.dtypes(name)[label] in (FLOAT, INTEGER):
+            gap = (mine[label].astype(float) - theirs[label].astype(float)).abs().fillna(np.inf)
+            gap = gap.where(mine[label].notna() | theirs[label].notna(), 0.0)
+            if gap.max() > max(size, 0.0):
+                worst, size = (gap.idxmax(), label), float(gap.max())
+        elif size < 0 and (mine[label] != theirs[label]).any():
+            worst, size = ((mine[label] != theirs[label]).idxmax(), label), 0.0
+    row, label = worst
+    named = ", ".join(f"{k} {v!r}" for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True))
+    return (
+        f"table {name} already has {len(mine)} of these rows with other values; "
+        f"the largest difference is in {label} at {named}: "
+        f"there {theirs.loc[row, label]!r}, new {mine.loc[row, label]!r}"
+    )
+
+
+def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame, unchanged: int) -> Joined:
+    changed: dict[Path, pd.DataFrame] = {}
+    if len(replaced):
+        fresh = replaced.set_index(key(name))
+        for path in store.files(name, folder):
+            held = store.read(path, name).set_index(key(name))
+            here = held.index.intersection(fresh.index)
+            if len(here):
+                changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
+    for path, rows in _homes(name, folder, added):
+        before = changed.get(path, store.read(path, name) if path.is_file() else rows.iloc[:0])
+        changed[path] = pd.concat([before, rows], ignore_index=True)
+    for path, rows in changed.items():
+        store.save(rows, name, path)
+    return Joined(name, len(added), unchanged, len(replaced), tuple(changed))
+
+
+def _homes(name: str, folder: Path, added: pd.DataFrame) -> list[tuple[Path, pd.DataFrame]]:
+    """Files that new rows go to: one per run where the table has runs, else the table's own."""
+    if not len(added):
+        return []
+    if "run_id" not in added:
+        return [(folder / f"{name}.csv", added)]
+    return [(folder / "measured" / name / f"{run}.csv", rows) for run, rows in added.groupby("run_id")]
+
+
+def _as_table(source: str | Path | pd.DataFrame, table: str | None) -> tuple[str, pd.DataFrame]:
+    if not isinstance(source, pd.DataFrame):
+        path = Path(source)
+        if not path.is_file():
+            raise UsageError("no such file", where=path)
+        name = table or _table_of(store.header(path), path)
+        _refuse(name, path)
+        return name, store.read(path, name)
+    name = table or _table_of(list(source.columns), "DataFrame")
+    _refuse(name, "DataFrame")
+    return name, store.validate(source, name, "DataFrame")
+
+
+def _refuse(name: str, where: object) -> None:
+    if name not in TABLES or name in REFUSED:
+        allowed = ", ".join(label for label in TABLES if label not in REFUSED)
+        raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
+
+
+def _table_of(columns: Sequence[str], where: object) -> str:
+    for name in TABLES:
+        if set(columns) == set(store.dtypes(name)):
+            return name
+    nearest = max(
+        TABLES,
+        key=lambda name: len(set(columns) & set(store.dtypes(name))) - len(set(columns) ^ set(store.dtypes(name))),
+    )
+    lacking = [label for label in store.dtypes(nearest) if label not in columns]
+    unknown = [label for label in columns if label not in store.dtypes(nearest)]
+    raise UsageError(
+        "its columns are those of no table",
+        where=where,
+        got=f"nearest is {nearest}; lacking {', '.join(lacking) or 'nothing'}; unknown {', '.join(unknown) or 'nothing'}",
+        allowed=", ".join(TABLES),
+        next_step="thermostats ls tables shows the columns of each",
+    )
+
+
+def _label(source: str | Path | pd.DataFrame) -> object:
+    return "DataFrame" if isinstance(source, pd.DataFrame) else source

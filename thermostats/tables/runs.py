@@ -1,0 +1,31 @@
+"""Identity of a run: a hash of what was measured; what was merely recorded beside it is no part of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError
+
+MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
+RECORDED = ("versions", "device", "seconds", "measured_at")
+
+
+def run_id(run: Mapping[str, Any]) -> str:
+    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that order, in UTF-8."""
+    return hashlib.sha256("\n".join(str(run[label]) for label in MEASURED).encode()).hexdigest()[:16]
+
+
+def check_run_ids(runs: pd.DataFrame) -> None:
+    """Raise DataError where a row of `runs` carries another id than its values give."""
+    for row in runs.to_dict("records"):
+        if row["run_id"] != run_id(row):
+            raise DataError(
+                "a run's id does not follow from what was measured",
+                got=f"run_id {row['run_id']!r} of model {row['model_id']!r}",
+                allowed=f"{run_id(row)!r}",
+                next_step="thermostats.run_id(row) computes it",
+            )

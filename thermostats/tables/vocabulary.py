@@ -1,0 +1,36 @@
+"""Values that text columns may take, with what each means."""
+
+from __future__ import annotations
+
+POSITIONS = {
+    "last": "the last real token of the prompt",
+    "first": "token 0, an attention sink in many models",
+    "mean": "exp of the mean of log G over all real tokens but the first",
+    "all": "published files only: norms pooled over all tokens of the prompt, the first included",
+    "unstated": "published files only: the file does not say at which token",
+}
+NORM_PLACES = ("pre", "post", "pre+post", "sandwich")
+VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
+FATES = ("imported", "derivable", "left out")
+MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding")
+ATTENTION_VARIANTS = {
+    "exact": "trace of the sheaf Laplacian with the factor sum(A) - tr(A); the heads' traces add",
+    "first_head": "published: attention averaged over heads times the squared Frobenius norm of the first head's W_V",
+    "multi_head": "published: sum over heads, W_V cut as the study cut it",
+    "printed_factor": "published: the factor sum(A) - n of the preprint's equation 4, zero but for rounding",
+    "proxy": "squared spectral norm of W_V alone",
+    "unstated": "published: quantities that do not depend on a trace variant",
+}
+TRANSITION_DEFINITIONS = {
+    "max_abs_gradient": "argmax over layers of |dTr/dl|, central differences",
+    "first_sign_change": "first change of sign of the difference, from plus to minus",
+    "peak": "layer of the largest value",
+    "minimum": "layer of the smallest value",
+    "max_spectral_gap": "layer of the largest spectral gap",
+    "max_lambda2": "layer of the largest second-smallest eigenvalue",
+    "inflection": "published: called an inflection in the file, not defined there",
+    "a_priori": "published: (L/2)(1 + tanh(5(G - 1)))",
+    "formula": "published: L(0.11 + 0.012 L + 4.9/H)",
+    "read_off_figure": "read off a figure of the preprint, definition not stated there",
+    "calibration": "published: the value the file calls its calibration, definition not stated there",
+}
