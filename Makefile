@@ -1,0 +1,40 @@
+# On a fresh machine with Python 3.11–3.13: `make report` builds the report, `make test` runs the tests.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: report test test-slow lint format clean
+
+report: $(VENV)/.report
+	$(BIN)/thermostats report --all
+
+test: $(VENV)/.test
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(BIN)/pytest -n 2 -m slow
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+# Installed once, and again when pyproject.toml changes.
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"Python 3.11 to 3.13 is needed, {sys.executable} is %d.%d; try make PYTHON=python3.11" % v if not (3, 11) <= v <= (3, 13) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.report: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+# torch comes first and exactly (constraints.txt), so that no other build of it is pulled; without a build for this
+# interpreter the tests that need it are skipped.
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev,measure]' \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ $(VENV)/.report
+
+clean:
+	rm -rf $(VENV) build dist

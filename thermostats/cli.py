@@ -1,0 +1,215 @@
+"""The command line: data on standard output, progress and warnings on standard error; exit 0 done, 1 failed, 2 misused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from thermostats import __version__
+from thermostats.errors import ThermostatsError, UsageError
+
+app = typer.Typer(
+    name="thermostats",
+    help="Put claims about residual-stream gains in transformers to the test.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    suggest_commands=True,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Data folder; without it $THERMOSTATS_DATA, or the tables that ship with the package."),
+]
+LISTS = ("claims", "models", "prompts", "runs", "tables")
+
+
+def version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Read the study's result files into DATA/published.
+
+    Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
+
+    Example: `thermostats import results/`
+    """
+    from thermostats.tables.published import import_published  # noqa: PLC0415
+    from thermostats.tables.store import data_folder  # noqa: PLC0415
+
+    done = import_published(source, data_folder(data))
+    if as_json:
+        _print_json(asdict(done))
+    else:
+        print(done)
+
+
+@app.command()
+def join(
+    files: Annotated[list[Path], typer.Argument(help="CSV files; which table each is follows from its columns.")],
+    data: Data = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put new values in the place of old ones.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Join new rows into the tables.
+
+    Rows that are there already with equal values change nothing; with other values they are refused, the largest
+    difference named.
+
+    Example: `thermostats join runs.csv layers.csv --data mine`
+    """
+    from thermostats.tables.join import join as join_tables  # noqa: PLC0415
+
+    rows = [asdict(done) for done in join_tables(files, data=data, replace=replace)]
+    _print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
+    if any(row["added"] or row["replaced"] for row in rows):
+        _next("thermostats report")
+
+
+@app.command()
+def check(data: Data = None, as_json: Json = False) -> None:
+    """Hold every table against its schema, keys and cross-references.
+
+    Example: `thermostats check --data mine`
+    """
+    from thermostats.tables.store import check as check_tables  # noqa: PLC0415
+
+    counts = check_tables(data)
+    _print_rows([{"table": name, "rows": rows} for name, rows in counts.items()], ["table", "rows"], as_json)
+
+
+@app.command()
+def ls(
+    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List what there is: claims, models, prompts, runs or tables.
+
+    Example: `thermostats ls models`
+    """
+    from thermostats.tables import listing  # noqa: PLC0415
+
+    rows, columns = listing.rows(what, data)
+    _print_rows(rows, columns, as_json)
+
+
+@app.command()
+def report(
+    claims: Annotated[list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All claims (the default where none is named).")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Only say whether the report is stale; exit 1 if so.")
+    ] = False,
+    data: Data = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
+    analyses: Annotated[Path | None, typer.Option("--analyses", help="Folder of analyses; without it ours.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the analyses whose inputs changed and render the report.
+
+    Example: `thermostats report C04`
+    """
+    if claims and all_:
+        raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
+    from thermostats.reporting import engine  # noqa: PLC0415
+
+    result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only)
+    if as_json:
+        _print_json(asdict(result))
+    else:
+        print(result)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def findings(
+    out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
+    as_json: Json = False,
+) -> None:
+    """Print the verdicts of the last report.
+
+    Example: `thermostats findings --json`
+    """
+    from thermostats.tables import listing  # noqa: PLC0415
+
+    rows = listing.findings(out)
+    _print_rows(
+        rows, ["claim", "estimand", "verdict", "estimate", "lower", "upper", "n_models", "n_heritages"], as_json
+    )
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe."""
+    if as_json:
+        _print_json(rows)
+    elif sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(*columns, header_style="bold", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*(Text(_cell(row[label], 4)) for label in columns))
+        Console().print(table)
+    else:
+        print("\t".join(columns))
+        for row in rows:
+            print("\t".join(_cell(row[label], 17) for label in columns))
+
+
+def _cell(value: object, digits: int) -> str:
+    text = "" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
+
+
+def _next(command: str) -> None:
+    print(f"Next: {command}", file=sys.stderr)
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake gives a sentence, never a traceback."""
+    try:
+        app()
+    except ThermostatsError as error:
+        print(f"thermostats: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print(
+            "thermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr
+        )
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)

@@ -1,0 +1,111 @@
+"""What there is, as rows: the tables, models, prompt sets, runs, claims and findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.tables import store
+from thermostats.tables.schemas import TABLES, key
+
+Rows = tuple[list[dict[str, Any]], list[str]]
+
+
+def rows(what: str, data: str | Path | None = None) -> Rows:
+    """Rows and the columns to show of one listing.
+
+    Raises UsageError where there is no listing of that name.
+    """
+    if what not in LISTINGS:
+        near = get_close_matches(what, LISTINGS, n=1)
+        raise UsageError(
+            "nothing of that name can be listed",
+            got=repr(what),
+            allowed=", ".join(LISTINGS),
+            next_step=f"did you mean {near[0]}?" if near else "",
+        )
+    return LISTINGS[what](data)
+
+
+def findings(out: Path) -> list[dict[str, Any]]:
+    """Findings of the last report, `published` and `reproduced` as objects of named figures.
+
+    Raises UsageError where there is no report yet.
+    """
+    path = out / "findings.csv"
+    if not path.is_file():
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all")
+    frame = store.validate(store.read(path, "findings"), "findings", path)
+    return [
+        {**row, "published": json.loads(row["published"]), "reproduced": json.loads(row["reproduced"])}
+        for row in _records(frame)
+    ]
+
+
+def _tables(data: str | Path | None) -> Rows:
+    listed = [
+        {
+            "table": name,
+            "rows": len(store.load(name, data)),
+            "key": ", ".join(key(name)),
+            "meaning": schema.description,
+            "columns": {
+                label: {
+                    "type": column.metadata["dtype"],
+                    "unit": column.metadata["unit"],
+                    "meaning": column.description,
+                }
+                for label, column in schema.columns.items()
+            },
+        }
+        for name, schema in TABLES.items()
+    ]
+    return listed, ["table", "rows", "key", "meaning"]
+
+
+def _models(data: str | Path | None) -> Rows:
+    shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
+    return _records(store.load("models", data)), shown
+
+
+def _prompts(data: str | Path | None) -> Rows:
+    prompts = store.load("prompts", data)
+    sets = prompts.groupby("prompt_set").agg(
+        prompts=("prompt_id", "size"),
+        texts=("text", lambda texts: int((texts != "").sum())),
+        categories=("category", lambda values: ", ".join(sorted(set(values) - {""}))),
+    )
+    return _records(sets.reset_index()), ["prompt_set", "prompts", "texts", "categories"]
+
+
+def _runs(data: str | Path | None) -> Rows:
+    shown = ["run_id", "model_id", "dtype", "prompt_set", "measure_version", "source"]
+    return _records(store.load("runs", data)), shown
+
+
+def _claims(data: str | Path | None) -> Rows:
+    from thermostats.reporting.engine import claims  # noqa: PLC0415 - listing tables must not load the report
+
+    listed = [{"claim": claim.id, "title": claim.title, "said": claim.said, "rule": claim.rule} for claim in claims()]
+    return listed, ["claim", "title"]
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain Python values, a missing one as None."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [dict(zip(frame.columns, row, strict=True)) for row in plain.itertuples(index=False, name=None)]
+
+
+LISTINGS: dict[str, Callable[[str | Path | None], Rows]] = {
+    "claims": _claims,
+    "models": _models,
+    "prompts": _prompts,
+    "runs": _runs,
+    "tables": _tables,
+}
