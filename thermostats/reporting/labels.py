@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
-from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
 from numpy.typing import ArrayLike
 
@@ -15,7 +14,7 @@ SIZE = 7.0
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
-HALO = [withStroke(linewidth=2.0, foreground="white")]
+GROUND = {"facecolor": "white", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
 Box = tuple[float, float, float, float]
@@ -52,7 +51,7 @@ def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str]) -
         leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         axes.annotate(
             names[index], (xs[index], ys[index]), xytext=(dx, dy), textcoords="offset points", ha="center", va="center",
-            fontsize=SIZE, color=COLOR, parse_math=False, zorder=5, path_effects=HALO,
+            fontsize=SIZE, color=COLOR, parse_math=False, zorder=2.5, bbox=GROUND,
             arrowprops=leader if far else None,
         )  # fmt: skip
 
