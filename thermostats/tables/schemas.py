@@ -37,7 +37,7 @@ MODELS = table(
         "architecture": column(TEXT, "model type of its configuration, such as gpt_neox"),
         "n_layers": column(INTEGER, "blocks, L", "count", lower=1),
         "d_model": column(INTEGER, "width of the residual stream, d", "count", lower=1),
-        "d_embed": column(INTEGER, "width of the token embedding; d_model but where a projection follows it", "count", lower=1),
+        "d_embed": column(INTEGER, "width of the token embedding, mostly d_model", "count", lower=1),
         "n_heads": column(INTEGER, "query heads, H", "count", lower=1),
         "n_kv_heads": column(INTEGER, "key/value heads, K", "count", lower=1),
         "d_head": column(INTEGER, "width of a head, d_h", "count", lower=1),

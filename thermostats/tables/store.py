@@ -20,6 +20,7 @@ import pandera.errors
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
+from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
@@ -207,6 +208,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
         for label, target in references(name).items():
             check_reference(frame, name, label, tables[target], target)
     check_prompts(tables["runs"], tables["prompts"])
+    check_models(tables["models"])
     check_run_ids(tables["runs"])
     return {name: len(frame) for name, frame in tables.items()}
 

@@ -1,0 +1,103 @@
+"""Numbers of weights against published totals and against the modules of transformers, built without storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.tables import store
+from thermostats.tables.parameters import WEIGHTS, check_models, parameter_counts
+
+PYTHIA = {
+    "70m": 70426624, "160m": 162322944, "410m": 405334016, "1b": 1011781632,
+    "1.4b": 1414647808, "2.8b": 2775208960, "6.9b": 6857302016, "12b": 11846072320,
+}  # fmt: skip
+PUBLISHED = {
+    "EleutherAI/gpt-j-6b": 6050882784,
+    "mistralai/Mistral-7B-v0.1": 7241732096,
+    "meta-llama/Llama-3.1-8B": 8030261248,
+    "openai-community/gpt2": 124439808,
+    "google/gemma-7b": 8537680896,
+    "bigscience/bloom-560m": 559214592,
+}
+OUTSIDE = {"embed_tokens", "embed_in", "embed_out", "embed_positions", "wte", "wpe", "word_embeddings", "lm_head"}
+MODELS = pd.read_csv(store.shipped("data") / "models.csv", keep_default_na=False)
+ROWS: dict[str, dict[str, Any]] = {row["model_id"]: row for row in MODELS.to_dict("records")}
+
+
+def configuration(row: dict[str, Any]) -> Any:
+    transformers = pytest.importorskip("transformers")
+    kind = row["architecture"]
+    common = {"vocab_size": row["vocab_size"], "tie_word_embeddings": row["tied_embeddings"]}
+    width, depth, heads, ff = row["d_model"], row["n_layers"], row["n_heads"], row["d_ff"]
+    names = {"hidden_size": width, "num_hidden_layers": depth, "num_attention_heads": heads}
+    gpt2 = {"n_embd": width, "n_layer": depth, "n_head": heads, "n_inner": ff, "n_positions": row["n_positions"] or 1}
+    grouped = {**names, "intermediate_size": ff, "num_key_value_heads": row["n_kv_heads"]}
+    particular: dict[str, dict[str, Any]] = {
+        "gpt2": gpt2,
+        "gptj": gpt2,
+        "gpt_neox": {**names, "intermediate_size": ff},
+        "gpt_neo": {
+            "hidden_size": width, "num_layers": depth, "num_heads": heads, "intermediate_size": ff,
+            "max_position_embeddings": row["n_positions"], "attention_types": [[["global", "local"], depth // 2]],
+        },
+        "opt": {
+            **names, "ffn_dim": ff, "max_position_embeddings": row["n_positions"] - 2,
+            "word_embed_proj_dim": row["d_embed"], "do_layer_norm_before": row["norm_place"] == "pre",
+        },
+        "bloom": {"hidden_size": width, "n_layer": depth, "n_head": heads},
+        "falcon": {**names, "bias": False, "multi_query": True, "parallel_attn": True, "alibi": False},
+        "gemma": {**grouped, "head_dim": row["d_head"]},
+        "gemma2": {**grouped, "head_dim": row["d_head"]},
+    }  # fmt: skip
+    return transformers.AutoConfig.for_model(kind, **common, **particular.get(kind, grouped))
+
+
+def count(row: dict[str, Any]) -> tuple[int, int]:
+    """Weights of the module and, of these, those with a row per token or position left out."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(configuration(row))
+    model.tie_weights()
+    weights = {id(weight): (name, weight.numel()) for name, weight in model.named_parameters(remove_duplicate=True)}
+    inner = sum(size for name, size in weights.values() if not OUTSIDE.intersection(name.split(".")))
+    return sum(size for _, size in weights.values()), inner
+
+
+def test_totals_of_the_pythia_family_are_the_published_ones() -> None:
+    assert {size: parameter_counts(ROWS[f"EleutherAI/pythia-{size}"])[0] for size in PYTHIA} == PYTHIA
+
+
+@pytest.mark.parametrize(("model_id", "total"), PUBLISHED.items())
+def test_totals_of_other_families_are_the_published_ones(model_id: str, total: int) -> None:
+    assert parameter_counts(ROWS[model_id])[0] == total
+
+
+@pytest.mark.parametrize("model_id", list(ROWS))
+def test_shipped_models_have_as_many_weights_as_their_modules(model_id: str) -> None:
+    row = ROWS[model_id]
+    assert (row["n_params"], row["n_params_nonembedding"]) == count(row)
+
+
+def test_every_architecture_with_a_formula_has_a_shipped_model() -> None:
+    assert set(MODELS["architecture"]) == set(WEIGHTS)
+
+
+def test_shipped_models_pass_the_check() -> None:
+    check_models(MODELS)
+
+
+def test_a_wrong_number_of_weights_is_refused() -> None:
+    wrong = MODELS.assign(n_params=MODELS["n_params"] + (MODELS["model_id"] == "openai-community/gpt2"))
+    with pytest.raises(DataError, match="openai-community/gpt2 @ main"):
+        check_models(wrong)
+
+
+def test_an_architecture_without_a_formula_is_named() -> None:
+    with pytest.raises(DataError, match="mamba"):
+        parameter_counts({**ROWS["openai-community/gpt2"], "architecture": "mamba"})
+    check_models(MODELS.assign(architecture="mamba"))
