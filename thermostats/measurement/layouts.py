@@ -1,0 +1,149 @@
+"""W_V and W_O out of the tensors a model stores them in, by the layout its entry declares. numpy alone.
+
+Convention: matrices map column vectors, so W_V is (K·d_h × d) and W_O is (d × H·d_h); query head h reads the values of
+key/value head h // (H/K).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+from thermostats.measurement.architectures import Architecture, Config, config_of
+
+PARTITIONS = 4
+"""CodeGen's fused matrix is stored in four partitions, whatever it was trained on."""
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "d_model": ("hidden_size", "n_embd", "n_embed", "d_model"),
+    "n_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads"),
+    "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
+    "n_positions": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
+}
+"""What configurations call the same thing."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """L, d, H, K, width of a head's value d_h, and the width that W_V reads (d, or the latent's)."""
+
+    n_layers: int
+    d_model: int
+    n_heads: int
+    n_kv_heads: int
+    d_head: int
+    d_value_in: int
+
+
+@dataclass(frozen=True)
+class ValueOutput:
+    """W_V (K·d_h × d), W_O (d × H·d_h) of one layer, and the key/value head of each query head (H)."""
+
+    w_v: NDArray[Any]
+    w_o: NDArray[Any]
+    kv_head: NDArray[np.int64]
+    d_head: int
+
+    def head(self, h: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not copies."""
+        k = int(self.kv_head[h])
+        return (
+            self.w_v[k * self.d_head : (k + 1) * self.d_head],
+            self.w_o[:, h * self.d_head : (h + 1) * self.d_head],
+        )
+
+
+def config_value(config: Config, quantity: str) -> int | None:
+    """A quantity of `ALIASES` from a configuration; None where it is not stated."""
+    decoder = config_of(config)
+    return next((int(decoder[key]) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
+
+
+def _required(config: Config, quantity: str) -> int:
+    value = config_value(config, quantity)
+    if value is None:
+        raise DataError(
+            f"the configuration does not state {quantity}",
+            where="config.json",
+            allowed=f"one of {', '.join(ALIASES[quantity])}",
+        )
+    return value
+
+
+def geometry(entry: Architecture, config: Config) -> Geometry:
+    """L, d, H, K and d_h of a model. Raises DataError where the configuration lacks one of them."""
+    decoder = config_of(config)
+    d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
+    stated = config_value(config, "n_kv_heads") or n_heads
+    n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
+    d_head, d_value_in = int(decoder.get("head_dim") or d_model // n_heads), d_model
+    if entry.layout == "latent":
+        d_head, d_value_in = int(decoder["v_head_dim"]), int(decoder["kv_lora_rank"])
+    return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
+
+
+def query_to_kv_head(entry: Architecture, config: Config) -> NDArray[np.int64]:
+    """Key/value head of each query head, both from 0 (H)."""
+    g = geometry(entry, config)
+    return np.arange(g.n_heads) // (g.n_heads // g.n_kv_heads)
+
+
+def value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
+    """Rows of the stored (outputs × inputs) matrix that hold each key/value head's values (K × d_h)."""
+    g = geometry(entry, config)
+    H, K, d_h = g.n_heads, g.n_kv_heads, g.d_head
+    k, within = np.arange(K)[:, None], np.arange(d_h)[None, :]
+    if entry.layout == "separate":
+        return k * d_h + within
+    if entry.layout == "stacked":
+        return (H + K + k) * d_h + within
+    if entry.layout == "grouped":
+        per_group = H // K + 2
+        return (k * per_group + per_group - 1) * d_h + within
+    if entry.layout == "partitioned":
+        heads = H // PARTITIONS
+        partition, place = np.divmod(k, heads)
+        return (partition * 3 * heads + heads + place) * d_h + within
+    if entry.layout == "latent":
+        d_key = int(config_of(config)["qk_nope_head_dim"])
+        return k * (d_key + d_h) + d_key + within
+    raise ValueError(f"entry {entry.name} has an unknown layout {entry.layout!r}")
+
+
+def stored_rows(entry: Architecture, config: Config) -> int:
+    """Rows of the stored matrix that holds the values, after undoing any transposition."""
+    g = geometry(entry, config)
+    if entry.layout == "separate":
+        return g.n_kv_heads * g.d_head
+    if entry.layout == "latent":
+        return g.n_heads * (g.d_head + int(config_of(config)["qk_nope_head_dim"]))
+    return (g.n_heads + 2 * g.n_kv_heads) * g.d_head
+
+
+def _checked(matrix: NDArray[Any], shape: tuple[int, int], module: str, entry: Architecture) -> NDArray[Any]:
+    oriented = matrix.T if entry.transposed else matrix
+    if oriented.shape != shape:
+        raise DataError(
+            "weights and configuration disagree on a matrix's shape (outputs × inputs)",
+            where=f"{module}, architecture {entry.name}",
+            got=oriented.shape,
+            allowed=str(shape),
+        )
+    return oriented
+
+
+def split(entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]) -> ValueOutput:
+    """W_V and W_O of one layer from the tensors `entry.value` and `entry.output` as stored.
+
+    Raises DataError where a shape is not what the configuration implies.
+    """
+    g = geometry(entry, config)
+    fused = _checked(value, (stored_rows(entry, config), g.d_value_in), entry.value, entry)
+    w_o = _checked(output, (g.d_model, g.n_heads * g.d_head), entry.output, entry)
+    w_v = fused if entry.layout == "separate" else fused[value_rows(entry, config).ravel()]
+    return ValueOutput(w_v, w_o, query_to_kv_head(entry, config), g.d_head)
