@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.reporting.words import comparison, estimate_text, number, probability_text
 from thermostats.tables import store
+
+RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
+MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,9 @@ class Finding:
     """What the tables say on one estimand of one claim; a row of the table `findings`.
 
     `published` and `reproduced` are named figures with the same names where a figure could be recomputed; a name that
-    is only in `published` could not. `lower` and `upper` are of the kind and level that `interval` names. `plain` is one
-    paragraph that a non-statistician can quote, with every number formatted from the computed values.
+    is only in `published` could not. A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001). `lower` and
+    `upper` are of the kind and level that `interval` names. `plain` is one paragraph that a non-statistician can quote,
+    with every number formatted from the computed values; its first sentence stands in the table of all claims.
     """
 
     claim: str
@@ -50,6 +57,8 @@ class Finding:
     upper: float | None = None
     interval: str = ""
     probability: float | None = None
+    probability_kind: str = ""
+    """What `probability` is: `p-value` (adjusted for the family of claims on the index), or what it is posterior of."""
     n_models: int = 0
     n_heritages: int = 0
     rhat_max: float | None = None
@@ -66,12 +75,22 @@ class Finding:
 
 
 class Tables:
-    """The tables of a data folder as an analysis sees them; remembers every selection of rows it handed out."""
+    """The tables of a data folder as an analysis sees them; remembers every selection of rows it handed out.
+
+    The texts of prompts are left out: they are not on every machine, and their hashes stand for them.
+    """
 
     def __init__(self, data: str | Path | None = None) -> None:
         self.data = store.data_folder(data)
         self.selections: dict[str, str] = {}
         self._loaded: dict[str, pd.DataFrame] = {}
+        self._digests: dict[str, str] = {}
+
+    def fork(self) -> Tables:
+        """The same tables, loaded once for both, with no selection remembered."""
+        other = Tables(self.data)
+        other._loaded, other._digests = self._loaded, self._digests
+        return other
 
     def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         """Rows of table `name` whose columns have the given values (one, or one of a list); all rows without.
@@ -80,30 +99,74 @@ class Tables:
         which are then joined in.
         """
         selected = self._select(name, equals)
-        self.selections[json.dumps([name, equals], sort_keys=True)] = _digest(selected)
+        self._remember(json.dumps([name, equals], sort_keys=True), selected)
         return selected
 
     def changed(self, selections: Mapping[str, str]) -> bool:
         """True where any of the remembered selections has other rows by now."""
-        return any(_digest(self._select(*json.loads(selection))) != digest for selection, digest in selections.items())
+        return any(self._digest(selection) != digest for selection, digest in selections.items())
+
+    def _remember(self, selection: str, selected: pd.DataFrame) -> None:
+        if selection not in self._digests:
+            csv = selected.to_csv(index=False, lineterminator="\n")
+            self._digests[selection] = hashlib.sha256(csv.encode()).hexdigest()
+        self.selections[selection] = self._digests[selection]
+
+    def _digest(self, selection: str) -> str:
+        if selection not in self._digests:
+            name, equals = json.loads(selection)
+            self.fork()._remember(selection, self._select(name, equals))
+        return self._digests[selection]
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
-        frame = self._table(name)
-        if "run_id" in frame and name != "runs":
-            frame = frame.merge(self._table("runs")[["run_id", "model_id", "revision", "prompt_set", "source"]], on="run_id", how="left")
-        if "model_id" in frame and "revision" in frame and name != "models":
-            frame = frame.merge(self._table("models")[["model_id", "revision", "heritage", "family"]], on=["model_id", "revision"], how="left")
+        frame = self._joined(name)
         for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True)
 
-    def _table(self, name: str) -> pd.DataFrame:
+    def _joined(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:
-            self._loaded[name] = store.load(name, self.data)
+            frame = store.load(name, self.data)
+            if name == "prompts":
+                frame["text"] = ""
+            if "run_id" in frame and name != "runs":
+                frame = frame.merge(self._joined("runs")[RUN_COLUMNS], on="run_id", how="left")
+            if "model_id" in frame and "revision" in frame and name != "models":
+                frame = frame.merge(self._joined("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left")
+            self._loaded[name] = frame
         return self._loaded[name]
 
 
-def _digest(frame: pd.DataFrame) -> str:
-    return hashlib.sha256(frame.to_csv(index=False, lineterminator="\n").encode()).hexdigest()
+def run(claim: Claim, analyse: Callable[[Tables], list[Finding]]) -> None:
+    """Run one analysis on the tables in use and print its findings; what an analysis does when run as a script."""
+    try:
+        findings = analyse(Tables())
+    except ThermostatsError as error:
+        print(f"thermostats: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    print(f"{claim.id}  {claim.title}\n")
+    print(_wrapped(f"Said: {claim.said}") + "\n" + _wrapped(f"Rule: {claim.rule}"))
+    for finding in findings:
+        print("\n" + text_of(finding))
+
+
+def text_of(finding: Finding) -> str:
+    """A finding as a person would read it on a terminal."""
+    lines = [f"{finding.verdict.upper()}  {finding.estimand}", _wrapped(finding.plain)]
+    lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
+    lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
+    lines.append(f"  rests on     {finding.n_models} models of {finding.n_heritages} heritages")
+    for row in comparison(finding.published, finding.reproduced):
+        lines.append(
+            f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"
+        )
+    lines += [_wrapped(f"Note: {note}") for note in finding.notes]
+    if finding.table is not None:
+        lines.append(finding.table.to_string(index=False, float_format=number))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")
