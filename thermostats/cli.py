@@ -1,4 +1,4 @@
-"""The command line: data on standard output, progress and warnings on standard error; exit 0 done, 1 failed, 2 misused."""
+"""The command line: data on standard output, progress and warnings on standard error; exit 0 done, 1 failed, 2 misuse."""
 
 from __future__ import annotations
 

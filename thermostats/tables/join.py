@@ -111,11 +111,11 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
         elif size < 0 and (mine[label] != theirs[label]).any():
             worst, size = ((mine[label] != theirs[label]).idxmax(), label), 0.0
     row, label = worst
-    named = ", ".join(f"{k} {v!r}" for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True))
+    named = ", ".join(f"{k} {v}" for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True))
     return (
         f"table {name} already has {len(mine)} of these rows with other values; "
         f"the largest difference is in {label} at {named}: "
-        f"there {theirs.loc[row, label]!r}, new {mine.loc[row, label]!r}"
+        f"there {theirs.loc[row, label]}, new {mine.loc[row, label]}"
     )
 
 
@@ -172,12 +172,12 @@ def _table_of(columns: Sequence[str], where: object) -> str:
         TABLES,
         key=lambda name: len(set(columns) & set(store.dtypes(name))) - len(set(columns) ^ set(store.dtypes(name))),
     )
-    lacking = [label for label in store.dtypes(nearest) if label not in columns]
-    unknown = [label for label in columns if label not in store.dtypes(nearest)]
+    lacking = ", ".join(label for label in store.dtypes(nearest) if label not in columns)
+    unknown = ", ".join(label for label in columns if label not in store.dtypes(nearest))
     raise UsageError(
         "its columns are those of no table",
         where=where,
-        got=f"nearest is {nearest}; lacking {', '.join(lacking) or 'nothing'}; unknown {', '.join(unknown) or 'nothing'}",
+        got=f"nearest is {nearest}; lacking {lacking or 'nothing'}; unknown {unknown or 'nothing'}",
         allowed=", ".join(TABLES),
         next_step="thermostats ls tables shows the columns of each",
     )

@@ -99,7 +99,6 @@ def read(path: Path, name: str) -> pd.DataFrame:
             dtype=declared,
             keep_default_na=False,
             na_values=numeric,
-            float_precision="round_trip",
             true_values=["True"],
             false_values=["False"],
         )
@@ -278,7 +277,7 @@ def _cells(path: Path, name: str) -> Iterator[tuple[int, str, str]]:
 
 def _row(where: object, frame: pd.DataFrame, row: int, name: str) -> str:
     named: Mapping[str, object] = frame.iloc[row][key(name)].to_dict()
-    return f"{where}, " * bool(str(where)) + ", ".join(f"{label} {value!r}" for label, value in named.items())
+    return f"{where}, " * bool(str(where)) + ", ".join(f"{label} {value}" for label, value in named.items())
 
 
 def _allowed(name: str, label: str, check: str) -> str:

@@ -1,0 +1,84 @@
+"""A small store with every kind of row, for the tests that need one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from thermostats.tables import store
+from thermostats.tables.runs import run_id
+from thermostats.tables.schemas import TABLES
+
+SHA = "0" * 64
+
+
+def table(name: str, *rows: dict[str, object]) -> pd.DataFrame:
+    """Rows as table `name`; what a row leaves out is empty."""
+    columns = store.dtypes(name)
+    full = [{label: row.get(label, "" if dtype == "str" else None) for label, dtype in columns.items()} for row in rows]
+    return store.validate(pd.DataFrame(full, columns=list(columns)), name)
+
+
+def model(model_id: str = "lab/small", heritage: str = "Lab", n_layers: int = 3) -> dict[str, object]:
+    """A row of `models`: GPT-2 in small, its parameters counted by hand.
+
+    Embedding 10·8 + positions 16·8 = 208; a block has 4·8² + 4·8 (attention), 2·8·32 + 32 + 8 (feed-forward) and
+    4·8 (norms) = 872 weights; the final norm 16.
+    """
+    return {
+        "model_id": model_id, "revision": "main", "heritage": heritage, "family": "small", "variant": "base",
+        "architecture": "gpt2", "n_layers": n_layers, "d_model": 8, "d_embed": 8, "n_heads": 2, "n_kv_heads": 2,
+        "d_head": 4, "d_ff": 32, "vocab_size": 10, "n_positions": 16, "tied_embeddings": True, "gated_mlp": False,
+        "n_params": 208 + 872 * n_layers + 16, "n_params_nonembedding": 872 * n_layers + 16,
+        "norm_kind": "LayerNorm", "norm_place": "pre", "position_scheme": "learned", "parallel_block": False,
+        "year": 2020, "source": "made up for tests",
+    }  # fmt: skip
+
+
+def run(model_id: str = "lab/small", **fields: object) -> dict[str, object]:
+    """A row of `runs` with the id that follows from it."""
+    row = {
+        "model_id": model_id, "revision": "main", "dtype": "float32", "attention": "eager", "prompt_set": "two",
+        "prompt_sha": SHA, "measure_version": "1", "source": "tests", **fields,
+    }  # fmt: skip
+    return {"run_id": run_id(row), **row}
+
+
+def layer(run_row: dict[str, object], number: int, gain: float, prompt_id: str = "a") -> dict[str, object]:
+    """A row of `layers` at the last token."""
+    return {
+        "run_id": run_row["run_id"],
+        "layer": number,
+        "prompt_id": prompt_id,
+        "position": "last",
+        "gain_block": gain,
+    }
+
+
+@pytest.fixture
+def small_store(tmp_path: Path) -> Path:
+    """Data folder with one model, one run of three layers and two prompts."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    measured = run()
+    prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
+    store.save(table("models", model()), "models", folder / "models.csv")
+    store.save(table("prompts", *prompts), "prompts", folder / "prompts.csv")
+    store.save(table("runs", measured), "runs", folder / "measured" / "runs" / f"{measured['run_id']}.csv")
+    rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
+    store.save(table("layers", *rows), "layers", folder / "measured" / "layers" / f"{measured['run_id']}.csv")
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder with its bytes; the lock that guards a join holds none."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+ALL_TABLES = tuple(TABLES)

@@ -1,0 +1,148 @@
+"""Joining: idempotent, conflicts named, all checked before the first is written."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import get_context
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import layer, model, run, snapshot, table
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.join import join
+
+
+def new_run(gain: float = 1.25, **fields: object) -> tuple[pd.DataFrame, pd.DataFrame]:
+    measured = run(**{"source": "elsewhere", **fields})
+    return table("runs", measured), table("layers", *(layer(measured, number, gain) for number in (1, 2, 3)))
+
+
+def test_new_rows_are_added_one_file_per_run(small_store: Path) -> None:
+    runs, layers = new_run()
+    done = join([layers, runs], data=small_store)
+    assert [(d.table, d.added, d.unchanged, d.replaced) for d in done] == [("runs", 1, 0, 0), ("layers", 3, 0, 0)]
+    assert (small_store / "measured" / "layers" / f"{runs['run_id'][0]}.csv").is_file()
+    assert store.check(small_store)["layers"] == 9
+
+
+def test_joining_again_changes_nothing(small_store: Path) -> None:
+    join(list(new_run()), data=small_store)
+    before = snapshot(small_store)
+    again = join(list(new_run()), data=small_store)
+    assert [(d.added, d.unchanged, d.replaced, d.files) for d in again] == [(0, 1, 0, ()), (0, 3, 0, ())]
+    assert snapshot(small_store) == before
+
+
+def test_what_was_merely_recorded_is_no_conflict(small_store: Path) -> None:
+    join(list(new_run()), data=small_store)
+    before = snapshot(small_store)
+    runs, _ = new_run(seconds=3.0, versions="torch=1")
+    assert join(runs, data=small_store)[0].unchanged == 1
+    assert snapshot(small_store) == before
+
+
+def test_other_values_are_refused_with_the_largest_difference_named(small_store: Path) -> None:
+    runs, layers = new_run()
+    join([runs, layers], data=small_store)
+    before = snapshot(small_store)
+    layers.loc[0, "gain_block"] = 1.2500001
+    layers.loc[2, "gain_block"] = 4.5
+    with pytest.raises(
+        DataError, match=r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5"
+    ) as caught:
+        join(layers, data=small_store)
+    assert "--replace" in str(caught.value)
+    assert snapshot(small_store) == before
+
+
+def test_a_missing_value_against_a_number_is_a_conflict(small_store: Path) -> None:
+    runs, layers = new_run()
+    join([runs, layers], data=small_store)
+    layers.loc[1, ["gain_block", "missing"]] = [None, "overflow"]
+    with pytest.raises(DataError, match="gain_block"):
+        join(layers, data=small_store)
+
+
+def test_replace_puts_new_values_where_the_old_ones_are(small_store: Path) -> None:
+    layers = store.load("layers", small_store).assign(gain_block=2.0)
+    names = set(snapshot(small_store))
+    assert join(layers, data=small_store, replace=True)[0].replaced == 6
+    assert set(snapshot(small_store)) == names
+    assert (store.load("layers", small_store)["gain_block"] == 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_id": "lab/none"}, "model_id 'lab/none'"),
+        ({"prompt_set": "none"}, "prompt set"),
+        ({"dtype": "float8"}, "float8"),
+    ],
+)
+def test_rows_that_refer_to_nothing_are_refused(small_store: Path, change: dict[str, str], words: str) -> None:
+    before = snapshot(small_store)
+    with pytest.raises(DataError, match=words):
+        runs, layers = new_run(**change)
+        join([runs, layers], data=small_store)
+    assert snapshot(small_store) == before
+
+
+def test_layers_without_their_run_are_refused(small_store: Path) -> None:
+    with pytest.raises(DataError, match="table layers refers to a row that table runs does not have"):
+        join(new_run()[1], data=small_store)
+
+
+def test_a_wrong_run_id_is_refused(small_store: Path) -> None:
+    runs, _ = new_run()
+    with pytest.raises(DataError, match="does not follow"):
+        join(runs.assign(run_id="0123456789abcdef"), data=small_store)
+
+
+def test_files_are_told_apart_by_their_columns(small_store: Path, tmp_path: Path) -> None:
+    runs, layers = new_run()
+    paths = []
+    for name, frame in (("runs", runs), ("layers", layers), ("models", table("models", model("lab/other")))):
+        paths.append(tmp_path / f"whatever-{name}.csv")
+        paths[-1].write_bytes(store.to_csv(frame, name))
+    assert [d.added for d in join(paths, data=small_store)] == [1, 1, 3]
+    assert len(store.load("models", small_store)) == 2
+    with pytest.raises(UsageError, match=r"nearest is layers; lacking missing; unknown note"):
+        join(layers.rename(columns={"missing": "note"}), data=small_store)
+    with pytest.raises(UsageError, match="no such file"):
+        join(tmp_path / "none.csv", data=small_store)
+    with pytest.raises(UsageError, match="thermostats report"):
+        join(table("findings"), data=small_store)
+
+
+def test_a_row_given_twice_with_other_values_is_refused(small_store: Path) -> None:
+    runs, layers = new_run()
+    with pytest.raises(DataError, match="twice"):
+        join([runs, layers, layers.assign(gain_block=3.0)], data=small_store)
+
+
+@pytest.mark.parametrize("fault", ["full disk", "read-only"])
+def test_a_fault_leaves_every_file_as_it_was(small_store: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    before = snapshot(small_store)
+    code, words = (28, "No space left on device") if fault == "full disk" else (30, "Read-only file system")
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, words)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(DataError, match=words):
+        join(list(new_run()), data=small_store)
+    assert snapshot(small_store) == before
+
+
+def _join_model(arguments: tuple[Path, int]) -> int:
+    folder, number = arguments
+    return join(table("models", model(f"lab/{number}")), data=folder)[0].added
+
+
+def test_writers_at_once_lose_nothing(small_store: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        assert sum(pool.map(_join_model, [(small_store, number) for number in range(12)])) == 12
+    assert len(store.load("models", small_store)) == 13

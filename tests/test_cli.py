@@ -1,0 +1,97 @@
+"""The command line as a user meets it: what it prints, where, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import layer, model, run, snapshot, table
+
+from thermostats.tables import store
+
+
+def thermostats(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "thermostats", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+
+
+@pytest.mark.parametrize("verb", ["import", "join", "check", "ls", "report", "findings"])
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    done = thermostats(verb, "--help")
+    assert done.returncode == 0
+    assert f"thermostats {verb}" in done.stdout.split("Example:")[1]
+    assert "--json" in done.stdout
+
+
+def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) -> None:
+    done = thermostats("check", "--data", small_store)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "layers\t6" in done.stdout.splitlines()
+    models = json.loads(thermostats("ls", "models", "--data", small_store, "--json").stdout)
+    assert models[0]["model_id"] == "lab/small"
+    assert models[0]["n_layers"] == 3
+    tables = json.loads(thermostats("ls", "tables", "--data", small_store, "--json").stdout)
+    assert tables[3]["columns"]["gain_block"]["unit"] == "ratio"
+    sets = thermostats("ls", "prompts", "--data", small_store).stdout.splitlines()
+    assert sets[1].split("\t") == ["two", "2", "0", "Plain"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ls", "model"], 2, "did you mean models?"),
+        (["chek"], 2, "check"),
+        (["check", "--data", "nowhere"], 2, "no such data folder"),
+        (["join", "nothing.csv"], 2, "no such file"),
+        (["import", "nowhere"], 2, "nowhere"),
+        (["findings", "--out", "nowhere"], 2, "thermostats report --all"),
+        (["report", "C01", "--all"], 2, "not both"),
+        (["report", "C99"], 2, "C99"),
+    ],
+)
+def test_a_mistake_gives_a_sentence_and_exit_code(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
+    done = thermostats(*arguments, cwd=tmp_path)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
+    measured = run(source="elsewhere")
+    (tmp_path / "r.csv").write_bytes(store.to_csv(table("runs", measured), "runs"))
+    (tmp_path / "l.csv").write_bytes(store.to_csv(table("layers", layer(measured, 1, 2.0)), "layers"))
+    first = thermostats("join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store)
+    assert first.returncode == 0
+    assert first.stdout.splitlines()[1:] == ["runs\t1\t0\t0", "layers\t1\t0\t0"]
+    assert "thermostats report" in first.stderr
+    before = snapshot(small_store)
+    again = thermostats("join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store, "--json")
+    assert [row["unchanged"] for row in json.loads(again.stdout)] == [1, 1]
+    (tmp_path / "l.csv").write_bytes(store.to_csv(table("layers", layer(measured, 1, 2.5)), "layers"))
+    refused = thermostats("join", tmp_path / "l.csv", "--data", small_store)
+    assert refused.returncode == 1
+    assert "2.5" in refused.stderr
+    assert snapshot(small_store) == before
+
+
+def test_damaged_table_exits_1_and_names_it(small_store: Path) -> None:
+    store.save(table("models", model("lab/other")), "models", small_store / "models.csv")
+    done = thermostats("check", "--data", small_store)
+    assert done.returncode == 1
+    assert "lab/small" in done.stderr
+
+
+def test_version_and_module_agree() -> None:
+    from thermostats import __version__
+
+    assert thermostats("--version").stdout.strip() == __version__
