@@ -1,0 +1,201 @@
+"""Tables to one row per model and source: named gains, geometry, published transition layers, spectral norms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thermostats.tables import store
+
+GAINS = {
+    "last_gain": "G_L",
+    "penultimate_gain": "G_(L-1)",
+    "normed_gain": "norm of the normed x_L over n_(L-1); the final norm is in it",
+    "geometric_gain": "exp of the mean of log G_l over l = 2..L",
+    "max_gain": "largest G_l over l = 2..L",
+    "geometric_gain_to_penultimate": "exp of the mean of log G_l over l = 2..L-1",
+    "max_gain_to_penultimate": "largest G_l over l = 2..L-1",
+    "total_amplification": "n_L / n_1",
+    "total_amplification_from_input": "n_L / n_0",
+}
+RUN = ["run_id", "model_id", "revision", "source", "dtype", "attention", "prompt_set"]
+MODEL = ["model_id", "revision", "source"]
+WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
+
+
+def features(data: str | Path | None = None) -> pd.DataFrame:
+    """One row per model, revision and source, as `combine` makes it from the tables of a data folder.
+
+    Raises DataError where a table is damaged or refers to a run or model that is not there.
+    """
+    names = ("runs", "models", "layers", "summaries", "transitions", "weights")
+    return combine(**{name: store.load(name, data) for name in names})
+
+
+def combine(
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    layers: pd.DataFrame,
+    summaries: pd.DataFrame,
+    transitions: pd.DataFrame,
+    weights: pd.DataFrame,
+) -> pd.DataFrame:
+    """One row per model, revision and source, with every named gain that the rows of its run allow.
+
+    A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
+    `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
+    source have no other; its norms stand in all rows of that model and source.
+
+    Gains, all at the position `last`; norms pooled over tokens or taken at an unstated token are left out. For each
+    gain g of `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`,
+    exp of the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
+    published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
+    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
+
+    Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
+    `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`; `comparable` is False for models that norm
+    after the residual sum, whose gains are near 1 by construction.
+
+    Transition layers, mean over prompts, 1-based: `L_star_<definition>_<trace variant>`, without the variant where it
+    is unstated, and the same with `_sd`. Spectral norms, mean over layers of the whole matrix: `wv_norm`, `wo_norm`,
+    and their ratio `wv_wo_ratio`.
+
+    Raises:
+        DataError: a run's model is not in the table models, or a row's run not in the table runs.
+    """
+    store.check_reference(runs, "runs", "model_id", models, "models")
+    of_runs = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
+    for name, frame in of_runs.items():
+        store.check_reference(frame, name, "run_id", runs, "runs")
+    geometry = _geometry(models)
+    depths = runs.merge(geometry, on=["model_id", "revision"]).set_index("run_id")["n_layers"].astype("int64")
+    values = pd.concat([_from_layers(layers, depths), _from_summaries(summaries)], ignore_index=True)
+    rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
+    rows = rows.merge(_over_prompts(values, summaries), on="run_id", how="left")
+    rows = rows.merge(_transitions(transitions), on="run_id", how="left")
+    rows = rows.merge(_spectra(weights, runs, summaries), on=MODEL, how="left")
+    counts = [f"{gain}_n" for gain in GAINS]
+    rows[counts] = rows[counts].astype("Int64")
+    rows.insert(len(RUN), "n_prompts", rows[counts].max(axis=1))
+    return rows.sort_values([*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True)
+
+
+def _geometry(models: pd.DataFrame) -> pd.DataFrame:
+    d, d_h, H = models["d_model"], models["d_head"], models["n_heads"]
+    return models.drop(columns="source").assign(
+        rho=(H / d_h).astype("float64"),
+        aspect=(d / models["n_layers"]).astype("float64"),
+        kv_ratio=(models["n_kv_heads"] / H).astype("float64"),
+        ff_ratio=(models["d_ff"] / d).astype("float64"),
+        log10_n_params=np.log10(models["n_params"].astype("float64")),
+        log10_n_params_nonembedding=np.log10(models["n_params_nonembedding"].astype("float64")),
+        comparable=models["norm_place"] != "post",
+    )
+
+
+def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs without the weights-only ones whose model and source have another run."""
+    weights_only = runs["prompt_set"] == ""
+    has_other = (~weights_only).groupby([runs[label] for label in MODEL]).transform("any")
+    return runs[~(weights_only & has_other)]
+
+
+def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
+    """Gains of every run and prompt at the last token: columns run_id, prompt_id, gain, value."""
+    at_last = layers.loc[
+        (layers["position"] == "last") & layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]
+    ]
+    where = ["run_id", "prompt_id"]
+    at_last = at_last.assign(layer=at_last["layer"].astype("int64"), L=at_last["run_id"].map(depths).astype("int64"))
+    at_last["log"] = np.log(at_last["gain_block"])
+    layer, L = at_last["layer"], at_last["L"]
+    inner = at_last[layer >= 2]
+    last = at_last[layer == L].set_index(where)["gain_block"]
+    penultimate = at_last[layer == L - 1].set_index(where)["gain_block"]
+    first = at_last[layer == 1].set_index(where)["gain_block"]
+    log_total, geometric, largest = _across(inner, where, skipped=1)
+    _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], where, skipped=2)
+    total = np.exp(log_total)
+    wide = pd.DataFrame(
+        {
+            "last_gain": last,
+            "penultimate_gain": penultimate,
+            "geometric_gain": geometric,
+            "max_gain": largest,
+            "geometric_gain_to_penultimate": geometric_before,
+            "max_gain_to_penultimate": largest_before,
+            "total_amplification": total,
+            "total_amplification_from_input": total * first.reindex(total.index),
+        }
+    ).rename_axis(index=where)
+    return wide.reset_index().melt(id_vars=where, var_name="gain").dropna(subset="value")
+
+
+def _across(rows: pd.DataFrame, where: list[str], skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped` layers."""
+    groups = rows.groupby(where)
+    across = groups.agg(L=("L", "first"), n=("log", "size"), log=("log", "sum"), largest=("gain_block", "max"))
+    whole = across[across["n"] == across["L"] - skipped]
+    return whole["log"], np.exp(whole["log"] / whole["n"]), whole["largest"]
+
+
+def _from_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
+    """Gains given as named values; `<gain>_mean` is the gain averaged over prompts."""
+    named = summaries.assign(gain=summaries["estimand"].str.removesuffix("_mean"))
+    chosen = named["gain"].isin(list(GAINS)) & named["value"].notna()
+    return named.loc[chosen, ["run_id", "prompt_id", "gain", "value"]]
+
+
+def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
+    """Per run and gain: mean, geometric mean, standard deviation over prompts and their number, one column each."""
+    values = values.drop_duplicates(["run_id", "prompt_id", "gain"])
+    by = ["run_id", "gain"]
+    single = values[values["prompt_id"] != ""]
+    groups = single.assign(log=np.log(single["value"])).groupby(by)
+    each = groups.agg(mean=("value", "mean"), log=("log", "mean"), sd=("value", "std"), n=("value", "size"))
+    averaged = values[values["prompt_id"] == ""].set_index(by)["value"]
+    published_sd = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].str.endswith("_sd")]
+    published_sd = published_sd.assign(gain=published_sd["estimand"].str.removesuffix("_sd"))
+    index = each.index.union(averaged.index)
+    stated_sd = published_sd.set_index(by)["value"].reindex(index)
+    each = each.reindex(index)
+    rests = pd.DataFrame(
+        {
+            "": each["mean"].fillna(averaged.reindex(index)),
+            "_geometric": np.exp(each["log"]),
+            "_sd": each["sd"].where(each["n"].notna(), stated_sd),
+            "_n": each["n"].fillna(0.0),
+        },
+        index=index,
+    )
+    wide = rests.unstack("gain")
+    wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
+    labels = [f"{gain}{statistic}" for gain in GAINS for statistic in rests.columns]
+    return wide.reindex(columns=labels).astype("float64").rename_axis(index="run_id").reset_index()
+
+
+def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
+    """Per run: mean and standard deviation over prompts of L* by definition and curve, one column each."""
+    known = transitions[transitions["layer"].notna()]
+    variant = ("_" + known["trace_variant"]).where(known["trace_variant"] != "unstated", "")
+    known = known.assign(label="L_star_" + known["definition"] + variant, averaged=known["prompt_id"] == "")
+    alone = known.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
+    groups = known[~known["averaged"] | alone].groupby(["run_id", "label"])["layer"]
+    spread = groups.agg(["mean", "std"]).unstack("label")
+    spread.columns = [f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in spread.columns]
+    return spread.reindex(columns=sorted(spread.columns)).rename_axis(index="run_id").reset_index()
+
+
+def _spectra(weights: pd.DataFrame, runs: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
+    """Per model and source: mean spectral norms of W_V and W_O over layers, and their ratio."""
+    whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(WEIGHT_NAMES))]
+    measured = whole.assign(label=whole["matrix"].map(WEIGHT_NAMES))
+    labels = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
+    given = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(labels))]
+    stated = given.assign(label=given["estimand"].map(labels), spectral_norm=given["value"])
+    both = pd.concat([measured[["run_id", "label", "spectral_norm"]], stated[["run_id", "label", "spectral_norm"]]])
+    norms = both.merge(runs[["run_id", *MODEL]], on="run_id").groupby([*MODEL, "label"])["spectral_norm"].mean()
+    wide = norms.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
+    return wide.assign(wv_wo_ratio=wide["wv_norm"] / wide["wo_norm"]).reset_index()
