@@ -205,3 +205,19 @@ def test_many_layers_do_not_change_the_values() -> None:
     assert row["geometric_gain"] == pytest.approx(np.mean([np.prod(v[1:]) ** (1 / 3) for v in values]))
     assert row["max_gain_geometric"] == pytest.approx(np.prod([max(v[1:]) ** (1 / prompts) for v in values]))
     assert row["total_amplification_from_input_sd"] == pytest.approx(np.std([np.prod(v) for v in values], ddof=1))
+
+
+@pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
+@pytest.mark.parametrize(
+    ("source", "model_id", "gain", "mean"),
+    [
+        ("pythia_family", "EleutherAI/pythia-70m", "penultimate_gain", 1.2011314482026154),
+        ("high_rho_hunt", "tiiuae/falcon-7b", "penultimate_gain", 1.0274902759980347),
+        ("twin_test", "mistralai/Mistral-7B-v0.1", "last_gain", 1.1060267134438262),
+        ("twin_test", "google/gemma-7b-it", "last_gain", 1.153106714521428),
+    ],
+)
+def test_published_means_come_back(source: str, model_id: str, gain: str, mean: float) -> None:
+    shipped = features(store.shipped("data"))
+    row = shipped[shipped["source"].str.startswith(source) & (shipped["model_id"] == model_id)]
+    assert list(row[gain]) == pytest.approx([mean], rel=1e-6)
