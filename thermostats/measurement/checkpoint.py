@@ -1,0 +1,262 @@
+"""Checkpoints on disk as mapped tensors: safetensors read without torch, pickles by torch with `weights_only=True`.
+
+Nothing that a header or an index says is believed before it was held against the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+
+ITEM_BYTES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
+    "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1, "C64": 8,
+}  # fmt: skip
+STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+HEADER_LIMIT = 100_000_000
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """One tensor of a checkpoint; `raw()` maps its bytes, bfloat16 as 16-bit words (see `decode`)."""
+
+    name: str
+    path: Path
+    dtype: str
+    """Name in safetensors' header: F64, F32, F16, BF16, …"""
+    shape: tuple[int, ...]
+    map_bytes: Callable[[], NDArray[Any]]
+
+    def raw(self) -> NDArray[Any]:
+        """The tensor as stored, mapped and read only; slices and reshapes of it touch no bytes that they leave out.
+
+        Raises DataError where the dtype is none that spectra are computed from.
+        """
+        if self.dtype not in STORAGE:
+            raise DataError(
+                f"tensor {self.name} is stored in a format that is not measured", where=self.path, got=self.dtype,
+                allowed=", ".join(STORAGE), next_step="use a checkpoint whose weights are not quantised",
+            )  # fmt: skip
+        return self.map_bytes()
+
+
+def decode(raw: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """Stored numbers as float32, or float64 where stored so; 16-bit words are bfloat16, the upper half of a float32."""
+    if raw.dtype == np.uint16:
+        wide = raw.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    return raw.astype(np.float32) if raw.dtype == np.float16 else raw
+
+
+def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
+    """Every tensor of a model folder by its name in the checkpoint: safetensors, in one file or sharded, else pickles.
+
+    Raises DataError where there are no weights, a shard is missing, or a file does not hold what it says.
+    """
+    if (folder / SINGLE).is_file():
+        return read_safetensors(folder / SINGLE)
+    if (folder / INDEX).is_file():
+        return _sharded(folder / INDEX, read_safetensors)
+    if (folder / PICKLE).is_file():
+        return read_pickle(folder / PICKLE)
+    if (folder / PICKLE_INDEX).is_file():
+        return _sharded(folder / PICKLE_INDEX, read_pickle)
+    raise DataError(
+        "no weights in this folder", where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}",
+        next_step="download the model again, or name another folder",
+    )  # fmt: skip
+
+
+def read_safetensors(path: Path) -> dict[str, StoredTensor]:
+    """Tensors of one safetensors file, from its header alone.
+
+    Raises DataError where the header's length, offsets, dtypes or shapes do not fit the file or each other.
+    """
+    header, start = _header(path)
+    size = path.stat().st_size - start
+    tensors, spans = {}, []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        dtype, shape, first, last = _entry(path, name, entry)
+        if last > size:
+            raise DataError(
+                "safetensors file is shorter than its header says", where=path,
+                got=f"{size} bytes of data, tensor {name} ends at {last}", next_step="download the file again",
+            )  # fmt: skip
+        spans.append((first, last, name))
+        tensors[name] = StoredTensor(name, path, dtype, shape, _mapper(path, dtype, shape, start + first))
+    _check_spans(path, sorted(spans), size)
+    return tensors
+
+
+def read_pickle(path: Path) -> dict[str, StoredTensor]:
+    """Tensors of a PyTorch pickle, read by torch with `weights_only=True`, so that no code in it can run.
+
+    Raises DataError where torch is not installed, the file is damaged or it holds anything but tensors.
+    """
+    try:
+        import torch  # noqa: PLC0415 - only pickles need it
+    except ImportError as error:
+        raise DataError(
+            "a PyTorch pickle can only be read with torch", where=path,
+            next_step="install thermostats[measure], or use a checkpoint in safetensors",
+        ) from error  # fmt: skip
+    try:
+        zipped = path.open("rb").read(2) == b"PK"
+        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    except Exception as error:  # torch raises whatever its unpickler met
+        reason = str(error).strip().split("\n")[0]
+        raise DataError(
+            "PyTorch pickle cannot be read as plain weights", where=path, got=reason,
+            next_step="use a checkpoint in safetensors, or convert it where you trust it",
+        ) from error  # fmt: skip
+    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        raise DataError("PyTorch pickle holds something else than named tensors", where=path, got=type(loaded).__name__)
+    names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+    return {
+        str(name): StoredTensor(
+            str(name), path, names.get(value.dtype, str(value.dtype)), tuple(value.shape), _torch_mapper(value)
+        )
+        for name, value in loaded.items()
+    }
+
+
+def _torch_mapper(tensor: Any) -> Callable[[], NDArray[Any]]:
+    def words() -> NDArray[Any]:
+        import torch  # noqa: PLC0415 - only pickles need it
+
+        plain = tensor.detach()
+        if plain.dtype == torch.bfloat16:
+            return np.asarray(plain.view(torch.int16).numpy()).view(np.uint16)
+        return np.asarray(plain.numpy())
+
+    return words
+
+
+def _mapper(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> Callable[[], NDArray[Any]]:
+    def words() -> NDArray[Any]:
+        if math.prod(shape) == 0:
+            return np.empty(shape, STORAGE[dtype])
+        return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
+
+    return words
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            prefix = stream.read(8)
+            length = int.from_bytes(prefix, "little")
+            if len(prefix) < 8 or length > min(size - 8, HEADER_LIMIT):
+                raise DataError(
+                    "not a safetensors file, or a truncated one", where=path,
+                    got=f"a header of {length} bytes in a file of {size}", next_step="download the file again",
+                )  # fmt: skip
+            header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
+    except OSError as error:
+        raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError("safetensors header is not readable", where=path, got=str(error)[:200]) from error
+    if not isinstance(header, dict):
+        raise DataError("safetensors header is not an object", where=path, got=type(header).__name__)
+    return header, 8 + length
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int, int]:
+    """dtype, shape and byte offsets of one header entry, each checked."""
+    fields = entry if isinstance(entry, dict) else {}
+    dtype = fields.get("dtype")
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+        raise DataError(
+            f"tensor {name} has an unknown dtype", where=path, got=repr(dtype), allowed=", ".join(ITEM_BYTES)
+        )
+    shape = _naturals(fields.get("shape"), path, f"tensor {name} has no valid shape")
+    offsets = _naturals(fields.get("data_offsets"), path, f"tensor {name} has no valid data_offsets")
+    needed = math.prod(shape) * ITEM_BYTES[dtype]
+    if len(offsets) != 2 or offsets[1] - offsets[0] != needed:
+        raise DataError(
+            f"tensor {name} does not fill its bytes", where=path, got=f"data_offsets {list(offsets)}",
+            allowed=f"two, {needed} bytes apart for {dtype} {list(shape)}",
+        )  # fmt: skip
+    return dtype, shape, offsets[0], offsets[1]
+
+
+def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(item) is int and 0 <= item < 2**63 for item in value):
+        raise DataError(complaint, where=path, got=repr(value)[:100], allowed="a list of whole numbers, none negative")
+    return tuple(value)
+
+
+def _check_spans(path: Path, spans: Sequence[tuple[int, int, str]], size: int) -> None:
+    """Raise DataError where tensors overlap or leave bytes of the file unnamed."""
+    end = 0
+    for first, last, name in spans:
+        if first != end:
+            raise DataError(
+                "tensors overlap or leave a gap", where=path, got=f"{name} starts at {first}", allowed=str(end)
+            )
+        end = last
+    if end != size:
+        raise DataError(
+            "safetensors file does not end with its last tensor", where=path, got=f"{size} bytes", allowed=str(end)
+        )
+
+
+def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
+    shards = _weight_map(index)
+    tensors: dict[str, StoredTensor] = {}
+    for file, names in shards:
+        path = index.parent / file
+        if not path.is_file():
+            raise DataError(
+                "a shard of the model is missing", where=path, got=f"{index.name} names it for {names[0]}",
+                next_step="download the model again",
+            )  # fmt: skip
+        found = read(path)
+        if absent := [name for name in names if name not in found]:
+            raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
+        tensors |= {name: found[name] for name in names}
+    return tensors
+
+
+def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
+    """Shards of an index with the tensors each holds; every file name is one in the index's own folder."""
+    try:
+        parsed = json.loads(index.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
+    except OSError as error:
+        raise DataError("index of the shards cannot be read", where=index, got=error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError("index of the shards is not readable", where=index, got=str(error)[:200]) from error
+    places = parsed.get("weight_map") if isinstance(parsed, dict) else None
+    if not isinstance(places, dict) or not places:
+        raise DataError("index of the shards has no weight_map", where=index)
+    shards: dict[str, list[str]] = {}
+    for name, file in places.items():
+        if not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0"):
+            raise DataError(
+                f"index places {name} outside the model's folder", where=index, got=repr(file)[:100],
+                allowed="a file name without a folder",
+            )  # fmt: skip
+        shards.setdefault(file, []).append(name)
+    return iter(shards.items())

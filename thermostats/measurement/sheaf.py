@@ -1,0 +1,205 @@
+"""The sheaf Laplacian of attention heads: trace and extreme eigenvalues, from one layer's attention and its W_V.
+
+L_F = L_G ⊗ (W_Vᵀ W_V) with L_G = D − w and w = (A + Aᵀ)/2 off the diagonal. Its eigenvalues are the products of the
+eigenvalues of L_G (n × n) with the squared singular values of W_V, so that nothing of size n·d is ever built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+
+Floats = NDArray[np.float64]
+Row = dict[str, object]
+MEASURES = (
+    "trace", "self_attention", "graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance",
+    "operator_norm", "contraction_ratio",
+)  # fmt: skip
+ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
+NOT_FINITE = "attention or W_V is not finite"
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class ValueSpectra:
+    """Squared singular values of W_V of every query head, descending; shape (H, d_h)."""
+
+    squared: Floats
+
+    @property
+    def frobenius_squared(self) -> Floats:
+        """‖W_V^h‖_F², shape (H,)."""
+        return np.asarray(self.squared.sum(axis=1))
+
+    @property
+    def spectral(self) -> Floats:
+        """‖W_V^h‖₂, shape (H,)."""
+        return np.asarray(np.sqrt(self.squared.max(axis=1, initial=0.0)))
+
+
+def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
+    """Spectra of W_V^h from its Gram matrices W_V^h W_V^hᵀ in float64; `heads` has shape (H, d_h, d).
+
+    Values under max(d_h, d)·ε·σ_max² are zeros of a rank-deficient head that rounding has blurred, and set to zero.
+    """
+    if heads.ndim != 3:
+        raise DataError("W_V is not one matrix per head", got=f"shape {heads.shape}", allowed="(H, d_h, d)")
+    if not np.isfinite(heads).all():
+        return ValueSpectra(np.full(heads.shape[:2], np.nan))
+    wide = heads.astype(np.float64)
+    squared = np.linalg.eigvalsh(wide @ wide.transpose(0, 2, 1))[:, ::-1]
+    floor = max(heads.shape[1:], default=0) * EPSILON * squared.max(axis=1, initial=0.0)
+    return ValueSpectra(np.where(squared > floor[:, None], squared, 0.0))
+
+
+def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, Floats]:
+    """Every measure of the table `attention` per head, each of shape (H,).
+
+    `attention` has shape (H, n, n), row i the weights with which token i attends. Edges are all pairs of tokens, and
+    the operator norm of edge {i, j} is √(A_ij + A_ji)·‖W_V^h‖₂, one term of which is zero under causal masking.
+    Entropy (nat) and distance (tokens) are means over rows, each row scaled to sum 1 as attention sinks take a share.
+    With one token, what needs an edge is NaN.
+    """
+    A = np.asarray(attention, np.float64)
+    _check_shape(A, spectra)
+    n = A.shape[1]
+    sums, diagonal = A.sum(axis=(1, 2)), A.trace(axis1=1, axis2=2)
+    measured = {"trace": (sums - diagonal) * spectra.frobenius_squared, "self_attention": diagonal / n}
+    graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
+    largest = graph[:, -1] * spectra.squared.max(axis=1, initial=0.0)
+    smallest = _smallest_positive(graph, n * EPSILON) * _smallest_positive(spectra.squared, 0.0)
+    edges = np.tril_indices(n, -1)
+    contraction = np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]]
+    has_edge = n > 1
+    empty = np.full(A.shape[0], np.nan)
+    measured["graph_lambda2"] = np.maximum(graph[:, 1], 0.0) if has_edge else empty
+    measured["laplacian_min"] = smallest if has_edge else empty
+    measured["laplacian_max"] = largest if has_edge else empty
+    measured["entropy"], measured["distance"] = _entropy(A), _distance(A)
+    measured["contraction_ratio"] = contraction.mean(axis=1) if has_edge else empty
+    measured["operator_norm"] = measured["contraction_ratio"] * spectra.spectral
+    return measured
+
+
+def graph_laplacian(attention: Floats) -> Floats:
+    """L_G = D − w, w_ij = (A_ij + A_ji)/2 for i ≠ j; shape (…, n, n)."""
+    weights = (attention + np.swapaxes(attention, -1, -2)) / 2
+    index = np.arange(attention.shape[-1])
+    weights[..., index, index] = 0.0
+    laplacian = -weights
+    laplacian[..., index, index] = weights.sum(axis=-1)
+    return laplacian
+
+
+def layer_rows(
+    attention: NDArray[Any], spectra: ValueSpectra, *, layer: int, prompt_id: str, published: ValueSpectra | None = None
+) -> list[Row]:
+    """Rows of the table `attention`, without run_id, of one layer and prompt: per head, all heads, published variants.
+
+    All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per head, so traces
+    add and the extreme eigenvalues are the extremes over heads; every other measure is the mean over heads.
+    `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`; they are
+    left out without it.
+    """
+    key = {"layer": layer, "prompt_id": prompt_id}
+    A = np.asarray(attention, np.float64)
+    if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
+        labels = [*_labels(A.shape[0]), ""]
+        return [_row(key, label, "exact", {}, NOT_FINITE) for label in labels]
+    measured = head_measures(A, spectra)
+    missing = ONE_TOKEN if A.shape[1] == 1 else ""
+    rows = [
+        _row(key, label, "exact", {name: float(measured[name][h]) for name in MEASURES}, missing)
+        for h, label in enumerate(_labels(A.shape[0]))
+    ]
+    rows.append(_row(key, "", "exact", _all_heads(measured), missing))
+    traces = {"printed_factor": printed_factor_trace(A, spectra)}
+    if published is not None:
+        traces |= {"first_head": first_head_trace(A, published), "multi_head": multi_head_trace(A, published)}
+    return rows + [_row(key, "", name, {"trace": value}, "") for name, value in traces.items()]
+
+
+def proxy_row(layer: int, spectral_norm: float) -> Row:
+    """The published `proxy` of a layer, ‖W_V‖₂² of its whole W_V; no prompt enters."""
+    missing = "" if np.isfinite(spectral_norm) else NOT_FINITE
+    return _row({"layer": layer, "prompt_id": ""}, "", "proxy", {"trace": spectral_norm**2}, missing)
+
+
+def first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """Published: (Σ Ā − tr Ā)·‖W_V^(first head)‖_F² with the attention Ā averaged over heads."""
+    mean = attention.mean(axis=0)
+    return float((mean.sum() - np.trace(mean)) * spectra.frobenius_squared[0])
+
+
+def multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """Published: Σ_h (Σ A^h − tr A^h)·‖W_V^h‖_F²."""
+    factors = attention.sum(axis=(1, 2)) - attention.trace(axis1=1, axis2=2)
+    return float(factors @ spectra.frobenius_squared)
+
+
+def printed_factor_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """As printed in the preprint's equation 4: Σ_h (Σ A^h − n)·‖W_V^h‖_F², zero but for rounding under a softmax."""
+    factors = attention.sum(axis=(1, 2)) - attention.shape[1]
+    return float(factors @ spectra.frobenius_squared)
+
+
+def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
+    together = {name: float(values.mean()) for name, values in measured.items()}
+    together["trace"] = float(measured["trace"].sum())
+    finite = measured["laplacian_min"][np.isfinite(measured["laplacian_min"])]
+    together["laplacian_min"] = float(finite.min()) if finite.size else float("nan")
+    together["laplacian_max"] = float(measured["laplacian_max"].max())
+    return together
+
+
+def _row(key: dict[str, Any], head: str, variant: str, values: dict[str, float], missing: str) -> Row:
+    measures = {name: values.get(name, float("nan")) for name in MEASURES}
+    return {
+        "layer": key["layer"],
+        "head": head,
+        "prompt_id": key["prompt_id"],
+        "variant": variant,
+        **measures,
+        "missing": missing,
+    }
+
+
+def _labels(heads: int) -> list[str]:
+    return [str(h + 1) for h in range(heads)]
+
+
+def _check_shape(A: Floats, spectra: ValueSpectra) -> None:
+    if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[1] == 0 or A.shape[0] != spectra.squared.shape[0]:
+        raise DataError(
+            "attention does not fit W_V", got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads",
+            allowed="attention of shape (H, n, n), W_V of shape (H, d_h, d)",
+        )  # fmt: skip
+
+
+def _smallest_positive(values: Floats, relative: float) -> Floats:
+    """Smallest entry of each row above `relative` times the row's largest; NaN where there is none."""
+    floor = np.maximum(relative * values.max(axis=1, initial=0.0), 0.0)
+    smallest = np.where(values > floor[:, None], values, np.inf).min(axis=1, initial=np.inf)
+    return np.where(np.isfinite(smallest), smallest, np.nan)
+
+
+def _scaled(A: Floats) -> Floats:
+    sums = A.sum(axis=2, keepdims=True)
+    return np.asarray(np.divide(A, sums, out=np.zeros_like(A), where=sums > 0))
+
+
+def _entropy(A: Floats) -> Floats:
+    rows = _scaled(A)
+    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+    return np.asarray(-(rows * logs).sum(axis=2).mean(axis=1) + 0.0)
+
+
+def _distance(A: Floats) -> Floats:
+    index = np.arange(A.shape[1])
+    apart = np.abs(index[:, None] - index[None, :])
+    return np.asarray((_scaled(A) * apart).sum(axis=2).mean(axis=1))
