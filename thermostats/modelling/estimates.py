@@ -1,0 +1,127 @@
+"""What every classical test returns, and the checks every test makes of its input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from statsmodels.stats.multitest import multipletests
+
+from thermostats.errors import UsageError
+
+Array = NDArray[np.float64]
+
+NO_INTERVAL = "none"
+RESAMPLES = 9999
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One estimate with its interval and test; NaN where a number does not exist, and the words say why."""
+
+    test: str
+    """The test's name, with its null hypothesis."""
+    estimate: float
+    lower: float
+    upper: float
+    level: float
+    """Coverage of the interval, such as 0.95."""
+    interval: str
+    """Kind of interval in words; starts with `none` where there is none."""
+    p_value: float
+    n: int
+    """Observations the test rests on."""
+
+
+def numbers(values: ArrayLike, name: str, *, least: int = 2, positive: bool = False, varied: bool = False) -> Array:
+    """Return one finite numeric column, or raise UsageError naming the first thing wrong with it."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError("a column is not numeric", where=name, got=error, allowed="finite numbers") from error
+    if array.ndim != 1:
+        raise UsageError("a column has the wrong shape", where=name, got=array.shape, allowed="one dimension")
+    if array.size < least:
+        raise UsageError("too few points", where=name, got=array.size, allowed=f"at least {least}")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise UsageError(
+            "missing or infinite values",
+            where=name,
+            got=f"{bad.size} of {array.size}, the first at row {bad[0]}",
+            allowed="finite numbers",
+            next_step="drop these rows by name and report how many",
+        )
+    if positive and array.min() <= 0:
+        raise UsageError(
+            "a logarithm is taken of this column", where=name, got=f"{array.min():g}", allowed="values above 0"
+        )
+    if varied and is_constant(array):
+        raise UsageError(
+            "a constant column decides nothing",
+            where=name,
+            got=f"{array[0]:g} {array.size} times",
+            allowed="two values or more",
+        )
+    return array
+
+
+def is_constant(array: Array) -> bool:
+    """Tell whether values differ by no more than rounding."""
+    return float(np.ptp(array)) <= 1e-13 * float(np.max(np.abs(array)))
+
+
+def same_length(**columns: Sequence[object] | Array | pd.Series) -> None:
+    """Raise UsageError where paired columns differ in length."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise UsageError("paired columns differ in length", got=lengths, allowed="equal lengths")
+
+
+def labels(values: Sequence[object] | pd.Series, name: str) -> NDArray[np.str_]:
+    """Return a column of labels as text, or raise UsageError where one is missing or empty."""
+    column = pd.Series(list(values), dtype=object)
+    missing = column.isna() | (column.astype(str) == "")
+    if len(column) == 0 or missing.any():
+        raise UsageError(
+            "labels are missing",
+            where=name,
+            got=f"{int(missing.sum())} of {len(column)}",
+            allowed="a label for every row",
+        )
+    return np.asarray(column.astype(str).tolist())
+
+
+def columns_of(frame: pd.DataFrame, *names: str) -> None:
+    """Raise UsageError where a frame is empty or lacks a column."""
+    absent = [name for name in names if name not in frame]
+    if absent:
+        raise UsageError("no such column", got=", ".join(absent), allowed=", ".join(map(str, frame.columns)))
+    if frame.empty:
+        raise UsageError("an empty table", got="0 rows", allowed="at least one row")
+
+
+def probability(value: float, name: str = "level") -> float:
+    """Return a probability strictly between 0 and 1, or raise UsageError."""
+    if not 0 < value < 1:
+        raise UsageError("not a probability", where=name, got=value, allowed="above 0 and below 1")
+    return value
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm-adjusted p-values of a family of tests, p_(i) → max_{j ≤ i} min(1, (m − j + 1) p_(j)).
+
+    Raises UsageError for an empty family or a p-value that is missing or outside [0, 1]: a test that could not be made
+    must be left out by name, since it changes the family.
+    """
+    wrong = {name: p for name, p in p_values.items() if not (math.isfinite(p) and 0 <= p <= 1)}
+    if wrong or not p_values:
+        raise UsageError(
+            "not a family of p-values", where="holm", got=wrong or "no p-values", allowed="p-values in [0, 1]"
+        )
+    adjusted = multipletests(list(p_values.values()), method="holm")[1]
+    return dict(zip(p_values, map(float, adjusted), strict=True))
