@@ -15,6 +15,7 @@ import pandas as pd
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.reporting.words import comparison, estimate_text, number, probability_text
 from thermostats.tables import store
+from thermostats.tables.features import combine
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
@@ -83,20 +84,21 @@ class Tables:
     def __init__(self, data: str | Path | None = None) -> None:
         self.data = store.data_folder(data)
         self.selections: dict[str, str] = {}
+        self._files: dict[str, pd.DataFrame] = {}
         self._loaded: dict[str, pd.DataFrame] = {}
         self._digests: dict[str, str] = {}
 
     def fork(self) -> Tables:
         """The same tables, loaded once for both, with no selection remembered."""
         other = Tables(self.data)
-        other._loaded, other._digests = self._loaded, self._digests
+        other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
         return other
 
     def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         """Rows of table `name` whose columns have the given values (one, or one of a list); all rows without.
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
-        which are then joined in.
+        which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals], sort_keys=True), selected)
@@ -128,15 +130,23 @@ class Tables:
 
     def _joined(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:
-            frame = store.load(name, self.data)
-            if name == "prompts":
-                frame["text"] = ""
-            if "run_id" in frame and name != "runs":
-                frame = frame.merge(self._joined("runs")[RUN_COLUMNS], on="run_id", how="left")
-            if "model_id" in frame and "revision" in frame and name != "models":
-                frame = frame.merge(self._joined("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left")
+            frame = self._features() if name == "features" else self._table(name)
+            if "run_id" in frame and name not in {"runs", "features"}:
+                frame = frame.merge(self._table("runs")[RUN_COLUMNS], on="run_id", how="left")
+            if "model_id" in frame and "revision" in frame and name not in {"models", "features"}:
+                frame = frame.merge(self._table("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left")
             self._loaded[name] = frame
         return self._loaded[name]
+
+    def _features(self) -> pd.DataFrame:
+        names = ("runs", "models", "layers", "summaries", "transitions", "weights")
+        return combine(**{name: self._table(name) for name in names})
+
+    def _table(self, name: str) -> pd.DataFrame:
+        if name not in self._files:
+            frame = store.load(name, self.data)
+            self._files[name] = frame.assign(text="") if name == "prompts" else frame
+        return self._files[name]
 
 
 def run(claim: Claim, analyse: Callable[[Tables], list[Finding]]) -> None:

@@ -1,0 +1,167 @@
+"""What a report was made of: hashes of scripts, code, rows and pages, and the stamp of the machine that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import thermostats
+from thermostats.errors import DataError
+from thermostats.reporting.findings import Tables
+from thermostats.tables.store import write_atomically
+
+MANIFEST, STAMP = "manifest.json", ".built.json"
+CODE = ("modelling/**/*.py", "reporting/**/*.py", "reporting/templates/*", "tables/features.py")
+"""Sources of the package that a verdict or a page depends on."""
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
+SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one claim's pages were made of, and the SHA-256 of each of its files by name relative to the report."""
+
+    script: str
+    code: str
+    selections: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def sha(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def sha_of(value: object) -> str:
+    """SHA-256 of a value's canonical JSON."""
+    return sha(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
+
+
+def inputs_sha(script: str, selections: Mapping[str, str]) -> str:
+    """SHA-256 over the rows an analysis read and its script."""
+    return sha_of([script, sorted(selections.items())])
+
+
+@cache
+def code_sha() -> str:
+    """SHA-256 over the sources named in `CODE`."""
+    package = Path(__file__).resolve().parents[1]
+    paths = sorted({path for pattern in CODE for path in package.glob(pattern) if path.is_file()})
+    return sha_of([[path.relative_to(package).as_posix(), sha(path.read_bytes())] for path in paths])
+
+
+@cache
+def machine() -> dict[str, str]:
+    """Versions of the package, the interpreter and the libraries that results can depend on."""
+    versions = {"thermostats": thermostats.__version__, "python": platform.python_version()}
+    for name in (*LIBRARIES, *SAMPLERS):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def read_manifest(out: Path) -> dict[str, Record]:
+    """Records of a report by claim, `index` for the pages about all of them; empty where there is no report.
+
+    Raises DataError where the manifest is damaged.
+    """
+    path = out / MANIFEST
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return {name: Record(**record) for name, record in content.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError) as error:
+        next_step = "delete it, then thermostats report --all --force"
+        raise DataError(
+            "the manifest of the report is damaged", where=path, got=str(error), next_step=next_step
+        ) from error
+    except OSError as error:
+        raise DataError("the manifest of the report cannot be read", where=path, got=error.strerror or "") from error
+
+
+def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
+    """Write the records; nothing where they are as they were."""
+    write_json(out / MANIFEST, {name: asdict(record) for name, record in sorted(records.items())})
+
+
+def read_stamp(out: Path) -> dict[str, str]:
+    """Claims that this machine built as the manifest has them: SHA-256 of the record by claim."""
+    try:
+        stamp = json.loads((out / STAMP).read_bytes())
+        return dict(stamp["claims"]) if stamp["machine"] == machine() else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def write_stamp(out: Path, claims: Mapping[str, str]) -> None:
+    """Note what this machine built."""
+    write_json(out / STAMP, {"machine": machine(), "claims": dict(claims)})
+
+
+def record_key(record: Record) -> str:
+    """SHA-256 of a record."""
+    return sha_of(asdict(record))
+
+
+def stale_because(record: Record | None, script: str, tables: Tables, out: Path) -> str:
+    """Why a claim's pages are not what they would be if made now; empty where they are."""
+    if record is None:
+        return "not built yet"
+    if record.script != script:
+        return "its script changed"
+    if record.code != code_sha():
+        return "the package's code changed"
+    if tables.changed(record.selections):
+        return "rows that it reads changed"
+    return changed_file(record, out)
+
+
+def changed_file(record: Record, out: Path) -> str:
+    """What happened to the first file of a record that is not as it was written; empty where all are."""
+    for name, digest in record.files.items():
+        path = out / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if sha(path.read_bytes()) != digest:
+            return f"{name} was edited"
+    return ""
+
+
+def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write those files that are not there with the same bytes; their names."""
+    written = [name for name, content in files.items() if not _holds(out / name, content)]
+    for name in written:
+        write_atomically(out / name, files[name])
+    return written
+
+
+def remove_files(out: Path, names: Iterable[str]) -> list[str]:
+    """Remove files of a report, and folders left empty; the names of those that were there."""
+    removed = [name for name in names if (out / name).is_file()]
+    for name in removed:
+        path = out / name
+        path.unlink()
+        if path.parent != out and not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    return removed
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write canonical JSON; nothing where the file holds it already."""
+    content = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    if not _holds(path, content):
+        write_atomically(path, content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
