@@ -1,0 +1,84 @@
+"""What analyses ask of the tables again and again: features of some files, gains with intervals, stated figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import DataError
+from thermostats.reporting.findings import Tables
+from thermostats.tables.features import combine
+
+PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
+HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
+CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
+PREPRINT = "preprint"
+LEVEL = 0.95
+BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
+
+GAIN_WORDS = {
+    "penultimate_gain": "gain of the last block but one",
+    "normed_gain": "last gain with the final norm in it",
+    "geometric_gain_to_penultimate": "mean gain a block, blocks 2 to L − 1",
+    "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
+}
+"""The named gains that the files of penultimate gains hold, in words."""
+
+
+def features_of(tables: Tables, *sources: str) -> pd.DataFrame:
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
+    read = {name: tables.read(name, source=list(sources)) for name in BY_SOURCE}
+    return combine(models=tables.read("models"), **read)
+
+
+def gains(tables: Tables) -> pd.DataFrame:
+    """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
+
+    A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
+    (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, and `total_to_penultimate` = n_(L-1)/n_1.
+    Published standard deviations are of the population (divisor n) and are scaled to n - 1.
+    """
+    rows = features_of(tables, PYTHIA, HUNT)
+    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    averaged = rows["penultimate_gain_n"].fillna(0) == 0
+    rows["n_prompts"] = rows["prompt_set"].map(sizes).astype("float64")
+    n = rows["n_prompts"]
+    sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
+    rows = rows.assign(gain=rows["penultimate_gain"], log_gain=np.log(rows["penultimate_gain"]))
+    rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
+    rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
+    rows = rows.dropna(subset="gain").sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
+    return rows.drop_duplicates("model_id").reset_index(drop=True)
+
+
+def clearly_below(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
+    """Models whose whole interval over prompts lies below the bar."""
+    return rows["upper"] < bar
+
+
+def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
+    """Models whose whole interval over prompts lies above the bar."""
+    return rows["lower"] > bar
+
+
+def stated(tables: Tables, source: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Figures the study states: name in the finding → value; `names` maps that name to its pointer in `statements`.
+
+    Raises DataError for a pointer that the table does not hold.
+    """
+    rows = tables.read("statements", source=source, pointer=sorted(set(names.values())))
+    values = rows.set_index("pointer")["value"]
+    absent = sorted(set(names.values()) - set(values.index))
+    if absent:
+        raise DataError("a stated figure is not in the table statements", where=source, got=", ".join(absent))
+    return {name: float(values[pointer]) for name, pointer in names.items()}
+
+
+def finite(value: float) -> float | None:
+    """The value, or None where it is no number."""
+    return None if math.isnan(value) else value
