@@ -85,7 +85,7 @@ class Architecture:
     """Attention rows do not sum to 1."""
 
     def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
-        """Names a module's tensor may have in a checkpoint, the usual one first; `layer` is 0-based, None: outside blocks."""
+        """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
             return tuple(f"{name}.{kind}" for name in self.unembedding)
         inner = f"{module}.{kind}" if layer is None else f"{self.blocks}.{layer}.{module}.{kind}"

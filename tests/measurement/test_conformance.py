@@ -1,0 +1,205 @@
+"""Every entry of the registry against a tiny model of its class: the model says whether the entry is right."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny  # noqa: E402
+
+from thermostats.measurement.architectures import lookup  # noqa: E402
+from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
+from thermostats.measurement.forward import as_measured  # noqa: E402
+from thermostats.measurement.gains import measure_gains  # noqa: E402
+from thermostats.measurement.modules import (  # noqa: E402
+    Decoder,
+    configuration,
+    decoder,
+    input_of,
+    submodule,
+    tensor_of,
+)
+from thermostats.measurement.oracle import conformance  # noqa: E402
+from thermostats.measurement.registry import ARCHITECTURES  # noqa: E402
+
+LENGTHS = (2, 9, 6, 5)
+
+
+@pytest.fixture(scope="module", params=[entry.name for entry in ARCHITECTURES])
+def found(request: pytest.FixtureRequest) -> Iterator[Decoder]:
+    model = tiny.build(request.param)
+    yield decoder(model, lookup(configuration(model)))
+
+
+def prompts(lengths: tuple[int, ...] = LENGTHS) -> list[TokenisedPrompt]:
+    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
+
+
+def run_plainly(found: Decoder, ids: tuple[int, ...]) -> dict[str, list[torch.Tensor]]:
+    """Inputs and outputs of all modules of interest for one prompt, unbatched, whole tensors cloned, in float64."""
+    kept: dict[str, list[torch.Tensor]] = defaultdict(list)
+    handles = []
+
+    def keep(module: torch.nn.Module, name: str) -> None:
+        def before(_m: object, args: tuple, kwargs: dict) -> None:
+            kept[f"{name} in"].append(input_of(args, kwargs).detach().clone().double().reshape(len(ids), -1))
+
+        def after(_m: object, _args: tuple, output: object) -> None:
+            kept[f"{name} out"].append(tensor_of(output).detach().clone().double().reshape(len(ids), -1))
+
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after))
+
+    entry = found.entry
+    paths = {entry.attention, entry.attention_norm, entry.attention_out, entry.attention_write, entry.output}
+    paths |= {entry.mlp, entry.mlp_norm, entry.mlp_out, entry.mlp_write}
+    for block in found.blocks:
+        for path in paths - {""}:
+            keep(submodule(block, path, entry), path)
+        keep(block, "block")
+    with as_measured(found.model):
+        kept["last hidden"].append(found.base(input_ids=torch.tensor([ids])).last_hidden_state[0].double())
+    for handle in handles:
+        handle.remove()
+    return kept
+
+
+def test_every_entry_has_a_tiny_model_and_is_found_for_it(found: Decoder) -> None:
+    assert [entry.name for entry in ARCHITECTURES] == list(dict.fromkeys(entry.name for entry in ARCHITECTURES))
+    assert set(tiny.CONFIGURATIONS) == {entry.name for entry in ARCHITECTURES}
+    assert tiny.CONFIGURATIONS[found.entry.name][0] == type(found.model.config).__name__
+    assert lookup(found.model.config.to_diff_dict()) == found.entry
+
+
+def test_value_and_output_matrices_are_what_the_model_multiplies_by(found: Decoder) -> None:
+    if found.entry.sinks:
+        for block in found.blocks:
+            submodule(block, found.entry.attention, found.entry).sinks.data.fill_(-1e4)
+    differences = conformance(found)
+    assert differences.value < 1e-5
+    assert differences.circuit < 1e-5
+
+
+def test_writes_add_up_to_the_step_of_the_stream(found: Decoder) -> None:
+    multiplier = found.config.get(found.entry.residual_multiplier, 1.0)
+    kept = run_plainly(found, tiny.prompt_ids(7)[0])
+    entry = found.entry
+    attention = kept[f"{entry.attention_write or entry.attention_out or entry.attention} out"]
+    mlp = kept[f"{entry.mlp_write or entry.mlp_out or entry.mlp} out"]
+    differences = []
+    for layer in range(len(found.blocks)):
+        step = kept["block out"][layer] - kept["block in"][layer]
+        written = multiplier * (attention[layer] + mlp[layer])
+        differences.append(float((step - written).norm() / step.norm()))
+    if entry.additive:
+        assert max(differences) < 2e-6
+    else:
+        assert min(differences) > 0.01
+
+
+def test_subblocks_read_what_their_norms_leave(found: Decoder) -> None:
+    entry = found.entry
+    kept = run_plainly(found, tiny.prompt_ids(7)[0])
+    for layer, block in enumerate(found.blocks):
+        x = kept["block in"][layer]
+        norm = submodule(block, entry.attention_norm, entry) if entry.attention_norm else torch.nn.Identity()
+        read = kept[f"{entry.attention} in"][layer]
+        torch.testing.assert_close(norm(x.float()).double(), read, rtol=1e-5, atol=1e-5)
+        attention = kept[f"{entry.attention_write or entry.attention_out or entry.attention} out"][layer]
+        middle = x if entry.parallel else x + found.config.get(entry.residual_multiplier, 1.0) * attention
+        norm = submodule(block, entry.mlp_norm, entry) if entry.mlp_norm else torch.nn.Identity()
+        torch.testing.assert_close(norm(middle.float()).double(), kept[f"{entry.mlp} in"][layer], rtol=1e-5, atol=1e-5)
+        # the attention's output is W_O (+ bias) on what stands before the output projection
+        projection = submodule(block, entry.output, entry)
+        out = projection(kept[f"{entry.output} in"][layer].float()).double()
+        torch.testing.assert_close(
+            out, kept[f"{entry.attention_out or entry.attention} out"][layer], rtol=1e-5, atol=1e-5
+        )
+
+
+def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -> None:
+    kept = run_plainly(found, tiny.prompt_ids(7)[0])
+    x = kept["block out"][-1].float()
+    for layer in range(len(found.blocks) - 1):
+        assert torch.equal(kept["block out"][layer], kept["block in"][layer + 1])
+    normed = found.final_norm(x) if found.final_norm is not None else x
+    if found.entry.name == "opt_post_norm":
+        normed = found.base.decoder.project_out(normed)
+    torch.testing.assert_close(normed.double(), kept["last hidden"][0], rtol=1e-5, atol=1e-5)
+    if found.final_norm is not None:
+        assert not torch.allclose(x.double(), kept["last hidden"][0], rtol=1e-2)
+
+
+def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
+    entry, given = found.entry, prompts()
+    measured = measure_gains(found, given, token_budget=24)
+    assert len(measured.layers) == len(given) * len(found.blocks) * 3
+    assert (measured.layers.missing.str.contains("fewer than three") == (measured.layers.n_tokens < 3)).all()
+    table = {(r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")}
+    multiplier = found.config.get(entry.residual_multiplier, 1.0)
+    summaries = measured.summaries.set_index("prompt_id")["value"]
+    assert len(summaries) == (0 if found.final_norm is None else len(given))
+    for prompt in given:
+        kept = run_plainly(found, prompt.token_ids)
+        for layer in range(len(found.blocks)):
+            x, y = kept["block in"][layer], kept["block out"][layer]
+            a_in, a_out = (
+                kept[f"{entry.attention} in"][layer],
+                kept[f"{entry.attention_out or entry.attention} out"][layer],
+            )
+            m_in, m_out = kept[f"{entry.mlp} in"][layer], kept[f"{entry.mlp_out or entry.mlp} out"][layer]
+            a_write = multiplier * (kept[f"{entry.attention_write} out"][layer] if entry.attention_write else a_out)
+            m_write = multiplier * (kept[f"{entry.mlp_write} out"][layer] if entry.mlp_write else m_out)
+            n = x.norm(dim=-1)
+            expected = {
+                "norm_in": n,
+                "gain_block": y.norm(dim=-1) / n,
+                "gain_attention": a_out.norm(dim=-1) / a_in.norm(dim=-1),
+                "gain_mlp": m_out.norm(dim=-1) / m_in.norm(dim=-1),
+                "write_attention": a_write.norm(dim=-1) / n,
+                "write_mlp": m_write.norm(dim=-1) / n,
+            }
+            for column, values in expected.items():
+                at_mean = values[1:].log().mean().exp()
+                for position, value in (("first", values[0]), ("last", values[-1]), ("mean", at_mean)):
+                    got = table[prompt.prompt_id, layer + 1, position][column]
+                    assert abs(got / float(value) - 1) < 2e-6, (column, position, layer)
+            cosine = torch.nn.functional.cosine_similarity(x, y, dim=-1)
+            assert table[prompt.prompt_id, layer + 1, "last"]["cosine"] == pytest.approx(float(cosine[-1]), abs=2e-6)
+            if len(prompt.token_ids) > 2:
+                unit = y[1:] / y[1:].norm(dim=-1, keepdim=True)
+                pairs = (unit @ unit.T)[~torch.eye(len(unit), dtype=torch.bool)]
+                got = table[prompt.prompt_id, layer + 1, "last"]["anisotropy"]
+                assert got == pytest.approx(float(pairs.mean()), abs=5e-6)
+        if found.final_norm is not None:
+            normed = (
+                found.final_norm(kept["block out"][-1].float())[-1].detach().norm() / kept["block in"][-1][-1].norm()
+            )
+            assert summaries[prompt.prompt_id] == pytest.approx(float(normed), rel=1e-5)
+
+
+def test_outputs_are_those_of_the_whole_model(found: Decoder) -> None:
+    given = prompts()
+    measured = measure_gains(found, given, decode=lambda token: f"<{token}>", token_budget=24)
+    assert measured.outputs is not None
+    rows = measured.outputs.set_index("prompt_id")
+    for prompt in given:
+        with as_measured(found.model):
+            logits = found.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
+        p = logits.softmax(-1)
+        row = rows.loc[prompt.prompt_id]
+        expected = {
+            "entropy": float(-(p * p.log()).sum()),
+            "top_probability": float(p.max()),
+            "logit_mean": float(logits.mean()),
+            "logit_sd": float(np.std(logits.numpy())),
+            "logit_range": float(logits.max() - logits.min()),
+        }
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=2e-5, abs=2e-6)
+        assert row["top_token"] == f"<{int(p.argmax())}>"

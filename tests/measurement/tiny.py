@@ -1,0 +1,140 @@
+"""Tiny models of every architecture, built from their configuration classes with random weights.
+
+Heads, key/value heads, head width and layers differ, and norms and biases are random too, so that no wrong layout fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+
+VOCABULARY = 61
+
+LLAMA: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+WIDE = {**LLAMA, "head_dim": 6}
+GPT2: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 64}
+NEOX = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
+OPT: dict[str, Any] = {**NEOX, "ffn_dim": 40, "word_embed_proj_dim": 32}
+FALCON: dict[str, Any] = {**NEOX, "bias": True}
+MOE: dict[str, Any] = {"num_local_experts": 4, "num_experts_per_tok": 2}
+QWEN_MOE: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+DEEPSEEK: dict[str, Any] = {
+    **NEOX,
+    **{"num_key_value_heads": 4, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 1},
+    **{"num_experts_per_tok": 2, "first_k_dense_replace": 1, "kv_lora_rank": 10, "q_lora_rank": 12},
+    **{"qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_group": 2, "topk_group": 1},
+}
+
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "openai-gpt": ("OpenAIGPTConfig", GPT2),
+    "gpt2": ("GPT2Config", GPT2),
+    "gpt_neo": (
+        "GPTNeoConfig",
+        {
+            **{"vocab_size": VOCABULARY, "hidden_size": 32, "num_heads": 4, "num_layers": 3, "window_size": 4},
+            **{"attention_types": [[["global", "local", "global"], 1]], "max_position_embeddings": 64},
+        },
+    ),
+    "gptj": ("GPTJConfig", {**GPT2, "rotary_dim": 4}),
+    "gpt_neox_sequential": ("GPTNeoXConfig", {**NEOX, "use_parallel_residual": False}),
+    "gpt_neox": ("GPTNeoXConfig", NEOX),
+    "gpt_bigcode_multi_head": ("GPTBigCodeConfig", {**GPT2, "multi_query": False}),
+    "gpt_bigcode": ("GPTBigCodeConfig", GPT2),
+    "codegen": ("CodeGenConfig", {**GPT2, "n_head": 8, "rotary_dim": 2}),
+    "opt_post_norm": ("OPTConfig", {**OPT, "word_embed_proj_dim": 16, "do_layer_norm_before": False}),
+    "opt": ("OPTConfig", OPT),
+    "bloom": ("BloomConfig", {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 3, "n_head": 4}),
+    "falcon_new_one_norm": (
+        "FalconConfig",
+        {**FALCON, "num_kv_heads": 2, "new_decoder_architecture": True, "num_ln_in_parallel_attn": 1},
+    ),
+    "falcon_new": ("FalconConfig", {**FALCON, "num_kv_heads": 2, "new_decoder_architecture": True}),
+    "falcon_multi_head_sequential": (
+        "FalconConfig",
+        {**FALCON, "multi_query": False, "parallel_attn": False, "alibi": True},
+    ),
+    "falcon_multi_head": ("FalconConfig", {**FALCON, "multi_query": False}),
+    "falcon_sequential": ("FalconConfig", {**FALCON, "parallel_attn": False}),
+    "falcon": ("FalconConfig", {**FALCON, "bias": False}),
+    "mpt": ("MptConfig", {"vocab_size": VOCABULARY, "d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 64}),
+    "xglm": (
+        "XGLMConfig",
+        {
+            **{"vocab_size": VOCABULARY, "d_model": 32, "ffn_dim": 40, "num_layers": 3, "attention_heads": 4},
+            **{"max_position_embeddings": 64},
+        },
+    ),
+    "biogpt": ("BioGptConfig", NEOX),
+    "persimmon": ("PersimmonConfig", NEOX),
+    "llama": ("LlamaConfig", WIDE),
+    "mistral": ("MistralConfig", WIDE),
+    "mixtral": ("MixtralConfig", {**WIDE, **MOE}),
+    "gemma": ("GemmaConfig", WIDE),
+    "qwen2": ("Qwen2Config", LLAMA),
+    "qwen2_moe": ("Qwen2MoeConfig", {**LLAMA, **QWEN_MOE, "shared_expert_intermediate_size": 24}),
+    "qwen3": ("Qwen3Config", WIDE),
+    "qwen3_moe": ("Qwen3MoeConfig", {**WIDE, **QWEN_MOE}),
+    "olmo": ("OlmoConfig", LLAMA),
+    "starcoder2": ("Starcoder2Config", LLAMA),
+    "smollm3": ("SmolLM3Config", LLAMA),
+    "gemma2": ("Gemma2Config", {**WIDE, "query_pre_attn_scalar": 6}),
+    "gemma3_text": ("Gemma3TextConfig", {**WIDE, "query_pre_attn_scalar": 6}),
+    "phi": ("PhiConfig", LLAMA),
+    "phi3": ("Phi3Config", LLAMA),
+    "stablelm_parallel": ("StableLmConfig", {**LLAMA, "use_parallel_residual": True, "qk_layernorm": True}),
+    "stablelm": ("StableLmConfig", LLAMA),
+    "olmo2": ("Olmo2Config", LLAMA),
+    "cohere": ("CohereConfig", LLAMA),
+    "granite": (
+        "GraniteConfig",
+        {**LLAMA, "residual_multiplier": 0.22, "embedding_multiplier": 3.0, "attention_multiplier": 0.3},
+    ),
+    "glm4": ("Glm4Config", WIDE),
+    "apertus": ("ApertusConfig", LLAMA),
+    "deepseek_v2": ("DeepseekV2Config", DEEPSEEK),
+    "deepseek_v3": ("DeepseekV3Config", DEEPSEEK),
+    "gpt_oss": ("GptOssConfig", {**WIDE, **MOE}),
+}
+"""Name of the entry: configuration class and its arguments."""
+
+
+def build(name: str, *, head: bool = True, **changes: Any) -> torch.nn.Module:
+    """The tiny model of an entry, float32, in evaluation mode, the same every time."""
+    configuration, arguments = CONFIGURATIONS[name]
+    return from_config(getattr(transformers, configuration)(**{**arguments, **changes}), head=head)
+
+
+def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
+    """A model with random weights, norms and biases."""
+    kind = transformers.AutoModelForCausalLM if head else transformers.AutoModel
+    model: torch.nn.Module = kind.from_config(config)
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim > 1:
+                parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+            elif path.endswith("sinks"):
+                parameter.copy_(noise)
+            else:
+                parameter.add_(0.3 * noise)
+    return model.eval()
+
+
+def prompt_ids(*lengths: int) -> list[tuple[int, ...]]:
+    """Token ids of prompts of these lengths, without the ids that configurations use as special tokens."""
+    generator = torch.Generator().manual_seed(3)
+    return [tuple(torch.randint(3, VOCABULARY, (n,), generator=generator).tolist()) for n in lengths]

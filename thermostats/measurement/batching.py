@@ -1,0 +1,63 @@
+"""Tokenised prompts into batches: sorted by length, padded on the right, within a budget of tokens. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thermostats.errors import UsageError
+
+
+@dataclass(frozen=True)
+class TokenisedPrompt:
+    """One prompt as the model reads it, special tokens included: every token counts, the first is position `first`."""
+
+    prompt_id: str
+    token_ids: tuple[int, ...]
+
+
+def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None, context: int | None) -> None:
+    """Raise UsageError for no prompt, a repeated name, an empty prompt, an unknown token or one beyond the context."""
+    if not prompts:
+        raise UsageError("no prompt to measure", next_step="name a prompt set: `thermostats ls prompts`")
+    seen: set[str] = set()
+    for prompt in prompts:
+        n, where = len(prompt.token_ids), f"prompt {prompt.prompt_id}"
+        if prompt.prompt_id in seen:
+            raise UsageError("two prompts have the same prompt_id", where=where)
+        seen.add(prompt.prompt_id)
+        if n == 0:
+            raise UsageError("the prompt is empty: no tokens", where=where, next_step="remove it or give it a text")
+        if context is not None and n > context:
+            raise UsageError(
+                "the prompt is longer than the model's context", where=where, got=f"{n} tokens",
+                allowed=f"at most {context}", next_step="shorten or remove it",
+            )  # fmt: skip
+        if vocabulary is not None and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
+            raise UsageError(
+                "a token is outside the model's vocabulary", where=where, got=str(max(prompt.token_ids)),
+                allowed=f"0 to {vocabulary - 1}", next_step="use the tokenizer that belongs to the model",
+            )  # fmt: skip
+
+
+def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:
+    """Indices of prompts, batch by batch, at the least cost: Σ over batches of (size × longest + overhead) tokens.
+
+    No batch holds more than `budget` tokens, padding included, unless one prompt alone does. The order by length makes
+    the best partition one of consecutive prompts, found exactly in O(n²).
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    best = [0.0]
+    start_of = [0]
+    for end in range(1, len(order) + 1):
+        longest = lengths[order[end - 1]]
+        first = max(0, min(end - 1, end - budget // longest)) if longest <= budget else end - 1
+        cost, start = min((best[s] + (end - s) * longest + overhead, s) for s in range(first, end))
+        best.append(cost)
+        start_of.append(start)
+    found: list[list[int]] = []
+    end = len(order)
+    while end > 0:
+        found.append(order[start_of[end] : end])
+        end = start_of[end]
+    return found

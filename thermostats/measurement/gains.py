@@ -1,0 +1,113 @@
+"""Residual gains and next-token distributions of a loaded model: the tables of one pass over the prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.forward import Batch, Progress, as_measured, call, head_on_last_token, make_batches
+from thermostats.measurement.layer_rows import layer_rows, layers_frame
+from thermostats.measurement.modules import Decoder
+from thermostats.measurement.outputs import output_rows, outputs_frame
+from thermostats.measurement.residual import SUBBLOCKS, Record, recording
+
+PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Frames with the columns of the tables of these names, without run_id; `outputs` is None where not asked for."""
+
+    layers: pd.DataFrame
+    summaries: pd.DataFrame
+    """normed_gain = ‖norm_f(x_L)‖ / n_(L-1) at `last`, where the model has a final norm."""
+    outputs: pd.DataFrame | None
+
+
+def measure_gains(
+    decoder: Decoder,
+    prompts: Sequence[TokenisedPrompt],
+    *,
+    decode: Callable[[int], str] | None = None,
+    token_budget: int | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
+
+    Without `decode` the head is not run at all. Raises UsageError for prompts that cannot be measured and
+    ThermostatsError where memory does not suffice or the model has no head that outputs could come from.
+    """
+    dtype = str(decoder.dtype).removeprefix("torch.")
+    rows, summaries, outputs = [], [], []
+    done = 0
+    with as_measured(decoder.model):
+        for batch in make_batches(decoder, prompts, token_budget):
+            ids = [prompts[i].prompt_id for i in batch.indices]
+            with recording(decoder, batch.mask) as record:
+                logits = None if decode is None else _logits(decoder, batch)
+                if decode is None:
+                    call(decoder.base, batch)
+            arrays = {name: _stacked(decoder, record, name, batch.mask.shape) for name in PER_TOKEN}
+            spread = _stacked(decoder, record, "spread", batch.mask.shape[:1])
+            final = record["final_norm"][-1]
+            for row, (prompt_id, n) in enumerate(zip(ids, batch.lengths, strict=True)):
+                norms = {name: array[:, row, :n] for name, array in arrays.items()}
+                rows.append(layer_rows(prompt_id, n, norms, spread[:, row], dtype))
+                if final is not None:
+                    ratio = float(final[row, n - 1]) / norms["norm_in"][-1, n - 1]
+                    summaries.append((prompt_id, "normed_gain", ratio, dtype))
+            if logits is not None and decode is not None:
+                outputs += output_rows(ids, logits, decode, dtype)
+            done += len(ids)
+            if progress is not None:
+                progress(done, len(prompts))
+    return Measured(layers_frame(rows), _summaries(summaries), outputs_frame(outputs) if decode is not None else None)
+
+
+def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
+    if decoder.base is decoder.model:
+        raise ThermostatsError(
+            "outputs need a model with its head", where=type(decoder.model).__name__,
+            next_step="load it with AutoModelForCausalLM, or ask for gains alone",
+        )  # fmt: skip
+    with head_on_last_token(decoder, batch.lengths):
+        logits: torch.Tensor = call(decoder.model, batch).logits
+    if logits.shape[1] != 1:
+        raise ThermostatsError(
+            "the head read more than the last token", where=type(decoder.model).__name__,
+            got=f"{logits.shape[1]} tokens",
+            next_step="correct `blocks` of the entry: its parent must be the module whose output the head reads",
+        )  # fmt: skip
+    return logits[:, 0]
+
+
+def _stacked(decoder: Decoder, record: Record, name: str, shape: Sequence[int]) -> NDArray[np.float64]:
+    """A recorded quantity over all layers (L × …), NaN where a module was not called; writes default to outputs."""
+    multiplier = 1.0
+    if name.endswith("_write"):
+        entry = decoder.entry
+        if entry.residual_multiplier:
+            multiplier = float(decoder.config[entry.residual_multiplier])
+        if not getattr(entry, name):
+            name = name.replace("_write", "_out")
+    nothing = np.full(tuple(shape), np.nan)
+    kept = [nothing if tensor is None else tensor.double().cpu().numpy() for tensor in record[name]]
+    return np.stack(kept) * abs(multiplier)
+
+
+def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
+    columns = ["prompt_id", "estimand", "value", "missing"]
+    table = [
+        (prompt_id, estimand, value, "")
+        if np.isfinite(value)
+        else (prompt_id, estimand, np.nan, f"norm not finite in {dtype}")
+        for prompt_id, estimand, value, dtype in rows
+    ]
+    return pd.DataFrame(table, columns=columns).sort_values(["prompt_id", "estimand"], ignore_index=True)

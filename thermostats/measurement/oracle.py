@@ -1,0 +1,152 @@
+"""Does an entry describe a model? Asked of the model itself, on one token, where attention weights are 1.
+
+W_V: a change Δ of the attention's input moves the input of the output projection, head by head, by W_V^(k(h)) Δ.
+W_O: it moves the attention's own output by Σ_h W_O^h W_V^(k(h)) Δ.
+Blocks: x_l − x_(l-1) = m·(attention write + feed-forward write), where the entry calls the block additive.
+
+The multi-head latent attention of DeepSeek norms between the down- and the up-projection; there Δ is a change of the
+normed latent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.measurement.architectures import Architecture, UnknownArchitectureError
+from thermostats.measurement.forward import as_measured
+from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.modules import Decoder, decoder, input_of, submodule, tensor_of
+
+TOLERANCE = 1e-4
+"""Largest relative difference that still counts as exact in float32."""
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """Largest relative differences between what an entry says and what the model does, over layers."""
+
+    value: float
+    circuit: float
+    residual: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are within `TOLERANCE`; NaN fails."""
+        return max(self.value, self.circuit, self.residual) <= TOLERANCE
+
+
+def conformance(found: Decoder, token: int = 1) -> Conformance:
+    """Hold an entry against its model, all layers, with one random Δ of the size of the input it is added to.
+
+    Raises DataError where a matrix has another shape than the entry implies.
+    """
+    value = circuit = residual = 0.0
+    for layer in range(len(found.blocks)):
+        before, after, delta = _moved(found, layer, token)
+        parts = _weights(found, layer)
+        expected = np.concatenate([parts.head(h)[0] @ delta for h in range(len(parts.kv_head))])
+        moved = after["heads"] - before["heads"]
+        value = max(value, _difference(moved, expected))
+        circuit = max(circuit, _difference(after["attention"] - before["attention"], parts.w_o @ expected))
+        if found.entry.additive:
+            residual = max(residual, _difference(before["step"], before["writes"]))
+    return Conformance(value, circuit, residual)
+
+
+def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architecture:
+    """The first entry made for another class that fits this model exactly, by the oracle on the model itself.
+
+    Raises UnknownArchitectureError where none does.
+    """
+    tried = []
+    for entry in entries:
+        try:
+            if conformance(decoder(model, entry)).passed:
+                return entry
+            tried.append(entry.name)
+        except (ThermostatsError, RuntimeError, LookupError, TypeError):
+            continue  # another class's names or shapes: not this entry
+    raise UnknownArchitectureError(
+        "no entry fits this model", where=type(model).__name__,
+        got=f"names fit but not the arithmetic: {', '.join(tried)}" if tried else "no entry whose modules are there",
+        next_step="add an entry to thermostats/measurement/registry.py",
+    )  # fmt: skip
+
+
+def _difference(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    scale = float(np.linalg.norm(expected))
+    return float(np.linalg.norm(got - expected)) / scale if scale > 0 else float("nan")
+
+
+def _weights(found: Decoder, layer: int) -> Any:
+    entry, block = found.entry, found.blocks[layer]
+    value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
+    if not isinstance(value, Tensor) or not isinstance(output, Tensor):
+        raise DataError("projection without a weight matrix", where=entry.name)
+    return split(entry, found.config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
+
+
+def _moved(found: Decoder, layer: int, token: int) -> tuple[dict[str, Any], dict[str, Any], np.ndarray[Any, Any]]:
+    """What one layer does with one token, without and with a change Δ of what its values are read from."""
+    g = geometry(found.entry, found.config)
+    generator = torch.Generator().manual_seed(layer)
+    delta = torch.randn(g.d_value_in, generator=generator, dtype=torch.float64)
+    before = _run(found, layer, token, None)
+    delta *= float(before["size"]) / float(delta.norm())
+    after = _run(found, layer, token, delta.to(found.dtype))
+    return before, after, delta.to(found.dtype).double().numpy()
+
+
+def _run(found: Decoder, layer: int, token: int, delta: Tensor | None) -> dict[str, Any]:
+    entry, block = found.entry, found.blocks[layer]
+    kept: dict[str, Any] = {}
+    changed = entry.value if entry.layout == "latent" else entry.attention
+
+    def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        x = input_of(args, kwargs)
+        kept["size"] = x.double().norm()
+        if delta is None:
+            return None
+        x = x + delta.to(x.device)
+        return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            kept[name] = _flat(tensor_of(output))
+
+        return hook
+
+    def keep_input(name: str) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            kept[name] = _flat(input_of(args, kwargs))
+
+        return hook
+
+    with ExitStack() as stack, as_measured(found.model):
+        for path, hook in ((changed, change), ("", keep_input("x_in")), (entry.output, keep_input("heads"))):
+            module = submodule(block, path, entry)
+            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+        for path, name in (
+            ("", "x_out"),
+            (entry.attention_out or entry.attention, "attention"),
+            (entry.attention_write or entry.attention_out or entry.attention, "attention_write"),
+            (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
+        ):
+            stack.callback(submodule(block, path, entry).register_forward_hook(keep(name)).remove)
+        found.base(input_ids=torch.tensor([[token]], device=found.device))
+    multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    kept["step"] = kept["x_out"] - kept["x_in"]
+    kept["writes"] = multiplier * (kept["attention_write"] + kept["mlp_write"])
+    return kept
+
+
+def _flat(x: Tensor) -> np.ndarray[Any, Any]:
+    return x.detach().double().cpu().numpy().ravel().copy()

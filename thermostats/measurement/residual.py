@@ -1,0 +1,119 @@
+"""Residual stream: hooks on blocks that keep one number per token, and the tables made of them.
+
+    G_l(t) = n_l(t) / n_(l-1)(t),   n_l(t) = ‖x_l(t)‖₂,   x_l: what leaves block l, before the final norm
+
+Everything is reduced inside the hook, in float32 or wider, because some blocks write into their tensors afterwards and
+because the stream of a whole model does not fit where its norms do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thermostats.measurement.modules import Decoder, input_of, submodule, tensor_of
+
+Record = dict[str, list[Tensor | None]]
+"""Per quantity one tensor a layer: norms and products (batch × tokens), `spread` and `final_norm` (batch); None where
+the module was not called."""
+
+SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
+
+
+def _wide(x: Tensor) -> Tensor:
+    """float32 at least."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def norms(x: Tensor, shape: tuple[int, int]) -> Tensor:
+    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (batch × tokens)."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    found: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
+    return found.reshape(shape)
+
+
+def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
+    """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)), (batch)."""
+    m = weights.sum(-1)
+    total = torch.einsum("bt,btd->bd", (weights / norm).to(norm.dtype), _wide(x))
+    return (total.square().sum(-1) - m) / (m * (m - 1))
+
+
+@contextmanager
+def recording(decoder: Decoder, mask: Tensor) -> Iterator[Record]:
+    """Record, while open, the forward pass of one batch; `mask` (batch × tokens) is 1 on real tokens.
+
+    The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without the first token),
+    the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖, one entry), each on the device that computed it.
+    """
+    shape = (mask.shape[0], mask.shape[1])
+    record: Record = defaultdict(lambda: [None] * len(decoder.blocks))
+    weights: dict[torch.device, Tensor] = {}
+    stream: dict[str, Any] = {"tensor": None, "norm": None}
+
+    def weights_on(device: torch.device) -> Tensor:
+        if device not in weights:
+            weights[device] = mask.to(device, torch.float32)
+            weights[device][:, 0] = 0
+        return weights[device]
+
+    def enter(layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            x = input_of(args, kwargs)
+            known = x is stream["tensor"]
+            record["norm_in"][layer] = stream["norm"] if known else norms(x, shape)
+            stream["tensor"] = x
+
+        return hook
+
+    def leave(layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            x, before = tensor_of(output), stream["tensor"].to(tensor_of(output).device)
+            norm = norms(x, shape)
+            record["norm_out"][layer] = norm
+            record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
+            record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
+            stream["tensor"], stream["norm"] = x, norm
+
+        return hook
+
+    def keep_input(name: str, layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            record[name][layer] = norms(input_of(args, kwargs), shape)
+
+        return hook
+
+    def keep_output(name: str, layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            record[name][layer] = norms(tensor_of(output), shape)
+
+        return hook
+
+    with ExitStack() as stack:
+
+        def on_entry(module: nn.Module, hook: Callable[..., None]) -> None:
+            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+
+        def on_exit(module: nn.Module, hook: Callable[..., None]) -> None:
+            stack.callback(module.register_forward_hook(hook).remove)
+
+        entry = decoder.entry
+        for layer, block in enumerate(decoder.blocks):
+            on_entry(block, enter(layer))
+            for part, place, out, write in (
+                ("attention", entry.attention, entry.attention_out, entry.attention_write),
+                ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write),
+            ):
+                on_entry(submodule(block, place, entry), keep_input(f"{part}_in", layer))
+                on_exit(submodule(block, out or place, entry), keep_output(f"{part}_out", layer))
+                if write:
+                    on_exit(submodule(block, write, entry), keep_output(f"{part}_write", layer))
+            on_exit(block, leave(layer))
+        if decoder.final_norm is not None:
+            on_exit(decoder.final_norm, keep_output("final_norm", -1))
+        yield record
