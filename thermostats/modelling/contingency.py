@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep
 
@@ -184,7 +185,6 @@ def classification_accuracy(
         kappa = float(agreement.kappa)
         half = float(stats.norm.ppf((1 + probability(level)) / 2) * agreement.std_kappa)
         kappa_low, kappa_high = kappa - half, kappa + half
-        kappa, kappa_low, kappa_high = float(agreement.kappa), float(agreement.kappa_low), float(agreement.kappa_upp)
     return Accuracy(
         **(vars(_binomial(result, test, level)) | ({"p_value": math.nan} if majority == 1 else {})),
         majority=majority,
@@ -192,6 +192,38 @@ def classification_accuracy(
         kappa_lower=kappa_low,
         kappa_upper=kappa_high,
         balanced_accuracy=float(np.mean([(guess[truth == c] == c).mean() for c in classes])),
+    )
+
+
+def mcnemar_exact(
+    right_a: Sequence[bool] | pd.Series | NDArray[np.bool_],
+    right_b: Sequence[bool] | pd.Series | NDArray[np.bool_],
+    *,
+    level: float = 0.95,
+) -> Estimate:
+    """Two predictions of the same cases: McNemar's exact test, binomial on the cases where just one of them is right.
+
+    The estimate is the share, among those, of cases where a is right, against 0.5, with Clopper–Pearson interval; n
+    counts all cases. Raises UsageError where the two are never right apart.
+    """
+    a, b = np.asarray(right_a, dtype=bool), np.asarray(right_b, dtype=bool)
+    same_length(right_a=a, right_b=b)
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    if only_a + only_b == 0:
+        raise UsageError(
+            "the two predictions are right in the same cases", got=f"{a.size} cases", allowed="at least one apart"
+        )
+    table = [[int((a & b).sum()), only_a], [only_b, int((~a & ~b).sum())]]
+    share = stats.binomtest(only_a, only_a + only_b).proportion_ci(probability(level), method="exact")
+    return Estimate(
+        test=f"McNemar's exact test, {only_a} to {only_b} discordant cases",
+        estimate=only_a / (only_a + only_b),
+        lower=float(share.low),
+        upper=float(share.high),
+        level=level,
+        interval=CLOPPER_PEARSON,
+        p_value=float(mcnemar(table, exact=True).pvalue),
+        n=a.size,
     )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
-from scipy.optimize import brentq
+from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.estimates import RESAMPLES, Array, Estimate, is_constant, numbers, probability, same_length
@@ -225,19 +224,9 @@ def _difference(result: Difference, test: str, log: bool, against: float) -> Dif
 
 
 def _noncentral(t: float, df: float, level: float, root: float) -> tuple[float, float]:
-    """Interval of an effect δ = ncp/root by inverting the noncentral t (Steiger, Fouladi 1997); NaN without a root."""
-
-    def solve(tail: float) -> float:
-        def excess(ncp: float) -> float:
-            return float(stats.nct.cdf(t, df, ncp)) - tail
-
-        low, high = t - 10 - 2 * abs(t), t + 10 + 2 * abs(t)
-        values = excess(low), excess(high)
-        if not all(map(math.isfinite, values)) or values[0] * values[1] > 0:
-            return math.nan
-        return float(brentq(excess, low, high))
-
-    return solve((1 + level) / 2) / root, solve((1 - level) / 2) / root
+    """Interval of an effect δ = ncp/root by inverting the noncentral t distribution (Steiger and Fouladi 1997)."""
+    low, high = (float(special.nctdtrinc(df, (1 + side * level) / 2, t)) / root for side in (1, -1))
+    return low, high
 
 
 def _welch_t(x: Array, y: Array, axis: int = -1) -> Array:

@@ -71,8 +71,8 @@ def mixed_model(
 
     Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant within groups take
     groups less their number, the random slope's own column groups − 1, others n − groups − their number. A fit that did
-    not converge under any of OPTIMISERS is returned with `converged` false; a variance at zero or a correlation at ±1 sets
-    `boundary`. Raises UsageError for missing values, fewer than 3 groups, or a design that is not determined.
+    not converge under any of OPTIMISERS is returned with `converged` false; a variance at zero or a correlation at ±1
+    sets `boundary`. Raises UsageError for missing values, fewer than 3 groups, or a design that is not determined.
     """
     columns_of(frame, groups, *([random_slope] if random_slope else []))
     probability(level)

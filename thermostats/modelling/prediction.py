@@ -54,8 +54,8 @@ def leave_one_out_error(
 
     `predictor` is a formula fitted by least squares whose left side is the column `observed`, or a function. Error of
     depth = mean |predicted − observed|/L, L the column `depth`; MAPE is relative to the observed. Intervals are BCa
-    over rows; with `groups` over the groups' mean errors, so the two bounds then belong to the mean over groups of group means.
-    There is no test: p is NaN; compare two predictors by a paired test of their `errors_of_depth`. Raises UsageError
+    over rows; with `groups` estimates are means over groups of group means, and intervals are over groups. There
+    is no test: p is NaN; compare two predictors by a paired test of their `errors_of_depth`. Raises UsageError
     for fewer than 4 rows, fewer than 3 groups, values not above 0, or a formula that the rows left cannot determine.
     """
     columns_of(frame, observed, depth)
