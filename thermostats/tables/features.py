@@ -70,8 +70,7 @@ def combine(
     for name, frame in of_runs.items():
         store.check_reference(frame, name, "run_id", runs, "runs")
     geometry = _geometry(models)
-    depths = runs.merge(geometry, on=["model_id", "revision"]).set_index("run_id")["n_layers"].astype("int64")
-    values = pd.concat([_from_layers(layers, depths), _from_summaries(summaries)], ignore_index=True)
+    values = by_prompt(runs, models, layers, summaries)
     rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
     rows = rows.merge(_over_prompts(values, summaries), on="run_id", how="left")
     rows = rows.merge(_transitions(transitions), on="run_id", how="left")
@@ -80,6 +79,13 @@ def combine(
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "n_prompts", rows[counts].max(axis=1))
     return rows.sort_values([*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True)
+
+
+def by_prompt(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
+    """Every gain of `GAINS` at the last token: columns run_id, prompt_id (empty: averaged over prompts), gain, value."""
+    known = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
+    depths = known.set_index("run_id")["n_layers"].astype("int64")
+    return pd.concat([_from_layers(layers, depths), _from_summaries(summaries)], ignore_index=True)
 
 
 def _geometry(models: pd.DataFrame) -> pd.DataFrame:
