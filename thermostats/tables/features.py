@@ -82,7 +82,7 @@ def combine(
 
 
 def by_prompt(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
-    """Every gain of `GAINS` at the last token: columns run_id, prompt_id (empty: averaged over prompts), gain, value."""
+    """Every gain of `GAINS` at the last token: columns run_id, prompt_id (empty: mean over prompts), gain, value."""
     known = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
     depths = known.set_index("run_id")["n_layers"].astype("int64")
     return pd.concat([_from_layers(layers, depths), _from_summaries(summaries)], ignore_index=True)
