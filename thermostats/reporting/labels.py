@@ -14,7 +14,7 @@ SIZE = 7.0
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
-GROUND = {"facecolor": "white", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
+GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
 Box = tuple[float, float, float, float]

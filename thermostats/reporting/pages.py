@@ -36,7 +36,8 @@ SIGNS = {
     MISSING: "…",
 }
 """Verdicts by shape, where there is no colour."""
-SYMBOL = re.compile(r"\b([A-Za-z])_(max|min|[A-Za-z0-9])\b")
+SUBSCRIPT = re.compile(r"\b([A-Za-z])_(max|min|[A-Za-z0-9])\b")
+SUPERSCRIPT = re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))")
 SHOWN = [item.name for item in fields(Finding) if item.name not in {"table", "draw"}]
 
 
@@ -209,8 +210,14 @@ def _html() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     _equip(environment)
-    environment.filters["symbols"] = lambda text: Markup(SYMBOL.sub(r"\1<sub>\2</sub>", str(escape(text))))  # noqa: S704
+    environment.filters["symbols"] = _symbols
     return environment
+
+
+def _symbols(text: str) -> Markup:
+    """Escaped text in which W_V and 10^(1/L) are set with a subscript and a superscript."""
+    lowered = SUBSCRIPT.sub(r"\1<sub>\2</sub>", str(escape(text)))
+    return Markup(SUPERSCRIPT.sub(lambda match: f"<sup>{match[1] or match[2]}</sup>", lowered))  # noqa: S704
 
 
 @cache

@@ -15,15 +15,16 @@ from matplotlib.axes import Axes
 
 from thermostats.reporting.labels import place_labels, short_name
 
-INK, MUTED, RULE = "#1d1f21", "#5f6368", "#d5d2cb"
+INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 WIDTH, HEIGHT = 7.2, 4.2
 """Size of a figure in inches; helpers with a row per item set the height themselves."""
 
 RC = {
-    "figure.figsize": (WIDTH, HEIGHT), "figure.facecolor": "white", "figure.constrained_layout.use": True,
+    "figure.figsize": (WIDTH, HEIGHT), "figure.facecolor": PAPER, "figure.constrained_layout.use": True,
     "font.family": "DejaVu Sans", "font.size": 9.0, "axes.labelsize": 9.0, "axes.titlesize": 10.0,
     "axes.titlelocation": "left", "axes.titleweight": "bold", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
-    "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
+    "axes.facecolor": PAPER, "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.axisbelow": True,
     "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
     "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
     "text.color": INK, "legend.frameon": False, "legend.fontsize": 8.5, "lines.linewidth": 1.6, "lines.markersize": 6.0,
@@ -120,7 +121,7 @@ def gain_by_depth(
     labels: bool = True,
 ) -> Axes:
     """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and the line at 1."""
-    reference(axes, 1.0, text="gain 1")
+    reference(axes, 1.0)
     depths = np.linspace(float(table[x].min()), float(table[x].max()), 200)
     for (name, curve), dash in zip((curves or {}).items(), DASHES, strict=False):
         axes.plot(depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1)
@@ -247,13 +248,10 @@ def strip_by_group(
     return axes
 
 
-def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
+def reference(axes: Axes, at: float, *, vertical: bool = False) -> None:
     """A thin line at a value that means something, such as gain 1."""
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-    if text and not vertical:
-        axes.annotate(text, (1, at), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
-                      ha="right", va="bottom", fontsize=7.5, color=MUTED)  # fmt: skip
 
 
 def legend_above(axes: Axes) -> None:

@@ -116,7 +116,7 @@ def markdown(value: object) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*\[\]|$~])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
-    return re.sub(r"^([#+-]|\d+(?=[.)]))", lambda m: m[1] + "\\" if m[1][0].isdigit() else "\\" + m[1], text)
+    return re.sub(r"^(\d*)([#+.)-])(?=[\s#]|$)", r"\1\\\2", text)
 
 
 def _fixed(value: float, decimals: int) -> str:
