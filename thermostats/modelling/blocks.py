@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -65,45 +65,9 @@ def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, Bloc
     Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
     nothing to the others, no residual degree of freedom is left, or values are missing.
     """
-    y, designs = _designs(frame, outcome, blocks)
-    full = _basis(list(designs.values()), y.size)
-    rss_full, df_residual = _rss(full, y), y.size - full.shape[1]
-    _leave_residuals(df_residual, y.size, full.shape[1])
-    total = float(np.square(y - y.mean()).sum())
-    rows: dict[str, tuple[float, int, float, float]] = {}
-    for block in blocks:
-        reduced = _basis([design for name, design in designs.items() if name != block], y.size)
-        df = full.shape[1] - reduced.shape[1]
-        if df == 0:
-            raise UsageError(
-                "a block adds nothing to the others",
-                where=block,
-                got=", ".join(blocks[block]),
-                allowed="a block not determined by the others",
-            )
-        gained = _rss(reduced, y) - rss_full
-        f = gained / df / (rss_full / df_residual) if rss_full > 0 else math.inf
-        rows[block] = (f, df, float(stats.f.sf(f, df, df_residual)), gained / total)
-    adjusted = holm({block: row[2] for block, row in rows.items()})
-    return {
-        block: BlockF(
-            test=f"partial F test of {block} given {', '.join(b for b in blocks if b != block) or 'the mean'}",
-            estimate=change,
-            lower=math.nan,
-            upper=math.nan,
-            level=math.nan,
-            interval=f"{NO_INTERVAL}: a change in R² has no simple interval",
-            p_value=p,
-            n=y.size,
-            block=block,
-            f=f,
-            df_block=df,
-            df_residual=df_residual,
-            p_holm=adjusted[block],
-            r_squared=1 - rss_full / total,
-        )
-        for block, (f, df, p, change) in rows.items()
-    }
+    tests = {block: _partial_f(frame, outcome, blocks, block) for block in blocks}
+    adjusted = holm({block: test.p_value for block, test in tests.items()})
+    return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
 
 
 def freedman_lane(
@@ -116,7 +80,7 @@ def freedman_lane(
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
-    observed = block_f(frame, outcome, blocks)[block]
+    observed = _partial_f(frame, outcome, blocks, block)
     y, designs = _designs(frame, outcome, blocks)
     full = _basis(list(designs.values()), y.size)
     reduced = _basis([design for name, design in designs.items() if name != block], y.size)
@@ -188,6 +152,42 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
         degrees_of_freedom={name: _basis([design], y.size).shape[1] - 1 for name, design in designs.items()},
         n=y.size,
         permutations=permutations,
+    )
+
+
+def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> BlockF:
+    """Partial F of one block, its p not yet adjusted."""
+    y, designs = _designs(frame, outcome, blocks)
+    full = _basis(list(designs.values()), y.size)
+    reduced = _basis([design for name, design in designs.items() if name != block], y.size)
+    df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
+    _leave_residuals(df_residual, y.size, full.shape[1])
+    if df == 0:
+        raise UsageError(
+            "a block adds nothing to the others",
+            where=block,
+            got=", ".join(blocks[block]),
+            allowed="a block not determined by the others",
+        )
+    rss_full, total = _rss(full, y), float(np.square(y - y.mean()).sum())
+    gained = _rss(reduced, y) - rss_full
+    f = gained / df / (rss_full / df_residual) if rss_full > 0 else math.inf
+    p = float(stats.f.sf(f, df, df_residual))
+    return BlockF(
+        test=f"partial F test of {block} given {', '.join(b for b in blocks if b != block) or 'the mean'}",
+        estimate=gained / total,
+        lower=math.nan,
+        upper=math.nan,
+        level=math.nan,
+        interval=f"{NO_INTERVAL}: a change in R² has no simple interval",
+        p_value=p,
+        n=y.size,
+        block=block,
+        f=f,
+        df_block=df,
+        df_residual=df_residual,
+        p_holm=math.nan,
+        r_squared=1 - rss_full / total,
     )
 
 

@@ -43,6 +43,7 @@ class Accuracy(Estimate):
     kappa: float
     """Cohen's κ; NaN where both columns hold one and the same class."""
     kappa_lower: float
+    """Wald bounds; NaN where the estimated variance is zero (perfect agreement, or one column constant)."""
     kappa_upper: float
     balanced_accuracy: float
     """Mean over observed classes of the share predicted right; 0.5 by chance for two classes."""
@@ -181,10 +182,12 @@ def classification_accuracy(
     kappa = kappa_low = kappa_high = math.nan
     if both.size > 1:
         table = pd.crosstab(pd.Categorical(guess, both), pd.Categorical(truth, both), dropna=False)
-        agreement = cohens_kappa(table.to_numpy())
-        kappa = float(agreement.kappa)
-        half = float(stats.norm.ppf((1 + probability(level)) / 2) * agreement.std_kappa)
-        kappa_low, kappa_high = kappa - half, kappa + half
+        with np.errstate(invalid="ignore"):  # a variance of zero, rounded to below it
+            agreement = cohens_kappa(table.to_numpy())
+        kappa, variance = float(agreement.kappa), float(agreement.var_kappa)
+        if variance > 1e-12:
+            half = float(stats.norm.ppf((1 + probability(level)) / 2)) * math.sqrt(variance)
+            kappa_low, kappa_high = kappa - half, kappa + half
     return Accuracy(
         **(vars(_binomial(result, test, level)) | ({"p_value": math.nan} if majority == 1 else {})),
         majority=majority,

