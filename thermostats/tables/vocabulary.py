@@ -12,13 +12,14 @@ POSITIONS = {
 NORM_PLACES = ("pre", "post", "pre+post", "sandwich")
 VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
 FATES = ("imported", "derivable", "left out")
-MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding")
+MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding", "W_V_published_thirds")
 ATTENTION_VARIANTS = {
     "exact": "trace of the sheaf Laplacian with the factor sum(A) - tr(A); the heads' traces add",
     "first_head": "published: attention averaged over heads times the squared Frobenius norm of the first head's W_V",
     "multi_head": "published: sum over heads, W_V cut as the study cut it",
     "printed_factor": "published: the factor sum(A) - n of the preprint's equation 4, zero but for rounding",
     "proxy": "squared spectral norm of W_V alone",
+    "subsampled": "published: first version of the study's Laplacian, on a sample of tokens and dimensions",
     "unstated": "published: quantities that do not depend on a trace variant",
 }
 TRANSITION_DEFINITIONS = {
