@@ -1,0 +1,194 @@
+"""Files written here byte by byte, or by safetensors and torch; headers that lie in every field."""
+
+import contextlib
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from thermostats.errors import DataError
+from thermostats.measurement.checkpoint import ITEM_BYTES, decode, open_checkpoint, read_safetensors
+
+
+def write(path, header, data=b""):
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(raw).to_bytes(8, "little") + raw + data)
+    return path
+
+
+def entry(dtype="F32", shape=(2, 3), offsets=(0, 24)):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numbers_come_back_as_written(tmp_path, dtype):
+    x = np.random.default_rng(0).standard_normal((5, 7)).astype(dtype)
+    save_file({"a": x, "b": 2 * x}, tmp_path / "model.safetensors")
+    tensors = open_checkpoint(tmp_path)
+    assert tensors["b"].shape == (5, 7)
+    np.testing.assert_array_equal(decode(tensors["b"].raw()), 2 * x)
+
+
+def test_every_bfloat16_is_decoded_as_torch_does():
+    torch = pytest.importorskip("torch")
+    words = np.arange(2**16, dtype=np.uint16)
+    expected = torch.from_numpy(words.view(np.int16).copy()).view(torch.bfloat16).float().numpy()
+    np.testing.assert_array_equal(decode(words).view(np.uint32), expected.view(np.uint32))
+
+
+def test_bfloat16_file_of_safetensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save
+
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    save({"x": x}, tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(decode(open_checkpoint(tmp_path)["x"].raw()), x.float().numpy())
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_pickle_of_plain_weights(tmp_path, zipped):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, 3)
+    saved = {"x": x, "half": x.to(torch.bfloat16), "mask": x > 0}
+    torch.save(saved, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    tensors = open_checkpoint(tmp_path)
+    np.testing.assert_array_equal(decode(tensors["x"].raw()), x.numpy())
+    np.testing.assert_array_equal(decode(tensors["half"].raw()), saved["half"].float().numpy())
+    with pytest.raises(DataError, match="format that is not measured"):
+        tensors["mask"].raw()
+
+
+def test_pickle_that_would_run_code_is_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"x": pytest.raises}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match="plain weights"):
+        open_checkpoint(tmp_path)
+
+
+def test_pickle_of_something_else_is_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save([1, 2], tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match="something else"):
+        open_checkpoint(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")
+    with pytest.raises(DataError, match="cannot be read"):
+        open_checkpoint(tmp_path)
+
+
+def sharded(tmp_path, places):
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return tmp_path
+
+
+def test_shards_are_one_checkpoint(tmp_path):
+    save_file({"a": np.ones((2, 2), np.float32)}, tmp_path / "one.safetensors")
+    save_file({"b": np.zeros(3, np.float32)}, tmp_path / "two.safetensors")
+    tensors = open_checkpoint(sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"}))
+    assert {name: t.path.name for name, t in tensors.items()} == {"a": "one.safetensors", "b": "two.safetensors"}
+
+
+@pytest.mark.parametrize(
+    "file", ["../one.safetensors", "/etc/passwd", "..", ".", "", "sub/one", "a\\b", 3, None, ["x"], "x\0"]
+)
+def test_index_cannot_leave_its_folder(tmp_path, file):
+    with pytest.raises(DataError, match="outside the model's folder"):
+        open_checkpoint(sharded(tmp_path, {"a": file}))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"weight_map": {}}', "no weight_map"), ("[]", "no weight_map"), ("{", "not readable"), ("é", "not readable"),
+        ('{"weight_map": {"a": "one"}}', "a shard of the model is missing"), ("[" * 100_000, "not readable"),
+    ],
+)  # fmt: skip
+def test_index_that_is_damaged(tmp_path, content, message):
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(DataError, match=message):
+        open_checkpoint(tmp_path)
+
+
+def test_index_that_names_a_tensor_its_shard_lacks(tmp_path):
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "one.safetensors")
+    with pytest.raises(DataError, match="shard lacks 1 tensors"):
+        open_checkpoint(sharded(tmp_path, {"a": "one.safetensors", "b": "one.safetensors"}))
+
+
+def test_folder_without_weights(tmp_path):
+    with pytest.raises(DataError, match="no weights in this folder"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 20, -1])
+def test_truncated_file(tmp_path, kept):
+    path = tmp_path / "model.safetensors"
+    save_file({"a": np.ones((4, 4), np.float32)}, path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DataError, match=r"truncated|shorter"):
+        read_safetensors(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"", b"[]", b"{", b"\xff\xfe", b'{"a": 1, "a": 2}', {"a": 3}, {"a": entry(dtype="F31")}, {"a": entry(dtype=4)},
+        {"a": entry(shape=(2, -3))}, {"a": entry(shape=(2, 4))}, {"a": entry(shape=(2.0, 3))},
+        {"a": entry(shape=(True, 6))}, {"a": entry(offsets=(0, 25))}, {"a": entry(offsets=(24, 0))},
+        {"a": entry(offsets=(0,))}, {"a": entry(offsets=(8, 32))}, {"a": entry(offsets=(-4, 20))},
+        {"a": entry(shape=(2**40, 2**40), offsets=(0, 24))}, {"a": entry(), "b": entry()},
+        {"a": entry(shape=(6,), offsets=(0, 24)), "b": entry(shape=(2,), offsets=(20, 28))}, {}, b"[" * 100_000,
+        {"a": {"dtype": "F32", "shape": [6]}}, {"a": entry(shape=(10**30,))},
+    ],
+)  # fmt: skip
+def test_header_that_lies(tmp_path, header):
+    with pytest.raises(DataError):
+        read_safetensors(write(tmp_path / "model.safetensors", header, bytes(24)))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=6,
+)  # fmt: skip
+entries = st.fixed_dictionaries(
+    {
+        "dtype": st.sampled_from(list(ITEM_BYTES)) | json_values,
+        "shape": st.lists(st.integers(-1, 5), max_size=3) | json_values,
+        "data_offsets": st.lists(st.integers(-1, 70), min_size=2, max_size=2) | json_values,
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(header=st.dictionaries(st.text(max_size=3), entries | json_values, max_size=3), size=st.integers(0, 64))
+def test_any_header_is_either_true_of_its_file_or_refused(tmp_path_factory, header, size):
+    path = write(tmp_path_factory.getbasetemp() / "any.safetensors", header, bytes(size))
+    try:
+        tensors = read_safetensors(path)
+    except DataError:
+        return
+    assert sum(math.prod(t.shape) * ITEM_BYTES[t.dtype] for t in tensors.values()) == size
+
+
+@settings(max_examples=100, deadline=None)
+@given(content=st.binary(max_size=80))
+def test_any_bytes_are_a_file_or_refused(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "bytes.safetensors"
+    path.write_bytes(content)
+    with contextlib.suppress(DataError):
+        assert read_safetensors(path) == {}
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "U8"])
+def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
+    tensors = read_safetensors(write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24)))
+    with pytest.raises(DataError, match=f"tensor q .* got {dtype}"):
+        tensors["q"].raw()
+
+
+def test_tensor_without_elements(tmp_path):
+    tensors = read_safetensors(write(tmp_path / "m.safetensors", {"e": entry("BF16", (0, 4), (0, 0))}))
+    assert tensors["e"].raw().shape == (0, 4)

@@ -1,0 +1,125 @@
+"""Matrices whose singular values are known, and every spectrum against scipy's svds and the dense SVD."""
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import svds
+
+from thermostats.measurement import lanczos
+
+N = 160
+
+
+def orthogonal(rng, n):
+    return np.linalg.qr(rng.standard_normal((n, n)))[0]
+
+
+def with_singular_values(values, rng, m=N, n=N):
+    r = len(values)
+    return (orthogonal(rng, m)[:, :r] * values) @ orthogonal(rng, n)[:, :r].T
+
+
+SPECTRA = {
+    "flat": np.ones(N), "slow decay": np.arange(1, N + 1) ** -0.3, "fast decay": np.exp(-np.arange(N) / 4.0),
+    "linear": np.linspace(1, 0.01, N), "rank 1": np.array([2.5]),
+    "pair on top": np.r_[3.0, 3.0, np.linspace(1, 0, N - 2)],
+    "close pair on top": np.r_[3.0, 3.0 - 1e-5, np.linspace(1, 0, N - 2)], "one far out": np.r_[1e4, np.ones(N - 1)],
+    "cluster on top": np.r_[np.linspace(1, 0.999, 20), np.linspace(0.5, 0, N - 20)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_known_singular_values(name, dtype):
+    values = SPECTRA[name]
+    for seed in range(5):
+        found = lanczos.norms(with_singular_values(values, np.random.default_rng(seed)).astype(dtype), seed=seed)
+        assert found.spectral == pytest.approx(values.max(), rel=1e-6)
+        assert found.frobenius == pytest.approx(np.linalg.norm(values), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(200, 200), (70, 400), (400, 70), (1, 50), (50, 1), (3, 2), (1, 1)])
+def test_random_matrices_against_the_dense_svd(shape):
+    for seed in range(10):
+        W = np.random.default_rng(seed).standard_normal(shape)
+        for stored in (W.astype(np.float32), np.asfortranarray(W.astype(np.float32)), W):
+            wide = stored.astype(np.float64)
+            found = lanczos.norms(stored)
+            assert found.spectral == pytest.approx(np.linalg.norm(wide, 2), rel=5e-7)
+            assert found.stable_rank == pytest.approx((np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6)
+
+
+def test_scipy_svds_agrees():
+    W = np.random.default_rng(0).standard_normal((500, 400))
+    assert lanczos.norms(W.astype(np.float32)).spectral == pytest.approx(
+        svds(W, k=1, return_singular_vectors=False)[0], rel=1e-6
+    )
+
+
+def test_the_estimate_never_exceeds_the_truth_by_more_than_rounding():
+    for seed in range(20):
+        W = np.random.default_rng(seed).standard_normal((200, 200))
+        assert lanczos.norms(W).spectral <= np.linalg.norm(W, 2) * (1 + 1e-12)
+
+
+def test_no_convergence_falls_back_to_the_dense_gram(monkeypatch):
+    monkeypatch.setattr(lanczos, "MAX_STEPS", 3)
+    assert lanczos.norms(np.diag(np.r_[5.0, np.ones(99)])).steps == 2
+    for shape in ((200, 90), (90, 200)):
+        W = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        found = lanczos.norms(W)
+        assert found.steps == 0
+        assert found.spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-9)
+
+
+def test_the_residual_bound_is_refused_for_a_wrong_vector():
+    W = np.diag([2.0, 1.0, 0.5])
+    sigma, error = lanczos._verified(W, np.array([1.0, 1.0, 0.0]), gap=3.0)
+    assert sigma == pytest.approx(np.sqrt(2.5)) and error > 0.1
+    sigma, error = lanczos._verified(W, np.array([1.0, 0.0, 0.0]), gap=3.0)
+    assert sigma == 2.0 and error == 0.0
+
+
+@pytest.mark.parametrize("resident", [0, 10**9])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_stored_halves_are_measured_as_the_numbers_they_are(monkeypatch, resident, kind):
+    monkeypatch.setattr(lanczos, "RESIDENT_BYTES", resident)
+    monkeypatch.setattr(lanczos, "BLOCK_BYTES", 10_000)
+    W = np.random.default_rng(1).standard_normal((150, 120)).astype(np.float32)
+    stored = W.astype(np.float16) if kind == "float16" else (W.view(np.uint32) >> 16).astype(np.uint16)
+    numbers = lanczos.decode(stored).astype(np.float64)
+    for view in (stored, stored.T, stored[:, 40:80], stored.T[30:]):
+        assert lanczos.resident(view).shape == view.shape
+        exact = lanczos.decode(np.ascontiguousarray(view)).astype(np.float64)
+        assert lanczos.norms(view).spectral == pytest.approx(np.linalg.norm(exact, 2), rel=1e-6)
+    assert lanczos.norms(stored).frobenius == pytest.approx(np.linalg.norm(numbers), rel=1e-6)
+
+
+def test_mapped_file_larger_than_what_may_stay_in_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr(lanczos, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(lanczos, "BLOCK_BYTES", 4_000)
+    W = np.random.default_rng(2).standard_normal((300, 50)).astype(np.float32)
+    (tmp_path / "w").write_bytes(W.tobytes())
+    mapped = np.asarray(np.memmap(tmp_path / "w", np.float32, mode="r", shape=W.shape))
+    assert lanczos.norms(mapped).spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-6)
+
+
+def test_zero_and_non_finite_matrices():
+    zero = lanczos.norms(np.zeros((5, 4), np.float32))
+    assert zero.spectral == zero.frobenius == 0 and np.isnan(zero.stable_rank)
+    for bad in (np.nan, np.inf):
+        W = np.ones((5, 4), np.float32)
+        W[2, 3] = bad
+        found = lanczos.norms(W)
+        assert np.isnan(found.spectral) and np.isnan(found.frobenius)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_scale_does_not_matter(scale):
+    W = (scale * np.random.default_rng(3).standard_normal((80, 60))).astype(np.float32)
+    assert lanczos.norms(W).spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-6)
+
+
+def test_same_seed_same_bits():
+    W = np.random.default_rng(4).standard_normal((90, 90)).astype(np.float32)
+    assert lanczos.norms(W) == lanczos.norms(W)
+    assert lanczos.norms(W, seed=1).spectral == pytest.approx(lanczos.norms(W).spectral, rel=5e-7)

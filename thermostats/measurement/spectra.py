@@ -1,0 +1,202 @@
+"""Spectra of W_V, W_O, the OV circuit and the embeddings, from a model's folder: no torch, no model in memory.
+
+One matrix at a time is mapped and decoded (bfloat16 and float16 to float32); what is kept of a layer are the Gram
+matrices of its heads, d_h × d_h each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
+from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
+from thermostats.measurement.lanczos import Norms, norms, resident, row_blocks
+from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.thirds import published_thirds
+
+Tensors = Mapping[str, StoredTensor]
+Row = dict[str, object]
+COLUMNS = ["layer", "matrix", "head", "spectral_norm", "frobenius_norm", "stable_rank", "missing"]
+NOT_FINITE = "weights are not finite"
+ZERO = "all weights are zero: no stable rank"
+
+
+def weights(folder: Path, *, heads: bool = True, thirds: bool = False) -> pd.DataFrame:
+    """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
+
+    Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole and, with `heads`, per query head h W_V^h, W_O^h and the OV
+    circuit W_O^h W_V^h; layer 0 has embedding and unembedding, equal where they are tied. `thirds` adds
+    W_V_published_thirds: W_V as the study cut it out of a fused matrix.
+
+    Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
+    where the architecture is not known.
+    """
+    config = read_config(folder)
+    entry = lookup(config)
+    tensors = open_checkpoint(folder)
+    rows = embedding_rows(entry, config, tensors)
+    for layer in range(1, geometry(entry, config).n_layers + 1):
+        rows += layer_rows(entry, config, tensors, layer, heads=heads, thirds=thirds)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def read_config(folder: Path) -> Config:
+    """config.json of a model's folder. Raises DataError where it is missing or damaged."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise DataError(
+            "no configuration", where=path, got=error.strerror or str(error),
+            next_step="name a folder that holds a Hugging Face model",
+        ) from error  # fmt: skip
+    except (ValueError, RecursionError) as error:
+        raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
+    if not isinstance(config, dict):
+        raise DataError("configuration is not an object", where=path, got=type(config).__name__)
+    return config
+
+
+def layer_rows(
+    entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True, thirds: bool = False
+) -> list[Row]:
+    """Rows of one layer (1-based); see `weights`."""
+    g = geometry(entry, config)
+    value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
+    parts = split(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
+    w_v = resident(parts.w_v)
+    rows = [_row(layer, "W_V", "", norms(w_v))]
+    gram_v = _grams(w_v.reshape(g.n_kv_heads, g.d_head, -1)) if heads else np.empty(0)
+    del w_v
+    w_o = resident(parts.w_o)
+    rows.append(_row(layer, "W_O", "", norms(w_o)))
+    if heads:
+        gram_o = _grams(w_o.T.reshape(g.n_heads, g.d_head, -1))
+        del w_o
+        rows += _head_rows(layer, gram_v[parts.kv_head], gram_o)
+    if thirds and entry.layout != "separate":
+        rows.append(_row(layer, "W_V_published_thirds", "", norms(published_thirds(entry, value))))
+    return rows
+
+
+def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
+    """Rows of embedding and unembedding; of a tied pair the norms are computed once."""
+    embedding = norms(_plain(find(tensors, entry.tensor_names(entry.embedding))))
+    head = unembedding(entry, config, tensors)
+    return [
+        _row(0, "embedding", "", embedding),
+        _row(0, "unembedding", "", embedding if head is None else norms(_plain(head))),
+    ]
+
+
+def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
+    """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by name."""
+    head = unembedding(entry, config, tensors)
+    pair = {"embedding": find(tensors, entry.tensor_names(entry.embedding)), "unembedding": head}
+    found: dict[str, float] = {}
+    for name, stored in pair.items():
+        if stored is None:
+            found |= {f"{name}_row_norm_{of}": found[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")}
+            continue
+        squares = [np.einsum("ij,ij->i", b, b, dtype=np.float64) for _, b in row_blocks(_plain(stored))]
+        lengths = np.sqrt(np.concatenate(squares))
+        of_rows = {"mean": lengths.mean(), "sd": lengths.std(), "min": lengths.min(), "max": lengths.max()}
+        found |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
+    return found
+
+
+def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
+    """The tensor of the unembedding; None where it is tied to the embedding.
+
+    Tied is what the configuration says; where it is silent, what the checkpoint shows by not storing the matrix.
+    """
+    tied = config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
+    names = entry.tensor_names(entry.unembedding[0])
+    if tied is True or (tied is None and _find(tensors, names) is None):
+        return None
+    return find(tensors, names)
+
+
+def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
+    """The tensor under one of its names, or under the only name that ends in one after a further prefix.
+
+    Raises DataError where there is none or more than one.
+    """
+    found = _find(tensors, names)
+    if found is None:
+        some = next(iter(tensors.values()), None)
+        raise DataError(
+            "the checkpoint lacks a tensor that its architecture has", where="" if some is None else some.path.parent,
+            got=f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}", allowed=" or ".join(names),
+            next_step="check that config.json belongs to these weights",
+        )  # fmt: skip
+    return found
+
+
+def _find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
+    for name in names:
+        if name in tensors:
+            return tensors[name]
+    endings = [tensor for name, tensor in tensors.items() if any(name.endswith(f".{short}") for short in names)]
+    return endings[0] if len(endings) == 1 else None
+
+
+def _plain(stored: StoredTensor) -> NDArray[Any]:
+    raw = stored.raw()
+    if raw.ndim != 2:
+        raise DataError(f"tensor {stored.name} is no matrix", where=stored.path, got=f"shape {raw.shape}")
+    return raw
+
+
+def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
+    """M Mᵀ of each head's (d_h × columns) matrix, in float64: (heads × d_h × d_h)."""
+    grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
+    for h, stored in enumerate(heads):
+        block = decode(stored)
+        grams[h] = block @ block.T
+    return grams
+
+
+def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]) -> list[Row]:
+    """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each).
+
+    The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
+    """
+    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
+    values, vectors = np.linalg.eigh(gram_v)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
+    squares = {
+        "W_V": (values[:, -1], values.sum(axis=1), lost_v),
+        "W_O": (np.linalg.eigvalsh(gram_o)[:, -1], np.trace(gram_o, axis1=1, axis2=2), lost_o),
+        "OV": (
+            np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1],
+            np.einsum("hij,hji->h", gram_o, gram_v),
+            lost_v | lost_o,
+        ),
+    }
+    rows = []
+    for matrix, (largest, total, lost) in squares.items():
+        pair = np.sqrt(np.maximum(np.stack([largest, total]), 0.0))
+        pair[:, lost] = np.nan
+        rows += [_row(layer, matrix, str(h + 1), Norms(float(s), float(f))) for h, (s, f) in enumerate(pair.T)]
+    return rows
+
+
+def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The Gram matrices with zeros for heads that hold a number which is not finite, and which heads those are."""
+    lost: NDArray[np.bool_] = np.logical_not(np.isfinite(grams).all(axis=(1, 2)))
+    return np.where(lost[:, None, None], 0.0, grams), lost
+
+
+def _row(layer: int, matrix: str, head: str, found: Norms) -> Row:
+    missing = NOT_FINITE if np.isnan(found.frobenius) else ZERO if found.frobenius == 0 else ""
+    measured = (found.spectral, found.frobenius, found.stable_rank)
+    return dict(zip(COLUMNS, (layer, matrix, head, *measured, missing), strict=True))
