@@ -62,10 +62,10 @@ def test_group_labels_are_permuted_exactly_by_brute_force() -> None:
 
 def test_interval_of_cohens_d_covers_and_inverts_the_noncentral_t() -> None:
     rng, hits = np.random.default_rng(0), 0
-    for i in range(200):
+    for i in range(120):
         result = one_sample(rng.normal(0.7, 1, 12), seed=i, resamples=99)
         hits += result.effect_lower <= 0.7 <= result.effect_upper
-    assert 0.91 <= hits / 200 <= 0.985
+    assert 0.91 <= hits / 120 <= 0.99
     assert stats.nct.cdf(result.statistic, 11, result.effect_lower * math.sqrt(12)) == pytest.approx(0.975)
 
 

@@ -68,11 +68,11 @@ def test_degrees_of_freedom_are_between_and_within() -> None:
 
 def test_interval_of_a_group_level_slope_covers() -> None:
     hits = 0
-    for i in range(60):
+    for i in range(40):
         frame = grouped(10 + i, 1.0).assign(size=lambda f: f["g"].map(ord) - 100.0)
         result = mixed_slope(frame, "y ~ x + size", "g", term="size")
         hits += result.lower <= 0 <= result.upper
-    assert hits / 60 >= 0.87
+    assert hits / 40 >= 0.85
 
 
 def test_bad_input_is_refused() -> None:

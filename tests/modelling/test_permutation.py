@@ -59,7 +59,7 @@ def test_families_keep_the_size_that_models_lose() -> None:
     rng = np.random.default_rng(0)
     labs, families = np.repeat(list("abcd"), 8), np.repeat(list("ijklmnop"), 4)
     p = []
-    for i in range(80):
+    for i in range(60):
         sign = rng.permutation([1, 1, 1, 0, 0, 0, 0, 0])
         result = clustered_sign_permutation(np.repeat(sign, 4), labs, families, focal="a", seed=i)
         p.append((result.p_models, result.p_families))

@@ -105,6 +105,8 @@ def mixed_model(
         note = "; ".join(
             filter(None, [note, "on the boundary: a random effect's variance is zero or a correlation is ±1"])
         )
+    if not np.isfinite(np.asarray(fit.bse_fe, dtype=np.float64)).all():
+        note = "; ".join(filter(None, [note, "standard errors of fixed effects could not be computed"]))
     degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group, random_slope)
     terms = {
         name: _wald(
