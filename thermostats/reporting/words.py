@@ -106,7 +106,7 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
 
 def first_sentence(text: str) -> str:
     """Text up to its first full stop that ends a sentence."""
-    found = re.search(r"(?<!\bvs)(?<!\bcf)(?<!\.\w)[.!?](?=\s+[A-Z“‘(])", text)
+    found = re.search(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)
     return text[: found.end()] if found else text
 
 

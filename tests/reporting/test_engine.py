@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import snapshot
+from workplaces import make_workplace, write_analysis, write_gains
+
+from thermostats.errors import DataError, UsageError
+from thermostats.reporting.engine import Result, report
+from thermostats.reporting.freshness import STAMP
+from thermostats.tables import store
+
+Build = Callable[..., Result]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> dict[str, Path]:
+    return make_workplace(tmp_path)
+
+
+@pytest.fixture
+def build(workplace: dict[str, Path]) -> Build:
+    return lambda *claims, **options: report(list(claims) or None, **{**workplace, "processes": 1, **options})
+
+
+def statuses(result: Result) -> dict[str, str]:
+    return {outcome.claim: outcome.status for outcome in result.outcomes}
+
+
+def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -> None:
+    assert statuses(build()) == {"C01": "built", "C02": "built"}
+    before = {path: path.stat().st_mtime_ns for path in workplace["out"].rglob("*")}
+    again = build()
+    assert statuses(again) == {"C01": "fresh", "C02": "fresh"}
+    assert again.ok and again.written == ()
+    assert {path: path.stat().st_mtime_ns for path in workplace["out"].rglob("*")} == before
+    assert build(check=True).ok
+
+
+def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    write_gains(workplace["data"], "meta/small", 0.6)
+    checked = build(check=True)
+    assert statuses(checked) == {"C01": "stale", "C02": "fresh", "index": "fresh"}
+    assert not checked.ok and "rows" in str(checked)
+    result = build()
+    assert statuses(result) == {"C01": "built", "C02": "fresh"}
+    assert {name.split("/")[0] for name in result.written} == {"c01", "index.html", "index.md", "findings.csv"}
+    assert build(check=True).ok
+
+
+def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
+    build: Build, workplace: dict[str, Path], tmp_path: Path
+) -> None:
+    write_analysis(workplace["analyses"], "C02", "TII", draws=True)
+    build()
+    first = snapshot(workplace["out"])
+    assert build(force=True).written == ()
+    build(out=tmp_path / "other", processes=2)
+    assert snapshot(workplace["out"]) == first == snapshot(tmp_path / "other")
+
+
+def test_a_fresh_clone_builds_although_the_manifest_says_fresh(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    (workplace["out"] / STAMP).unlink()
+    assert build(check=True).ok
+    assert statuses(build()) == {"C01": "built", "C02": "built"}
+
+
+def test_edited_and_missing_files_are_stale_and_built_again(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    page, table = workplace["out"] / "c01" / "index.html", workplace["out"] / "findings.csv"
+    good = page.read_bytes()
+    page.write_bytes(good + b" ")
+    table.unlink()
+    assert statuses(build(check=True)) == {"C01": "stale", "C02": "fresh", "index": "stale"}
+    build()
+    assert page.read_bytes() == good and table.is_file()
+
+
+def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
+    build: Build, workplace: dict[str, Path]
+) -> None:
+    build()
+    keep = workplace["out"] / "c02" / "mine.txt"
+    keep.write_text("not in the manifest")
+    write_analysis(workplace["analyses"], "C01", "Meta", p=0.5)
+    (workplace["analyses"] / "c02_gains.py").unlink()
+    assert statuses(build(check=True)) == {"C01": "stale", "C02": "stale", "index": "stale"}
+    assert "c02/index.html" in build().removed
+    assert list((workplace["out"] / "c02").iterdir()) == [keep]
+    assert build(check=True).ok
+    assert "C02" not in (workplace["out"] / "index.md").read_text()
+
+
+def test_a_broken_analysis_does_not_stop_the_others(build: Build, workplace: dict[str, Path]) -> None:
+    (workplace["analyses"] / "c03_broken.py").write_text("raise SystemExit(3)")
+    result = build()
+    assert statuses(result) == {"C01": "built", "C02": "built", "C03": "broken"}
+    assert not result.ok and "SystemExit in c03_broken.py (line 1): 3" in str(result)
+    assert "analysis failed" in (workplace["out"] / "index.md").read_text()
+    assert statuses(build()) == {"C01": "fresh", "C02": "fresh", "C03": "broken"}
+
+
+@pytest.mark.parametrize(("text", "said"), [("def analyse(tables:", "SyntaxError"), ("x = 1", "must define CLAIM")])
+def test_what_is_no_analysis_is_refused(build: Build, workplace: dict[str, Path], text: str, said: str) -> None:
+    (workplace["analyses"] / "c03_broken.py").write_text(text)
+    result = build("C03")
+    assert statuses(result) == {"C03": "broken"} and said in str(result) and "c03_broken.py" in str(result)
+
+
+def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    script = workplace["analyses"] / "c01_gains.py"
+    script.write_text(script.read_text().replace("mean = ", "mean = 1 / 0 + "))
+    result = build()
+    line = script.read_text().splitlines().index(next(t for t in script.read_text().splitlines() if "1 / 0" in t)) + 1
+    assert f"ZeroDivisionError in c01_gains.py (line {line})" in str(result)
+    row = next(t for t in (workplace["out"] / "index.md").read_text().splitlines() if "C01" in t)
+    assert "analysis failed" in row and "✔" not in row
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"supported"', '"proven"', "no such verdict"),
+        ('Claim("C01"', 'Claim("C05"', "named after its claim"),
+        ('"C01", "mean gain"', '"C04", "mean gain"', "another claim"),
+        ("    return [", "    return [] and [", "must return findings"),
+    ],
+)
+def test_what_is_no_finding_is_refused(build: Build, workplace: dict[str, Path], old: str, new: str, said: str) -> None:
+    script = workplace["analyses"] / "c01_gains.py"
+    assert old in script.read_text()
+    script.write_text(script.read_text().replace(old, new))
+    assert said in str(build("C01"))
+
+
+def test_one_claim_alone(build: Build, workplace: dict[str, Path]) -> None:
+    assert statuses(build("c02")) == {"C02": "built"}
+    assert "not built" in (workplace["out"] / "index.md").read_text()
+    with pytest.raises(UsageError, match=r"C09.*C01, C02"):
+        build("C09")
+
+
+def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder of analyses"):
+        build(analyses=tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no analyses"):
+        build(analyses=workplace["data"])
+    (workplace["out"] / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        build()
+
+
+def test_the_table_of_findings_is_valid(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    findings = store.read(workplace["out"] / "findings.csv", "findings")
+    store.validate(findings, "findings")
+    assert list(findings["claim"]) == ["C01", "C02"]
+    assert json.loads(findings["reproduced"][0]) == {"mean": 1.0}
+    assert findings["inputs_sha"].nunique() == 2
+
+
+def test_an_analysis_is_a_script_too(workplace: dict[str, Path]) -> None:
+    done = subprocess.run(
+        [sys.executable, workplace["analyses"] / "c01_gains.py"],
+        env={"THERMOSTATS_DATA": str(workplace["data"]), "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "SUPPORTED  mean gain" in done.stdout
+    assert "mean: published 1, reproduced 1.00 yes" in done.stdout

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from thermostats.reporting.words import agrees, comparison, first_sentence, markdown, number, printed_decimals, relation
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-0.8123, "−0.812"), (62696.4, "62,696"), (3e-7, "3.00 × 10⁻⁷"), (0.0, "0"), (9.996, "10.0"),
+        (-1e9, "−1.00 × 10⁹"), (None, ""), (float("nan"), ""), (float("-inf"), "−∞"),
+    ],
+)  # fmt: skip
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals"), [(-0.81, 2), (62696.0, 0), (0.0001, 4), (80.0, 0), (0.9445249826020732, 9)]
+)
+def test_digits_as_printed(value: float, decimals: int) -> None:
+    assert printed_decimals(value) == decimals
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "reproduced", "expected"),
+    [
+        ("r", -0.81, -0.8134, True), ("r", -0.81, -0.8051, True), ("r", -0.81, -0.8049, False),
+        ("r", -0.81, 0.81, False), ("trace", 62696, 62695.6, True), ("trace", 62696, 62695.4, False),
+        ("p <", 0.001, 1e-7, True), ("p <", 0.001, 0.002, False), ("G >", 1, 1.2, True), ("stored", 0.9445249826020732, 0.94452498260207, True),
+    ],
+)  # fmt: skip
+def test_agreement_to_the_printed_digits(name: str, published: float, reproduced: float, expected: bool) -> None:
+    assert agrees(name, published, reproduced) is expected
+
+
+def test_comparison_keeps_what_stands_on_one_side() -> None:
+    rows = comparison(
+        {"r": -0.81, "figure only": 5.6, "not a number": 1.0}, {"r": -0.9, "new": 2.0, "not a number": float("nan")}
+    )
+    assert [(row.name, row.agrees) for row in rows] == [
+        ("r", False),
+        ("figure only", None),
+        ("not a number", None),
+        ("new", None),
+    ]
+    assert rows[1].reproduced == "" and rows[3].published == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a|b", "a\\|b"), ("<i>&", "&lt;i&gt;&amp;"), ("`x` *y* [z]", "\\`x\\` \\*y\\* \\[z\\]"),
+        ("W_V and _em_", "W_V and \\_em\\_"), ("# head", "\\# head"), ("1. one", "1\\. one"),
+        ("0.35", "0.35"), ("two\nlines\n", "two lines"), ("$a$", "\\$a\\$"),
+    ],
+)  # fmt: skip
+def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
+    assert markdown(text) == escaped
+
+
+def test_first_sentence() -> None:
+    assert first_sentence("Pythia 1.4B has G = 0.9. The rest.") == "Pythia 1.4B has G = 0.9."
+    assert first_sentence("Meta vs. Google, i.e. BERT. More.") == "Meta vs. Google, i.e. BERT."
+    assert first_sentence("No stop") == "No stop"
+
+
+def test_p_values() -> None:
+    assert relation(0.0141) == "= 0.014" and relation(2e-9) == "< 0.0001"
