@@ -28,7 +28,8 @@ def test_digits_as_printed(value: float, decimals: int) -> None:
     [
         ("r", -0.81, -0.8134, True), ("r", -0.81, -0.8051, True), ("r", -0.81, -0.8049, False),
         ("r", -0.81, 0.81, False), ("trace", 62696, 62695.6, True), ("trace", 62696, 62695.4, False),
-        ("p <", 0.001, 1e-7, True), ("p <", 0.001, 0.002, False), ("G >", 1, 1.2, True), ("stored", 0.9445249826020732, 0.94452498260207, True),
+        ("p <", 0.001, 1e-7, True), ("p <", 0.001, 0.002, False), ("G >", 1, 1.2, True),
+        ("stored", 0.9445249826020732, 0.94452498260207, True),
     ],
 )  # fmt: skip
 def test_agreement_to_the_printed_digits(name: str, published: float, reproduced: float, expected: bool) -> None:
