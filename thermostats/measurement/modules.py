@@ -57,6 +57,7 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
     base = getattr(model, "base_model", model)
     blocks = tuple(submodule(base, entry.blocks, entry).children())
     final_norm = submodule(base, entry.final_norm, entry) if entry.final_norm else None
+    submodule(base, entry.embedding, entry)
     for path in {entry.attention, entry.value, entry.output, entry.mlp}:
         submodule(blocks[0], path, entry)
     return Decoder(model, entry, configuration(model) if config is None else config, base, blocks, final_norm)
@@ -64,7 +65,7 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
 
 def tensor_of(value: Any) -> torch.Tensor:
     """The hidden states in what a module returned: a tensor, or the first item of a tuple."""
-    return value if isinstance(value, torch.Tensor) else value[0]  # type: ignore[no-any-return]
+    return value if isinstance(value, torch.Tensor) else value[0]
 
 
 def input_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor:

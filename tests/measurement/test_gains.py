@@ -1,0 +1,190 @@
+"""Measuring residual gains: padding, precision, missing values, the model left as it was, and a real model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny  # noqa: E402
+
+from thermostats.errors import ThermostatsError, UsageError  # noqa: E402
+from thermostats.measurement.architectures import UnknownArchitectureError, lookup  # noqa: E402
+from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
+from thermostats.measurement.gains import measure_gains  # noqa: E402
+from thermostats.measurement.hub import model_folder  # noqa: E402
+from thermostats.measurement.loading import load  # noqa: E402
+from thermostats.measurement.modules import Decoder, configuration, decoder  # noqa: E402
+from thermostats.measurement.oracle import fallback  # noqa: E402
+from thermostats.measurement.registry import ARCHITECTURES  # noqa: E402
+from thermostats.measurement.tokenising import tokenise  # noqa: E402
+from thermostats.tables.schemas import TABLES  # noqa: E402
+
+STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
+
+
+def opened(name: str, **changes: Any) -> Decoder:
+    model = tiny.build(name, **changes)
+    return decoder(model, lookup(configuration(model)))
+
+
+def prompts(*lengths: int) -> list[TokenisedPrompt]:
+    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
+
+
+def valid(table: str, frame: Any) -> None:
+    """The frame passes the schema once its run is named."""
+    named = frame.assign(run_id="r")[list(TABLES[table].columns)]
+    TABLES[table].validate(named)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
+)
+def test_padding_changes_nothing(name: str) -> None:
+    found, given = opened(name), prompts(1, 12, 4, 7, 2, 3)
+    alone = measure_gains(found, given, token_budget=1, decode=str)
+    together = measure_gains(found, given, token_budget=1000, decode=str)
+    numbers = ["norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp"]
+    np.testing.assert_allclose(alone.layers[numbers], together.layers[numbers], rtol=2e-6)
+    np.testing.assert_allclose(
+        alone.layers[["cosine", "anisotropy"]], together.layers[["cosine", "anisotropy"]], atol=5e-6
+    )
+    assert alone.layers.missing.equals(together.layers.missing)
+    assert alone.outputs is not None
+    assert together.outputs is not None
+    np.testing.assert_allclose(alone.outputs.entropy, together.outputs.entropy, rtol=1e-5)
+    assert alone.outputs.top_token.equals(together.outputs.top_token)
+
+
+def test_tables_pass_their_schemas_and_say_why_values_are_missing() -> None:
+    measured = measure_gains(opened("llama"), prompts(1, 2, 5), decode=str)
+    valid("layers", measured.layers)
+    valid("outputs", measured.outputs)
+    valid("summaries", measured.summaries)
+    rows = measured.layers.set_index(["prompt_id", "layer", "position"])
+    one = rows.loc[("p0", 1, "mean")]
+    assert np.isnan(one.gain_block)
+    assert one.missing.startswith("no token but the first: norm_in, gain_block")
+    assert "fewer than three tokens: anisotropy" in one.missing
+    assert rows.loc[("p1", 2, "last")].missing == "fewer than three tokens: anisotropy"
+    assert (rows.loc["p2"].missing == "").all()
+    assert rows.loc["p2"].drop(columns=["missing"]).notna().all(axis=None)
+
+
+def test_overflow_is_missing_with_its_reason_in_half_precision() -> None:
+    model = tiny.build("llama")
+    model.model.layers[1].mlp.down_proj.weight.data.mul_(1e5)
+    wide = measure_gains(decoder(model, lookup(configuration(model))), prompts(5), decode=str)
+    assert (wide.layers.missing == "").all()
+    half = model.half()
+    measured = measure_gains(decoder(half, lookup(configuration(half))), prompts(5), decode=str)
+    valid("layers", measured.layers)
+    rows = measured.layers.set_index(["layer", "position"])
+    assert rows.loc[(1, "last"), "missing"] == ""
+    assert rows.loc[(2, "last"), "missing"].startswith("norm not finite in float16: gain_block")
+    assert np.isnan(rows.loc[(2, "last"), "gain_block"])
+    assert np.isfinite(rows.loc[(2, "last"), "norm_in"])
+    assert np.isnan(rows.loc[(3, "last"), "norm_in"])
+    assert measured.outputs is not None
+    assert measured.outputs.missing.item() == "logits not finite in float16"
+    assert measured.outputs.top_token.item() == ""
+    assert measured.summaries.missing.item() == "norm not finite in float16"
+
+
+def test_silent_sublayer_is_a_norm_of_zero() -> None:
+    found = opened("llama")
+    found.blocks[1].mlp.down_proj.weight.data.zero_()
+    rows = measure_gains(found, prompts(5)).layers.set_index(["layer", "position"])
+    assert rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp"
+    assert np.isnan(rows.loc[(2, "mean"), "write_mlp"])
+    assert rows.loc[(1, "mean"), "missing"] == ""
+
+
+def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
+    model = tiny.build("llama").to(torch.bfloat16)
+    found = decoder(model, lookup(configuration(model)))
+    given = prompts(6)
+    kept = []
+    handle = found.blocks[0].register_forward_hook(lambda _m, _a, out: kept.append(out.double()))
+    measured = measure_gains(found, given)
+    handle.remove()
+    norm = measured.layers.set_index(["layer", "position"]).loc[(2, "last"), "norm_in"]
+    assert norm == pytest.approx(float(kept[0][0, -1].norm()), rel=1e-6)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    found = opened("gpt2", resid_pdrop=0.5)
+    found.model.train()
+    first = measure_gains(found, prompts(5), decode=str)
+    assert found.model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
+    assert first.layers.equals(measure_gains(found, prompts(5)).layers)
+
+
+def test_base_model_gives_gains_but_no_outputs() -> None:
+    whole = opened("gpt2")
+    model = whole.model.base_model
+    found = decoder(model, whole.entry)
+    assert measure_gains(found, prompts(4)).layers.equals(measure_gains(whole, prompts(4)).layers)
+    with pytest.raises(ThermostatsError, match="outputs need a model with its head"):
+        measure_gains(found, prompts(4), decode=str)
+
+
+def test_head_reads_one_token_of_each_prompt() -> None:
+    found, seen = opened("gpt2"), []
+    handle = found.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
+    measure_gains(found, prompts(9, 9), decode=str)
+    measure_gains(found, prompts(9, 9))
+    handle.remove()
+    assert [tuple(shape) for shape in seen] == [(2, 1, 32)]
+
+
+def test_prompt_beyond_the_context_is_refused() -> None:
+    with pytest.raises(UsageError, match="longer than the model's context"):
+        measure_gains(opened("gpt2"), prompts(65))
+
+
+def test_fallback_finds_an_entry_only_where_the_oracle_passes() -> None:
+    model = tiny.from_config(transformers.ArceeConfig(**tiny.LLAMA))
+    found = fallback(model, ARCHITECTURES)
+    assert found.value == "self_attn.v_proj"
+    rows = measure_gains(decoder(model, found), prompts(5)).layers
+    assert (rows.missing == "").all()
+    scaled = tiny.build("granite")
+    without = tuple(entry for entry in ARCHITECTURES if not entry.residual_multiplier)
+    with pytest.raises(UnknownArchitectureError, match="names fit but not the arithmetic: llama"):
+        fallback(scaled, without)
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason="the folder with the real model is not here")
+def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last() -> None:
+    loaded = load(model_folder(str(STORIES)), device="cpu")
+    texts = [("a", "Once upon a time"), ("b", "The little dog was happy because"), ("c", "Lily")]
+    given = tokenise(loaded.tokenizer, texts).prompts
+    measured = measure_gains(loaded.decoder, given, decode=lambda token: loaded.tokenizer.decode([token]))
+    valid("layers", measured.layers)
+    valid("outputs", measured.outputs)
+    rows = measured.layers.set_index(["prompt_id", "layer", "position"])
+    normed = measured.summaries.set_index("prompt_id")["value"]
+    assert measured.outputs is not None
+    outputs = measured.outputs.set_index("prompt_id")
+    for prompt in given:
+        with torch.no_grad():
+            out = loaded.decoder.model(torch.tensor([prompt.token_ids]), output_hidden_states=True)
+        norms = [float(h[0, -1].norm()) for h in out.hidden_states]
+        L = len(norms) - 1
+        for layer in range(1, L + 1):
+            gain = rows.loc[(prompt.prompt_id, layer, "last"), "gain_block"]
+            if layer < L:
+                assert gain == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
+            else:
+                assert gain != pytest.approx(norms[layer] / norms[layer - 1], rel=0.01)
+                assert normed[prompt.prompt_id] == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
+        log_p = out.logits[0, -1].double().log_softmax(-1)
+        assert outputs.loc[prompt.prompt_id, "entropy"] == pytest.approx(float(-(log_p.exp() * log_p).sum()), rel=1e-5)

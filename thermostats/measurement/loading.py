@@ -1,0 +1,246 @@
+"""A model's folder to a model in memory that holds exactly the weights of its files, or an error that says why not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import transformers
+from torch import nn
+
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement.architectures import (
+    Architecture,
+    Config,
+    UnknownArchitectureError,
+    eager_is_wrong,
+    lookup,
+)
+from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.modules import Decoder, decoder
+from thermostats.measurement.oracle import fallback
+from thermostats.measurement.registry import ARCHITECTURES
+from thermostats.measurement.spectra import read_config
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+ATTENTION = ("default", "eager", "sdpa")
+BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
+"""Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be measured: its places, its tokenizer (None where not asked for) and what it was loaded as."""
+
+    folder: ModelFolder
+    decoder: Decoder
+    tokenizer: Any
+    dtype: str
+    attention: str
+    """Attention implementation in use: sdpa, eager, …"""
+    device: str
+
+
+def load(
+    folder: ModelFolder,
+    *,
+    dtype: str = "float32",
+    device: str = "auto",
+    device_map: str | Mapping[str, Any] | None = None,
+    attention: str = "default",
+    tokenizer: bool = True,
+    trust_remote_code: bool = False,
+) -> Loaded:
+    """Load a model for measuring. `attention`: eager is needed where attention weights are read.
+
+    `device_map` spreads a model over several devices (``auto``) and overrides `device`.
+
+    Raises UsageError for options that do not exist or do not fit, for an architecture that is unknown or not measured
+    and for remote code without `trust_remote_code`; DataError where files are missing, damaged, or weights and
+    configuration disagree; ThermostatsError where memory does not suffice or transformers cannot load the model.
+    """
+    _check_choice("--dtype", dtype, tuple(DTYPES))
+    _check_choice("--attention", attention, ATTENTION)
+    config = read_config(folder.path)
+    _check_remote_code(config, folder, trust_remote_code)
+    entry = _entry(config)
+    if entry is not None and attention == "eager" and eager_is_wrong(entry, config):
+        raise UsageError(
+            "eager attention is wrong for this model: it applies the position bias twice", where=folder.model_id,
+            allowed="sdpa", next_step="leave out what needs attention weights",
+        )  # fmt: skip
+    target = pick_device(device)
+    if device_map is None:
+        check_memory(folder.path, dtype, target)
+    words = _tokenizer(folder, trust_remote_code) if tokenizer else None
+    if device_map is None and target.type != "cpu":
+        device_map = {"": str(target)}
+    model = _model(folder, DTYPES[dtype], device_map, attention, trust_remote_code)
+    if entry is None:
+        entry = fallback(model, ARCHITECTURES)
+    places = str(target) if getattr(model, "hf_device_map", None) is None else str(device_map)
+    implementation = str(model.config._attn_implementation)  # type: ignore[union-attr]
+    return Loaded(folder, decoder(model, entry), words, dtype, implementation, places)
+
+
+def pick_device(device: str) -> torch.device:
+    """The device asked for; ``auto`` is the first GPU where there is one. Raises UsageError where it is not there."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        wanted = torch.device(device)
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+        raise UsageError(
+            "no such device here", where="--device", got=f"{device} ({reason})", allowed="auto, cpu, cuda, …"
+        ) from error
+    return wanted
+
+
+def memory_needed(folder: Path, dtype: str) -> int:
+    """Bytes of the weights in memory at a precision, from the files' headers alone."""
+    numbers = 0
+    for tensor in open_checkpoint(folder).values():
+        count = 1
+        for size in tensor.shape:
+            count *= size
+        numbers += count
+    return numbers * DTYPES[dtype].itemsize
+
+
+def memory_available(device: torch.device) -> int | None:
+    """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, StopIteration):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        if limit != "max":
+            found.append(int(limit) - int(statistics["anon"]))
+    except (OSError, KeyError, ValueError):
+        pass  # no control group, or one of another version
+    return min(found) if found else None
+
+
+def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
+    """Raise ThermostatsError where the weights alone are more than the memory that is free."""
+    needed, free = memory_needed(folder, dtype), memory_available(device)
+    if free is not None and needed > free:
+        raise ThermostatsError(
+            "not enough memory for the model", where=f"{folder.name} in {dtype} on {device}",
+            got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
+            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
+            "the files alone",
+        )  # fmt: skip
+
+
+def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError("no such choice", where=option, got=repr(value), allowed=", ".join(allowed))
+
+
+def _check_remote_code(config: Config, folder: ModelFolder, trusted: bool) -> None:
+    known = str(config.get("model_type", "")) in transformers.CONFIG_MAPPING
+    if config.get("auto_map") and not known and not trusted:
+        raise UsageError(
+            "the model comes with code of its own, which would have to be run", where=folder.model_id,
+            next_step="read that code, then add --trust-remote-code if you want to run it",
+        )  # fmt: skip
+
+
+def _entry(config: Config) -> Architecture | None:
+    """The entry for a configuration; None where the class is unknown here but may be one that transformers knows."""
+    try:
+        return lookup(config)
+    except UnknownArchitectureError:
+        if str(config.get("model_type", "")) in transformers.CONFIG_MAPPING or config.get("auto_map"):
+            return None
+        raise
+
+
+def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(
+            folder.path, local_files_only=True, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+        _no_tokenizer(folder, _reason(error), error)
+    if len(found) == 0 or not found("a")["input_ids"]:
+        _no_tokenizer(folder, "a tokenizer without vocabulary", None)
+    return found
+
+
+def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> NoReturn:
+    raise DataError(
+        "the folder has no usable tokenizer", where=folder.path, got=reason,
+        next_step="put tokenizer.json beside the weights, or measure --what weights, which needs none",
+    ) from cause  # fmt: skip
+
+
+def _model(
+    folder: ModelFolder,
+    dtype: torch.dtype,
+    device_map: str | Mapping[str, Any] | None,
+    attention: str,
+    trust_remote_code: bool,
+) -> nn.Module:
+    open_checkpoint(folder.path)  # says precisely what is missing or damaged
+    choice = {} if attention == "default" else {"attn_implementation": attention}
+    try:
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            folder.path, dtype=dtype, device_map=device_map, local_files_only=True, output_loading_info=True,
+            ignore_mismatched_sizes=True, weights_only=True, trust_remote_code=trust_remote_code, **choice,
+        )  # fmt: skip
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise ThermostatsError(
+            "out of memory while loading the model", where=folder.model_id, got=_reason(error),
+            next_step="try --dtype bfloat16 or --device-map auto",
+        ) from error  # fmt: skip
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
+        raise DataError(
+            "transformers cannot load the model", where=folder.path, got=_reason(error),
+            allowed="weights that its configuration describes",
+            next_step="download it again, or check that config.json and weights belong together",
+        ) from error  # fmt: skip
+    model: nn.Module = loaded[0]
+    _check_complete(folder, loaded[1])
+    return model.eval()
+
+
+def _check_complete(folder: ModelFolder, info: Mapping[str, Any]) -> None:
+    """Raise DataError where a weight was left at random, ignored, or had another shape."""
+    shapes = [
+        f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
+        for name, stored, wanted in info["mismatched_keys"]
+    ]
+    missing = sorted(set(info["missing_keys"]) - {name for name, _, _ in info["mismatched_keys"]})
+    unexpected = sorted(name for name in info["unexpected_keys"] if not name.endswith(BUFFERS))
+    problems = [
+        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})"
+        for what, names in (("of another shape", shapes), ("missing", missing), ("unexpected", unexpected))
+        if names
+    ] + [str(message) for message in info["error_msgs"]]
+    if problems:
+        raise DataError(
+            "weights and configuration disagree", where=folder.path, got="tensors " + ", ".join(problems),
+            next_step="check that config.json and the weights belong to the same model",
+        )  # fmt: skip
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
