@@ -1,0 +1,265 @@
+"""Loading: exactly the weights of the files, or an error that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+import tiny  # noqa: E402
+from huggingface_hub import errors as hub_errors  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from thermostats.errors import DataError, ThermostatsError, UsageError  # noqa: E402
+from thermostats.measurement import hub, loading  # noqa: E402
+from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError  # noqa: E402
+from thermostats.measurement.hub import model_folder  # noqa: E402
+from thermostats.measurement.loading import load, memory_needed  # noqa: E402
+from thermostats.measurement.tokenising import tokenise  # noqa: E402
+
+WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
+
+
+def write_tokenizer(folder: Path, template: str = "<s> $A") -> None:
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token=WORDS[0]))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    plain.post_processor = tokenizers.processors.TemplateProcessing(
+        single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    transformers.PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", eos_token="</s>").save_pretrained(
+        folder
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
+    tiny.build("llama").save_pretrained(folder)
+    write_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "tiny-llama"))
+
+
+def opened(folder: Path, **options: Any) -> loading.Loaded:
+    return load(model_folder(str(folder)), device="cpu", **options)
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the tensors of a folder's only weights file."""
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def reconfigure(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_weights_are_those_of_the_file_in_every_precision(folder: Path) -> None:
+    stored = load_file(folder / "model.safetensors")
+    for dtype in ("float32", "bfloat16", "float16"):
+        loaded = opened(folder, dtype=dtype)
+        state = loaded.decoder.model.state_dict()
+        assert all(torch.equal(state[name], tensor.to(getattr(torch, dtype))) for name, tensor in stored.items())
+        assert (loaded.dtype, loaded.attention, loaded.device) == (dtype, "sdpa", "cpu")
+        assert loaded.folder.model_id == "tiny-llama"
+        assert not loaded.decoder.model.training
+    assert opened(folder, attention="eager").attention == "eager"
+
+
+def test_memory_needed_is_counted_from_the_headers(folder: Path) -> None:
+    numbers = sum(parameter.numel() for parameter in tiny.build("llama").parameters())
+    assert memory_needed(folder, "float32") == 4 * numbers
+    assert memory_needed(folder, "bfloat16") == 2 * numbers
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("model.layers.1.mlp.up_proj.weight"), r"1 missing \(model\.layers\.1\.mlp\.up_proj\.weight\)"),
+        (lambda t: t.update({"model.layers.9.x": torch.zeros(2)}), r"1 unexpected \(model\.layers\.9\.x\)"),
+        (
+            lambda t: t.update({"model.norm.weight": torch.zeros(7)}),
+            r"1 of another shape \(model\.norm\.weight: file \(7,\), configuration \(32,\)\)",
+        ),
+    ],
+)
+def test_weights_and_configuration_that_disagree(folder: Path, change: Callable[..., Any], message: str) -> None:
+    rewrite(folder, change)
+    with pytest.raises(DataError, match=f"weights and configuration disagree.*{message}"):
+        opened(folder)
+
+
+def test_configuration_with_fewer_layers_than_weights(folder: Path) -> None:
+    reconfigure(folder, num_hidden_layers=2)
+    with pytest.raises(DataError, match=r"9 unexpected \(model\.layers\.2\."):
+        opened(folder)
+
+
+def test_experts_that_are_missing(tmp_path: Path) -> None:
+    tiny.build("mixtral").save_pretrained(tmp_path)
+    rewrite(tmp_path, lambda t: t.pop("model.layers.1.block_sparse_moe.experts.2.w1.weight"))
+    with pytest.raises(DataError, match="transformers cannot load the model"):
+        opened(tmp_path, tokenizer=False)
+
+
+def test_truncated_and_corrupt_files(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    with pytest.raises(DataError, match="shorter than its header says"):
+        opened(folder)
+    path.write_bytes(b"\xff" * 1000)
+    with pytest.raises(DataError, match="not a safetensors file, or a truncated one"):
+        opened(folder)
+    path.unlink()
+    with pytest.raises(DataError, match="no weights in this folder"):
+        opened(folder)
+
+
+def test_missing_shard(tmp_path: Path) -> None:
+    tiny.build("llama").save_pretrained(tmp_path, max_shard_size="20KB")
+    shards = sorted(tmp_path.glob("*.safetensors"))
+    assert len(shards) > 1
+    assert opened(tmp_path, tokenizer=False).decoder.entry.name == "llama"
+    shards[1].unlink()
+    with pytest.raises(DataError, match=rf"a shard of the model is missing .*{shards[1].name}"):
+        opened(tmp_path, tokenizer=False)
+
+
+def test_pickles_are_read_as_plain_weights_or_refused(folder: Path) -> None:
+    stored = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(stored, folder / "pytorch_model.bin")
+    state = opened(folder).decoder.model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in stored.items())
+    torch.save({**stored, "code": print}, folder / "pytorch_model.bin")
+    with pytest.raises(DataError, match="pickle cannot be read as plain weights"):
+        opened(folder)
+
+
+def test_folder_without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(DataError, match="no usable tokenizer"):
+        opened(folder)
+    assert opened(folder, tokenizer=False).tokenizer is None
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "opt"])
+def test_other_families_without_tokenizer(tmp_path: Path, name: str) -> None:
+    tiny.build(name).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="no usable tokenizer"):
+        opened(tmp_path)
+
+
+def test_remote_code_is_refused_unless_trusted(folder: Path) -> None:
+    reconfigure(folder, model_type="own_model", auto_map={"AutoModelForCausalLM": "own.Model"})
+    with pytest.raises(UsageError, match=r"code of its own.*--trust-remote-code"):
+        opened(folder)
+
+
+def test_architectures_that_are_unknown_or_not_measured(folder: Path) -> None:
+    reconfigure(folder, model_type="lama")
+    with pytest.raises(UnknownArchitectureError, match="did you mean llama"):
+        opened(folder)
+    reconfigure(folder, model_type="jamba")
+    with pytest.raises(UnsupportedArchitectureError, match="state-space"):
+        opened(folder)
+
+
+def test_class_without_an_entry_is_loaded_where_the_oracle_passes(tmp_path: Path) -> None:
+    tiny.from_config(transformers.ArceeConfig(**tiny.LLAMA)).save_pretrained(tmp_path)
+    assert opened(tmp_path, tokenizer=False).decoder.entry.value == "self_attn.v_proj"
+
+
+def test_eager_attention_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
+    tiny.build("falcon_multi_head_sequential").save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match="eager attention is wrong for this model"):
+        opened(tmp_path, attention="eager", tokenizer=False)
+
+
+def test_options_that_do_not_exist(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"--dtype.*'int8'.*float32, bfloat16, float16"):
+        opened(folder, dtype="int8")
+    with pytest.raises(UsageError, match="no such device here"):
+        load(model_folder(str(folder)), device="quantum")
+
+
+def test_too_little_memory_is_named_before_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "memory_available", lambda _device: 1000)
+    with pytest.raises(ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"):
+        opened(folder)
+
+
+def test_available_memory_is_a_plausible_number() -> None:
+    free = loading.memory_available(torch.device("cpu"))
+    assert free is None or 2**20 < free < 2**50
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no config\.json"):
+        model_folder(str(tmp_path))
+    with pytest.raises(UsageError, match="no such model folder"):
+        model_folder(str(tmp_path / "absent"))
+    with pytest.raises(UsageError, match="not the id of a model"):
+        model_folder("bad id!")
+
+
+def hub_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def snapshot(*_args: Any, local_files_only: bool = False, **_kwargs: Any) -> str:
+        raise hub_errors.LocalEntryNotFoundError("not cached") if local_files_only else error
+
+    monkeypatch.setattr(hub, "snapshot_download", snapshot)
+
+
+RESPONSE = SimpleNamespace(headers={}, request=SimpleNamespace(url="x", method="GET"), status_code=404, text="")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (hub_errors.GatedRepoError("gated", response=RESPONSE), "gated.*hf auth login"),
+        (hub_errors.RepositoryNotFoundError("none", response=RESPONSE), "the hub has no such model"),
+        (hub_errors.RevisionNotFoundError("none", response=RESPONSE), "no such revision"),
+        (hub_errors.LocalEntryNotFoundError("offline"), "not in the cache and the hub cannot be reached"),
+        (OSError("disk full"), "cannot be reached.*disk full"),
+    ],
+)
+def test_what_the_hub_refuses(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
+    hub_raises(monkeypatch, error)
+    with pytest.raises(ThermostatsError, match=message):
+        model_folder("owner/name")
+
+
+def test_without_download_only_the_cache_is_asked(monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
+    hub_raises(monkeypatch, AssertionError("asked the hub"))
+    with pytest.raises(ThermostatsError, match="not in the cache, and downloading was not allowed"):
+        model_folder("owner/name", download=False)
+    monkeypatch.setattr(hub, "snapshot_download", lambda *_a, **_k: str(saved))
+    found = model_folder("owner/name", revision="v1", download=False)
+    assert (found.model_id, found.revision, found.path) == ("owner/name", "v1", saved)
+
+
+def test_special_tokens_in_front_stay_and_those_behind_go(folder: Path) -> None:
+    write_tokenizer(folder, "<s> $A </s>")
+    words = opened(folder).tokenizer
+    found = tokenise(words, [("a", "the cat sat"), ("b", "the </s> cat")])
+    assert [prompt.token_ids for prompt in found.prompts] == [(1, 3, 4, 5), (1, 3, 2, 4)]
+    assert (found.special_before, found.special_removed) == ("<s>", "</s>")
+    with pytest.raises(UsageError, match="the prompt is empty"):
+        tokenise(words, [("a", "")])
