@@ -16,7 +16,7 @@ from thermostats.tables.features import combine
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
-PREPRINT = "preprint"
+STATED_IN = ("preprint", "note")
 LEVEL = 0.95
 BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
 
@@ -39,7 +39,8 @@ def gains(tables: Tables) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
 
     A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
-    (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, and `total_to_penultimate` = n_(L-1)/n_1.
+    (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, `total_to_penultimate` = n_(L-1)/n_1 and
+    `total_from_input` = n_(L-1)/n_0.
     Published standard deviations are of the population (divisor n) and are scaled to n - 1.
     """
     rows = features_of(tables, PYTHIA, HUNT)
@@ -52,6 +53,9 @@ def gains(tables: Tables) -> pd.DataFrame:
     rows = rows.assign(gain=rows["penultimate_gain"], log_gain=np.log(rows["penultimate_gain"]))
     rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
     rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
+    first = tables.read("layers", source=[PYTHIA, HUNT], position="last")
+    first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")["gain_block"]
+    rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
     rows = rows.dropna(subset="gain").sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     return rows.drop_duplicates("model_id").reset_index(drop=True)
 
@@ -66,16 +70,16 @@ def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
     return rows["lower"] > bar
 
 
-def stated(tables: Tables, source: str, names: Mapping[str, str]) -> dict[str, float]:
-    """Figures the study states: name in the finding → value; `names` maps that name to its pointer in `statements`.
+def stated(tables: Tables, names: Mapping[str, str]) -> dict[str, float]:
+    """Figures of the preprint and its notes: name in the finding → value; `names` maps it to its pointer in `statements`.
 
     Raises DataError for a pointer that the table does not hold.
     """
-    rows = tables.read("statements", source=source, pointer=sorted(set(names.values())))
+    rows = tables.read("statements", source=list(STATED_IN), pointer=sorted(set(names.values())))
     values = rows.set_index("pointer")["value"]
     absent = sorted(set(names.values()) - set(values.index))
     if absent:
-        raise DataError("a stated figure is not in the table statements", where=source, got=", ".join(absent))
+        raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
     return {name: float(values[pointer]) for name, pointer in names.items()}
 
 

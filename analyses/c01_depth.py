@@ -1,0 +1,141 @@
+"""C01: in the Pythia family the gain falls with depth.
+
+Claim: "Kleiber's law" for transformers: over eight Pythia sizes the gain correlates with the number of layers at
+r = -0.81 (p = 0.014); a later note gives r = -0.878 (p = 0.004).
+Estimand: Pearson correlation of the number of layers with the model's gain, once for each gain that can be meant;
+the primary one is the gain of the last block but one, mean over 25 prompts. Unit of analysis: the model (8 of one
+family and one lab; the prompts are not independent observations of depth).
+Rule: supported where r < 0, its exact two-sided permutation p is at most ALPHA, and r stays negative whichever model
+is left out. Not supported where p is at most ALPHA with r > 0, or where the whole 95 % interval lies above WEAK.
+Everything else is inconclusive.
+Source: section 4.1, figure 1; the file of the Pythia family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.modelling.classical import Correlation, correlation, slope
+from thermostats.reporting.evidence import GAIN_WORDS, PYTHIA, gains, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.plots import gain_by_depth
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.words import number, relation
+
+ALPHA = 0.05
+WEAK = -0.3
+SEED = 1
+STATED = {
+    "r of the text": "abstract (1) r",
+    "p of the text": "abstract (1) p",
+    "r of the later note": "Kleiber r",
+    "p of the later note": "Kleiber p",
+}
+
+CLAIM = Claim(
+    id="C01",
+    title="Kleiber's law: gain falls with depth in the Pythia family",
+    said="In the Pythia family the gain falls with the number of layers, r = −0.81 (p = 0.014); a later note says "
+    "r = −0.878 (p = 0.004).",
+    estimand="Pearson correlation of the number of layers with the gain, unit: the model",
+    rule=f"Supported where r < 0 with an exact two-sided permutation p of at most {ALPHA:g} and r negative whichever "
+    f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above {WEAK:g}.",
+    source="Section 4.1, figure 1; pythia_family",
+)
+
+
+def verdict(r: Correlation, without_one: list[float]) -> str:
+    """The rule."""
+    if r.p_permutation <= ALPHA:
+        return AGAINST if r.estimate > 0 else SUPPORTED if max(without_one) < 0 else OPEN
+    return AGAINST if r.lower > WEAK else OPEN
+
+
+def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
+    """The finding on one named gain."""
+    r = correlation(rows["n_layers"], rows[gain], seed=SEED)
+    without = [float(np.corrcoef(part["n_layers"], part[gain])[0, 1]) for part in (rows.drop(i) for i in rows.index)]
+    decided = verdict(r, without)
+    return Finding(
+        claim="C01",
+        estimand=f"depth against {GAIN_WORDS[gain]}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: over {r.n} Pythia models the {GAIN_WORDS[gain]} correlates with the number of "
+        f"layers at r = {number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}; {r.permutation}: "
+        f"p {relation(r.p_permutation)}), and at {number(min(without))} to {number(max(without))} with any one model "
+        "left out. One family of one lab is no law of transformers.",
+        estimate=r.estimate,
+        lower=r.lower,
+        upper=r.upper,
+        interval=f"95 % {r.interval}",
+        probability=r.p_permutation,
+        probability_kind="p-value",
+        n_models=r.n,
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """One finding for each named gain, the penultimate one first."""
+    everything = gains(tables)
+    rows = everything[everything["source"] == PYTHIA].sort_values("n_layers", ignore_index=True)
+    primary, *others = [one_gain(rows, gain) for gain in GAIN_WORDS]
+    depth = correlation(rows["n_layers"], rows["gain"], seed=SEED)
+    density = correlation(rows["rho"], rows["gain"], seed=SEED)
+    together = correlation(rows["n_layers"], rows["rho"], seed=SEED)
+    growth = correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED)
+    own = {
+        term: slope(rows, "log_gain ~ n_layers + rho", term=term, errors="classical") for term in ("n_layers", "rho")
+    }
+    figures = {
+        "r of the text": depth.estimate,
+        "p of the text": depth.p_value,
+        "r of the later note": depth.estimate,
+        "p of the later note": depth.p_value,
+        "r with ρ in place of depth": density.estimate,
+        "p with ρ in place of depth": density.p_value,
+    }
+    notes = (
+        f"Depth gives r = {number(depth.estimate)} (p {relation(depth.p_value)}); head density ρ = H/d_h in place of "
+        f"depth gives r = {number(density.estimate)} (p {relation(density.p_value)}), which is the pair of figures "
+        "that the file of the Pythia family itself calls the correlation with ρ.",
+        f"Depth and ρ go together in this family (r = {number(together.estimate)}). With both in one model of the log "
+        f"gain (classical errors, {own['rho'].df:g} degrees of freedom), depth has p "
+        f"{relation(own['n_layers'].p_value)} "
+        f"and ρ has p {relation(own['rho'].p_value)}.",
+        "Less gain a block is not less gain in all: the product of the gains of blocks 2 to L − 1 goes with depth at "
+        f"r = {number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}).",
+    )
+    shown = rows[["model_id", "heritage", "n_layers", "gain", "lower", "upper", *list(GAIN_WORDS)[1:]]]
+    slopes = slope(rows, "gain ~ n_layers")
+
+    def draw(axes: Axes) -> None:
+        line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
+        gain_by_depth(rows, axes, y="gain", lower="lower", upper="upper", curves=line)
+        axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
+
+    caption = (
+        f"Gain of the last block but one over the number of layers in {len(rows)} Pythia models; bars are 95 % t "
+        "intervals "
+        f"over {rows['n_prompts'].min():g} prompts, the line is least squares. r = {number(depth.estimate)}, 95 % "
+        "interval "
+        f"{number(depth.lower)} to {number(depth.upper)}."
+    )
+    primary = replace(
+        primary,
+        published=stated(tables, STATED),
+        reproduced=figures,
+        notes=notes,
+        table=shown,
+        draw=draw,
+        caption=caption,
+    )
+    return [primary, *others]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

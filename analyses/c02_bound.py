@@ -1,0 +1,150 @@
+"""C02: the maximum gain is bounded by 10^(1/L), so that no network amplifies more than tenfold.
+
+Claim: the largest gain of a block is G_max = 10^(1/L), hence G_total = G_max^L ≤ 10, and deep models cannot amplify.
+Estimand: share of models whose value lies above its bound: the largest gain of blocks 2 to L − 1 against 10^(1/L)
+(primary), the penultimate gain and the mean gain a block against the same, and the products n_(L−1)/n_1 and
+n_(L−1)/n_0 against 10. Unit: the model; opt-350m norms after the sum, which pins its gains near 1, and is left out.
+Rule: a bound is a claim about every model, with up to TOLERATED of them above it forgiven as error of measurement.
+Not supported where more than that lie above at one-sided exact binomial p of at most ALPHA; supported where none lies
+above and the exact upper limit of the share is below MOST; everything else is inconclusive.
+Source: section 4.1, equation 3, figure 1; files of the Pythia family and of the hunt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.modelling.classical import correlation, power_law
+from thermostats.modelling.contingency import one_sample_bound
+from thermostats.reporting.evidence import gains, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.plots import gain_by_depth
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.words import number, relation
+
+TOTAL = 10.0
+TOLERATED = 0.05
+ALPHA = 0.05
+MOST = 0.25
+SEED = 2
+STATED = {"total gain ≤": "section 4.1, eq. 3"}
+
+CLAIM = Claim(
+    id="C02",
+    title="The maximum gain is bounded: G_max = 10^(1/L), so total gain ≤ 10",
+    said="The largest gain of a block is 10^(1/L), so a whole network amplifies at most tenfold: deep models cannot "
+    "shout.",
+    estimand="share of models above the bound, unit: the model",
+    rule=f"Not supported where more than {TOLERATED:.0%} of the models lie above their bound with one-sided exact p "
+    "of at "
+    f"most {ALPHA:g}; supported where none does and the upper limit of the share is below {MOST:.0%}.",
+    source="Section 4.1, equation 3, figure 1; pythia_family, high_rho_hunt",
+)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One thing that the bound can be about."""
+
+    words: str
+    column: str
+    bound: Callable[[pd.DataFrame], pd.Series]
+    bound_words: str
+
+
+def per_block(rows: pd.DataFrame) -> pd.Series:
+    """10^(1/L)."""
+    return TOTAL ** (1 / rows["n_layers"])
+
+
+def in_all(rows: pd.DataFrame) -> pd.Series:
+    """10, whatever the depth."""
+    return pd.Series(TOTAL, index=rows.index)
+
+
+BOUNDS = (
+    Bound("the largest gain of blocks 2 to L − 1", "max_gain_to_penultimate", per_block, "10^(1/L)"),
+    Bound("the gain of the last block but one", "gain", per_block, "10^(1/L)"),
+    Bound("the mean gain a block of blocks 2 to L − 1", "geometric_gain_to_penultimate", per_block, "10^(1/L)"),
+    Bound("the product of gains of blocks 2 to L − 1", "total_to_penultimate", in_all, "10"),
+    Bound("the product of gains of blocks 1 to L − 1", "total_from_input", in_all, "10"),
+)
+
+
+def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
+    """The finding on one thing that is said to be bounded."""
+    known = rows.dropna(subset=what.column)
+    bound = what.bound(known)
+    result = one_sample_bound(known[what.column], bound, tolerated=TOLERATED, seed=SEED)
+    above = known[known[what.column] > bound]
+    against, kept = result.p_value <= ALPHA, result.n_above == 0 and result.upper < MOST
+    decided = AGAINST if against else SUPPORTED if kept else OPEN
+    families = f"{above['family'].nunique()} of {known['family'].nunique()} families"
+    return Finding(
+        claim="C02",
+        estimand=f"{what.words} above {what.bound_words}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: {what.words} lies above {what.bound_words} in {result.n_above} of {result.n} "
+        "models "
+        f"({families}), a share of {result.estimate:.0%} (95 % interval {result.lower:.0%} to {result.upper:.0%}). "
+        f"On average it is {number(result.ratio)} times the bound, at most {number(result.largest_ratio)} times.",
+        estimate=result.estimate,
+        lower=result.lower,
+        upper=result.upper,
+        interval=f"95 % {result.interval}",
+        probability=result.p_value,
+        probability_kind="p-value",
+        n_models=result.n,
+        n_heritages=known["heritage"].nunique(),
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """One finding for each thing that can be bounded, the largest gain first."""
+    everything = gains(tables)
+    rows = everything[everything["comparable"]].reset_index(drop=True)
+    primary, *others = [one_bound(rows, what) for what in BOUNDS]
+    largest = BOUNDS[0].column
+    law = power_law(rows["n_layers"], np.log10(rows[largest]), against=-1.0)
+    growth = correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED)
+    left_out = ", ".join(everything.loc[~everything["comparable"], "model_id"])
+    notes = (
+        f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · "
+        f"L^({number(law.estimate)}), 95 % "
+        f"interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is a line "
+        "through the middle of the models; a bound would have to lie above them all.",
+        f"Were the bound right, the product over all blocks could not grow with depth. It does so at r = "
+        f"{number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}, {growth.n} models).",
+        f"Left out: {left_out or 'no model'}. The last block is not in these files apart from the final norm. Gains of "
+        "blocks are published as means over prompts, so that products are of means, and the largest gain on a single "
+        "prompt may be larger.",
+    )
+    shown = rows[["model_id", "heritage", "n_layers", *[what.column for what in BOUNDS]]].assign(bound=per_block(rows))
+
+    def draw(axes: Axes) -> None:
+        gain_by_depth(rows, axes, y=largest, curves={"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)})
+        axes.set_ylabel("largest gain, blocks 2 to L − 1")
+
+    caption = (
+        f"Largest gain of blocks 2 to L − 1 over the number of layers in {len(rows)} models, with the bound 10^(1/L). "
+        f"{primary.estimate:.0%} of the models lie above it."
+    )
+    primary = replace(
+        primary,
+        published=stated(tables, STATED),
+        reproduced={"total gain ≤": float(rows["total_to_penultimate"].max())},
+        notes=notes,
+        table=shown,
+        draw=draw,
+        caption=caption,
+    )
+    return [primary, *others]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

@@ -1,0 +1,176 @@
+"""C04: heritage counts for more than geometry, and geometry for more than scale.
+
+Claim: the gain is a matter of who trained the model, then of its shape, and almost not of its size.
+Estimand: shares of the variance of the log gain that heritage (lab), geometry (log L, log H, log d_h) and scale (log of
+the non-embedding weights) explain, each averaged over all orders of entry and less what noise would give a block of
+that many columns; the verdict rests on the two differences. Unit: the model; primary: penultimate gain.
+Rule: supported where the jackknife intervals (95 %, models left out one by one) of heritage − geometry and of
+geometry − scale both lie above 0; not supported where one of them lies below 0; everything else is inconclusive. For
+"size has almost nothing to do with it": not supported where the permutation p of scale, given the rest, is at most
+ALPHA both with and without embeddings counted; supported where the interval of its share lies below SMALL.
+Source: abstract, section 7 (hierarchy); files of the hunt and of the Pythia family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.modelling.blocks import Dominance, block_f, dominance, freedman_lane
+from thermostats.reporting.evidence import GAIN_WORDS, LEVEL, gains
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.plots import forest
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
+from thermostats.reporting.words import number, relation
+
+ALPHA = 0.05
+SMALL = 0.05
+SEED = 4
+BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n"]}
+SIZES = ("log_n", "log_n_all")
+DIFFERENCES = (("heritage", "geometry"), ("geometry", "scale"))
+
+CLAIM = Claim(
+    id="C04",
+    title="Heritage > geometry > scale",
+    said="Who trained a model matters more for its gain than its shape, its shape more than its size, and size has "
+    "almost "
+    "nothing to do with it.",
+    estimand="shares of the variance of the log gain, corrected for the number of columns of each block; unit: the "
+    "model",
+    rule="Supported where the 95 % jackknife intervals of heritage − geometry and of geometry − scale lie above 0; not "
+    "supported where one lies below 0. Size: not supported where its permutation p given the rest is at most "
+    f"{ALPHA:g} with and without embeddings, "
+    "supported "
+    f"where the interval of its share lies below {SMALL:g}.",
+    source="Abstract, section 7; high_rho_hunt, pythia_family",
+)
+
+
+def with_differences(found: Dominance) -> list[float]:
+    """Corrected share of every block, then the differences that the claim is about."""
+    share = found.adjusted
+    return [*share.values(), *(share[a] - share[b] for a, b in DIFFERENCES)]
+
+
+def shares(rows: pd.DataFrame, outcome: str, whole: Dominance) -> pd.DataFrame:
+    """Corrected shares of all blocks and their differences, jackknifed over models."""
+    names = [*BLOCKS, *(f"{a} − {b}" for a, b in DIFFERENCES)]
+    estimates = np.array(with_differences(whole))
+    left_out = np.array(
+        [with_differences(dominance(rows.drop(index=i), outcome, BLOCKS, seed=SEED)) for i in rows.index]
+    )
+    n = len(rows)
+    errors = np.sqrt((n - 1) / n * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * errors
+    return pd.DataFrame({"what": names, "estimate": estimates, "lower": estimates - half, "upper": estimates + half})
+
+
+def order(rows: pd.DataFrame, gain: str) -> Finding:
+    """The finding on the order of the three, for one named gain."""
+    rows = rows.assign(outcome=np.log(rows[gain]))
+    whole = dominance(rows, "outcome", BLOCKS, seed=SEED)
+    table = shares(rows, "outcome", whole)
+    first, second = (table.iloc[len(BLOCKS) + i] for i in range(2))
+    decided = if_all(if_above(float(row["lower"]), float(row["upper"]), 0.0) for row in (first, second))
+    raw = ", ".join(f"{name} {whole.shares[name]:.2f}" for name in whole.order)
+    parts = " and ".join(
+        f"{row['what']} is {number(row['estimate'])} ({number(row['lower'])} to {number(row['upper'])})"
+        for row in (first, second)
+    )
+    tests = block_f(rows, "outcome", BLOCKS)
+    partial = "; ".join(
+        f"{name} F({test.df_block}, {test.df_residual}) = {number(test.f)}, p {relation(test.p_holm)} after Holm"
+        for name, test in tests.items()
+    )
+    words = GAIN_WORDS["penultimate_gain" if gain == "gain" else gain]
+    return Finding(
+        claim="C04",
+        estimand=f"order of heritage, geometry and scale, {words}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: over {len(rows)} models and corrected for the number of columns, the share of "
+        f"{parts}. The uncorrected shares, {raw}, stand in the claimed order in "
+        f"{whole.asked_order_null_probability:.0%} of data sets with the gains shuffled, so that the claimed order "
+        "alone "
+        "is no evidence.",
+        estimate=float(first["estimate"]),
+        lower=float(first["lower"]),
+        upper=float(first["upper"]),
+        interval="95 % jackknife t interval over models of heritage − geometry",
+        n_models=len(rows),
+        n_heritages=rows["heritage"].nunique(),
+        notes=(f"Partial tests, each block given the others: {partial}.",),
+        table=table,
+        draw=lambda axes: draw(axes, table),
+        caption=f"Shares of the variance of the log gain ({words}), corrected for the number of columns, with 95 % "
+        f"jackknife intervals over {len(rows)} models, and the two differences that the claim is about.",
+    )
+
+
+def draw(axes: Axes, table: pd.DataFrame) -> None:
+    """Shares and differences with their intervals."""
+    forest(table, axes, label="what", null=0.0)
+    axes.set_xlabel("share of the variance of the log gain, corrected for columns")
+
+
+def size(rows: pd.DataFrame) -> Finding:
+    """The finding on size alone, penultimate gain."""
+    whole = dominance(rows, "log_gain", BLOCKS, seed=SEED)
+    table = shares(rows, "log_gain", whole)
+    share = table.iloc[list(BLOCKS).index("scale")]
+    partial = [
+        freedman_lane(rows, "log_gain", BLOCKS | {"scale": [column]}, "scale", seed=SEED).p_value for column in SIZES
+    ]
+    p = max(partial)
+    plain_r = float(np.corrcoef(rows["log_n"], rows["log_gain"])[0, 1])
+    decided = AGAINST if p <= ALPHA else SUPPORTED if float(share["upper"]) < SMALL else OPEN
+    return Finding(
+        claim="C04",
+        estimand="size has almost nothing to do with it, gain of the last block but one",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: given lab and shape, size has a permutation p of "
+        f"{number(partial[0], 2)} counted without embeddings and {number(partial[1], 2)} with them, and its "
+        f"corrected share is {number(share['estimate'])} ({number(share['lower'])} to {number(share['upper'])}). "
+        "Alone it "
+        f"correlates with the log gain at r = {number(plain_r)}. Size and shape are so nearly the same thing in these "
+        "models that what belongs to which is uncertain.",
+        estimate=float(share["estimate"]),
+        lower=float(share["lower"]),
+        upper=float(share["upper"]),
+        interval="95 % jackknife t interval over models",
+        probability=p,
+        probability_kind="p-value",
+        n_models=len(rows),
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone."""
+    every = gains(tables)
+    rows = every[every["comparable"]].reset_index(drop=True)
+    logs = {"log_L": "n_layers", "log_H": "n_heads", "log_d_h": "d_head", "log_n": "n_params_nonembedding"}
+    logs["log_n_all"] = "n_params"
+    rows = rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in logs.items()})
+    primary, *others = [order(rows, gain) for gain in ("gain", *list(GAIN_WORDS)[2:])]
+    shape = np.column_stack([np.ones(len(rows)), *(rows[name] for name in BLOCKS["geometry"])])
+    fitted = shape @ np.linalg.lstsq(shape, rows["log_n"], rcond=None)[0]
+    known = float(np.corrcoef(fitted, rows["log_n"])[0, 1] ** 2)
+    labs = rows.groupby("heritage").size()
+    notes = (
+        *primary.notes,
+        f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of "
+        f"{len(labs)} labs "
+        "have one model, which its own dummy fits exactly: what is heritage and what is shape rests on few models.",
+        "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so few "
+        "families there is no honest interval over them.",
+    )
+    return [replace(primary, notes=notes), *others, size(rows)]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)
