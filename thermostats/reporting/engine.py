@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -107,9 +107,9 @@ def report(
     build.write_index()
     write_manifest(folder, build.records)
     write_stamp(folder, {claim: key for claim, key in built.items() if claim in build.records})
-    outcomes = tuple(_outcome(claim, why, build.errors.get(claim, "")) for claim, why in reasons.items())
+    outcomes = tuple(_outcome(claim, why, build.failed.get(claim)) for claim, why in reasons.items())
     written, removed = tuple(sorted(build.written)), tuple(sorted(build.removed))
-    return Result(not build.errors, str(out), outcomes, written, removed, time.perf_counter() - started)
+    return Result(not build.failed, str(out), outcomes, written, removed, time.perf_counter() - started)
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Build:
     scripts: Mapping[str, Path]
     tables: Tables
     records: dict[str, Record]
-    errors: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, Run] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
@@ -131,7 +131,7 @@ class Build:
     def take(self, claim: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""
         if run.error:
-            self.errors[claim] = run.error
+            self.failed[claim] = run
             return
         script = self._script_sha(claim)
         files = pages.claim_files(run, self.scripts[claim].name, script, inputs_sha(script, run.selections))
@@ -165,10 +165,11 @@ class Build:
         self.records[name] = Record(script, code_sha(), selections, digests)
 
     def _entry(self, claim: str) -> pages.Entry:
+        if run := self.failed.get(claim):
+            return pages.Entry(claim, run.claim, error=run.error)
         path = self.out / pages.findings_name(claim)
-        if claim not in self.records or not path.is_file():
-            return pages.Entry(claim, None, error=self.errors.get(claim, ""))
-        return replace(pages.read_entry(path.read_bytes()), error=self.errors.get(claim, ""))
+        known = claim in self.records and path.is_file()
+        return pages.read_entry(path.read_bytes()) if known else pages.Entry(claim, None)
 
     def _index_key(self) -> str:
         """SHA-256 over everything that the index tells of."""
@@ -177,14 +178,15 @@ class Build:
         reader = self.tables.fork()
         for name in INDEX_TABLES:
             reader.read(name)
-        return sha_of([code_sha(), list(self.scripts), findings, self.errors, reader.selections])
+        errors = {claim: run.error for claim, run in self.failed.items()}
+        return sha_of([code_sha(), list(self.scripts), findings, errors, reader.selections])
 
     def _script_sha(self, claim: str) -> str:
         return sha(self.scripts[claim].read_bytes())
 
 
-def _outcome(claim: str, why: str, error: str) -> Outcome:
-    return Outcome(claim, "broken", error) if error else Outcome(claim, "built" if why else "fresh", why)
+def _outcome(claim: str, why: str, failed: Run | None) -> Outcome:
+    return Outcome(claim, "broken", failed.error) if failed else Outcome(claim, "built" if why else "fresh", why)
 
 
 def _wanted(claims: Sequence[str] | None, found: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from thermostats.reporting.findings import Tables
 from thermostats.tables.store import write_atomically
 
 MANIFEST, STAMP = "manifest.json", ".built.json"
-CODE = ("modelling/**/*.py", "reporting/**/*.py", "reporting/templates/*", "tables/features.py")
+CODE = ("modelling/**/*.py", "reporting/**/*.py", "reporting/templates/*", "tables/features.py", "measurement/sheaf.py")
 """Sources of the package that a verdict or a page depends on."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
@@ -81,7 +81,7 @@ def read_manifest(out: Path) -> dict[str, Record]:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, AttributeError) as error:
-        next_step = "delete it, then thermostats report --all --force"
+        next_step = "delete it, then thermostats report --all"
         raise DataError(
             "the manifest of the report is damaged", where=path, got=str(error), next_step=next_step
         ) from error

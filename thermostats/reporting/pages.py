@@ -36,8 +36,16 @@ SIGNS = {
     MISSING: "…",
 }
 """Verdicts by shape, where there is no colour."""
-SUBSCRIPT = re.compile(r"\b([A-Za-z])_(max|min|[A-Za-z0-9])\b")
-SUPERSCRIPT = re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))")
+SET = (
+    (re.compile(r"(?<=\w)'(?=\w)"), "’"),
+    (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS),
+)
+"""How plain text is set: apostrophes and minus signs."""
+MARKED = (
+    (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
+    (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
+)
+"""How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
 SHOWN = [item.name for item in fields(Finding) if item.name not in {"table", "draw"}]
 
 
@@ -215,9 +223,13 @@ def _html() -> jinja2.Environment:
 
 
 def _symbols(text: str) -> Markup:
-    """Escaped text in which W_V and 10^(1/L) are set with a subscript and a superscript."""
-    lowered = SUBSCRIPT.sub(r"\1<sub>\2</sub>", str(escape(text)))
-    return Markup(SUPERSCRIPT.sub(lambda match: f"<sup>{match[1] or match[2]}</sup>", lowered))  # noqa: S704
+    """Escaped text with its symbols set as symbols."""
+    for pattern, replacement in SET:
+        text = pattern.sub(replacement, text)
+    marked = str(escape(text))
+    for pattern, replacement in MARKED:
+        marked = pattern.sub(replacement, marked)
+    return Markup(marked)  # noqa: S704
 
 
 @cache

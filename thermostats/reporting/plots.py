@@ -150,6 +150,9 @@ def forest(
         color, marker = mark(lab) if lab else PLAIN
         axes.hlines(position, row[lower], row[upper], color=color, linewidth=1.8)
         axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
+    for lab in sorted(set(heritages) - {""}):
+        axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
+    legend_above(axes)
     _name_rows(axes, [short_name(str(name)) for name in table[label]])
     axes.set_xlabel(_words(estimate))
     return axes
