@@ -1,0 +1,176 @@
+"""Prompt sets: those of the data folder by name, and a user's own from a text, CSV or JSONL file."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+
+Row = dict[str, Any]
+FIELDS = ("prompt_id", "text", "category", "complexity")
+
+
+def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
+    """Rows of the table `prompts`, sorted by prompt_id, of the set called `name`, else of the file at that path.
+
+    A file is `.txt` (one prompt a line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
+    `.jsonl` (one object a line with the same names); its set is called as the file is, without the suffix.
+
+    Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id stands twice,
+    a text is not UTF-8, or the texts of a set are not shipped and were not imported.
+    """
+    known = store.load("prompts", data)
+    rows = known[known["prompt_set"] == name].reset_index(drop=True)
+    if len(rows):
+        return _with_texts(rows, name)
+    path = Path(name)
+    if not path.is_file():
+        sets = sorted(set(known["prompt_set"]))
+        near = difflib.get_close_matches(name, sets, n=1)
+        raise UsageError(
+            "no such prompt set or file", got=repr(name), allowed=f"{', '.join(sets)}, or a file .txt, .csv or .jsonl",
+            next_step=f"did you mean {near[0]}?" if near else "thermostats ls prompts",
+        )  # fmt: skip
+    found = read_prompts(path)
+    taken = known[known["prompt_set"] == path.stem]
+    if len(taken) and prompt_sha(taken) != prompt_sha(found):
+        raise UsageError(
+            "another prompt set has this file's name", where=path, got=path.stem, next_step="rename the file"
+        )
+    return found
+
+
+def read_prompts(path: Path) -> pd.DataFrame:
+    """Prompts of a user's file as rows of the table `prompts`; see `load_prompts`."""
+    readers: dict[str, Callable[[str, Path], Iterable[tuple[int, Row]]]] = {
+        ".txt": _text_lines, ".csv": _csv_rows, ".jsonl": _json_lines,
+    }  # fmt: skip
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(
+            "prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=", ".join(readers)
+        )
+    rows: list[Row] = []
+    for line, fields in reader(_utf8(path), path):
+        rows.append(_checked(fields, line, len(rows) + 1, path))
+        if rows[-1]["prompt_id"] in {row["prompt_id"] for row in rows[:-1]}:
+            raise DataError("a prompt_id stands twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
+    if not rows:
+        raise DataError("no prompts in this file", where=path, next_step="write one prompt a line")
+    frame = pd.DataFrame(rows, columns=FIELDS).assign(prompt_set=path.stem)
+    frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
+    frame["complexity"] = pd.array(frame["complexity"].tolist(), dtype="Int64")
+    return store.validate(frame, "prompts", path)
+
+
+def text_sha256(text: str) -> str:
+    """SHA-256 of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def prompt_sha(prompts: pd.DataFrame) -> str:
+    """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in hexadecimal."""
+    ordered = prompts.sort_values("prompt_id")["text_sha256"]
+    return hashlib.sha256("".join(ordered).encode("ascii")).hexdigest()
+
+
+def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    if (rows["text"] == "").any():
+        raise DataError(
+            f"the texts of prompt set {name} are not shipped, as they are not ours to ship", got=f"{len(rows)} hashes",
+            next_step="thermostats import DIR on the study's files fills them into your own data folder",
+        )  # fmt: skip
+    wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]
+    if wrong:
+        raise DataError(f"a text of prompt set {name} is not the one its hash is of", where=f"prompt {wrong[0]}")
+    return rows
+
+
+def _utf8(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError("prompts cannot be read", where=path, got=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "prompts are not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}",
+            next_step="save the file as UTF-8",
+        ) from error  # fmt: skip
+
+
+def _text_lines(text: str, path: Path) -> Iterable[tuple[int, Row]]:
+    del path
+    return [(number, {"text": line.rstrip("\n")}) for number, line in enumerate(io.StringIO(text, newline=None), 1)]
+
+
+def _csv_rows(text: str, path: Path) -> Iterable[tuple[int, Row]]:
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    try:
+        _check_fields(reader.fieldnames or [], path)
+        return [(reader.line_num, dict(row)) for row in reader]
+    except csv.Error as error:
+        raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
+
+
+def _json_lines(text: str, path: Path) -> Iterable[tuple[int, Row]]:
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"line is not JSON: {error}", where=f"{path}, line {number}") from error
+        if not isinstance(fields, dict):
+            raise DataError("line is not a JSON object", where=f"{path}, line {number}", got=line[:60])
+        _check_fields(list(fields), path)
+        found.append((number, fields))
+    return found
+
+
+def _check_fields(names: Iterable[str], path: Path) -> None:
+    unknown = [str(name) for name in names if name not in FIELDS]
+    if unknown or "text" not in names:
+        raise DataError(
+            "unknown field" if unknown else "the field text is missing", where=path, got=", ".join(unknown or names),
+            allowed=", ".join(FIELDS),
+        )  # fmt: skip
+
+
+def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
+    """One prompt with all its fields; prompts without a prompt_id are numbered p001, p002, …."""
+    where = f"{path}, line {line}"
+    text, name, category = fields.get("text"), fields.get("prompt_id"), fields.get("category")
+    for label, value in {"text": text, "prompt_id": name, "category": category}.items():
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{label} is not text", where=where, got=repr(value)[:60])
+    if None in fields or not text or not text.strip():
+        raise DataError(
+            "more cells than columns" if None in fields else "empty prompt", where=where,
+            next_step="remove the line or fill it",
+        )  # fmt: skip
+    return {
+        "prompt_id": name or f"p{number:03d}", "text": text, "category": category or "",
+        "complexity": _rank(fields.get("complexity"), where),
+    }  # fmt: skip
+
+
+def _rank(value: Any, where: str) -> int | None:
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, bool | float):
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise DataError("complexity is not a whole number", where=where, got=repr(value)[:60]) from error
