@@ -169,14 +169,22 @@ def _fates(reconciliation: pd.DataFrame) -> list[tuple[str, int]]:
 
 def _table(table: pd.DataFrame, name: str) -> dict[str, Any]:
     """A finding's table with its cells as text; columns of numbers are set to the right."""
-    right = [pd.api.types.is_numeric_dtype(table[label]) for label in table]
-    rows = [[_cell(value) for value in row] for row in table.head(ROWS_SHOWN).itertuples(index=False, name=None)]
+    columns = [column for _, column in table.items()]
+    right = [pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column) for column in columns]
+    cells = [_cells(column) for column in columns]
+    rows = [list(row) for row in zip(*(column[:ROWS_SHOWN] for column in cells), strict=True)]
     return {
         "name": name,
         "columns": list(zip(map(str, table.columns), right, strict=True)),
         "rows": rows,
         "count": len(table),
     }
+
+
+def _cells(column: pd.Series) -> list[str]:
+    """Cells of a column as text; numbers that are all whole have no decimals."""
+    whole = pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 == 0).all())
+    return [_cell(value) for value in (column.astype("Int64") if whole else column)]
 
 
 def _cell(value: Any) -> str:
@@ -186,7 +194,7 @@ def _cell(value: Any) -> str:
         return f"{int(value):,}".replace("-", words.MINUS)
     if pd.api.types.is_float(value):
         return words.number(float(value), 4)
-    return "" if value is None or value is pd.NA else str(value)
+    return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
 
 
 def _numbers(figures: Mapping[str, float]) -> dict[str, float]:

@@ -55,6 +55,8 @@ HERITAGES: Mapping[str, Mark] = {
 }
 """Okabe and Ito's colours (jfly.uni-koeln.de/color), one for each lab of the study, and never by colour alone."""
 
+LEGEND_CHARACTERS = 96
+"""Characters that a row of a legend holds beside the axis labels, six of them for each mark."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
@@ -251,10 +253,17 @@ def strip_by_group(
     return axes
 
 
-def reference(axes: Axes, at: float, *, vertical: bool = False) -> None:
-    """A thin line at a value that means something, such as gain 1."""
+def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
+    """A thin line at a value that means something, such as gain 1; `text` stands at its right or upper end."""
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
+    if text:
+        place = (at, 1) if vertical else (1, at)
+        coordinates = ("data", "axes fraction") if vertical else ("axes fraction", "data")
+        axes.annotate(
+            text, place, xycoords=coordinates, xytext=(3, -2) if vertical else (-2, 2), textcoords="offset points",
+            ha="left" if vertical else "right", va="top" if vertical else "bottom", fontsize=7.5, color=MUTED,
+        )  # fmt: skip
 
 
 def legend_above(axes: Axes) -> None:
@@ -262,7 +271,8 @@ def legend_above(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     if unique:
-        columns = min(len(unique), 6)
+        longest = max(map(len, unique))
+        columns = max(1, min(len(unique), int(LEGEND_CHARACTERS / (longest + 6))))
         legend = axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns,
                              borderaxespad=0.2, handletextpad=0.4, columnspacing=1.2)  # fmt: skip
         for text in legend.get_texts():
