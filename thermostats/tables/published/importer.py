@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -69,6 +70,15 @@ class Imported:
         """True where the tables there were equal already."""
         return not self.changes
 
+    def __str__(self) -> str:
+        fates = ", ".join(f"{count} {fate}" for fate, count in self.fates.items())
+        lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
+        lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)
+        if self.unchanged:
+            return "\n".join([*lines, "unchanged: the tables there are equal, nothing was written"])
+        lines += [f"{c.table}: {c.added} rows added, {c.removed} removed, {c.altered} altered" for c in self.changes]
+        return "\n".join(lines)
+
 
 def import_published(source: Path, data: Path) -> Imported:
     """Read all result files of the study in `source` into `data/published`, prompt texts into `data/private`.
@@ -81,8 +91,9 @@ def import_published(source: Path, data: Path) -> Imported:
     """
     source, data = Path(source), store.data_folder(data)
     found, ignored = files.find(source)
+    models = store.load("models", data)
     sources = {family: files.read(family, path) for family, path in found.items()}
-    study = Study({family: item.document for family, item in sources.items()}, store.load("models", data))
+    study = Study({family: item.document for family, item in sources.items()}, _facts(models))
     study.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
     for reader, families in READERS:
         reader(study, *(study.documents[family] for family in families))
@@ -94,7 +105,7 @@ def import_published(source: Path, data: Path) -> Imported:
     study.rows["sources"] = [item.row(names) for item in sources.values()]
     study.rows["reconciliation"] = [row for document in study.documents.values() for row in _account(document)]
     tables = {name: _table(study, name) for name in TABLES}
-    _cross_check(tables, data)
+    _cross_check(tables, models, data)
     texts = tables["prompts"][tables["prompts"]["text"] != ""]
     tables["prompts"] = tables["prompts"].assign(text="")
     changes = write(tables, texts, data)
@@ -108,6 +119,11 @@ def import_published(source: Path, data: Path) -> Imported:
         ignored=tuple(ignored),
         changes=changes,
     )
+
+
+def _facts(models: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    main = models[models["revision"] == "main"]
+    return {str(row["model_id"]): {str(k): v for k, v in row.items()} for row in main.to_dict("records")}
 
 
 def _stated(study: Study) -> None:
@@ -124,8 +140,7 @@ def _table(study: Study, name: str) -> pd.DataFrame:
     return store.validate(frame, name, "the study's files")
 
 
-def _cross_check(tables: Mapping[str, pd.DataFrame], data: Path) -> None:
-    models = store.load("models", data)
+def _cross_check(tables: Mapping[str, pd.DataFrame], models: pd.DataFrame, data: Path) -> None:
     for name, frame in tables.items():
         for label, target in references(name).items():
             store.check_reference(frame, name, label, models if target == "models" else tables[target], target)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from thermostats.tables.published.copies import twin
 from thermostats.tables.published.ledger import Document, Place
 from thermostats.tables.published.names import model_id
-from thermostats.tables.published.study import EXACT, OVERFLOW, UNSTATED_SET, Study, twin
+from thermostats.tables.published.study import EXACT, OVERFLOW, UNSTATED_SET, Study
 
 Curve = NDArray[np.float64]
 SIGN_SET, MAPS_SET = "study_sign_change_5", "study_maps_1"

@@ -1,4 +1,4 @@
-"""Readers of the files with one row per model and prompt: benchmark, twin test, GPT-2 and GPT-J, on the same 25 prompts.
+"""Readers of the files with one row per model and prompt: benchmark, twins, GPT-2 and GPT-J, on the same 25 prompts.
 
 Their `Last_Gain` is G_L of block hooks at the last token, `Total_Amp` is n_L / n_1.
 """
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import DataError
+from thermostats.tables.published.copies import twin
 from thermostats.tables.published.ledger import Document, Place
 from thermostats.tables.published.names import model_id
-from thermostats.tables.published.study import DOUBLE, EXACT, SINGLE, Study, twin
+from thermostats.tables.published.study import DOUBLE, EXACT, SINGLE, Study
 
 PROMPT_SET = "study_25"
 GAIN = "layers.gain_block, layer L"
@@ -83,14 +84,15 @@ def read_twins(study: Study, document: Document, copy: Document) -> None:
     study.derive(top["n_total_measurements"], len(rows), "number of rows", within=EXACT)
     means: dict[tuple[str, str], float] = {}
     for family, pair in top["twin_summary"].named():
-        for variant, place in pair.named():
+        for variant, name in study.known(families, family, pair).items():
             place = pair[variant]
-            g = _gains(rows, families[family][variant])
+            g = _gains(rows, name)
             means[family, variant] = study.derive(place["mean_gain"], g.mean(), f"mean of {GAIN}")
             study.derive(place["std_gain"], g.std(), f"standard deviation (n) of {GAIN}")
             study.derive(place["n_samples"], len(g), "rows of the model", within=EXACT)
     for place in top["hypothesis_results"].each():
-        base, instruct = (means[place["Family"].text(), variant] for variant in ("base", "instruct"))
+        family = place["Family"].text()
+        base, instruct = (study.known(means, (family, variant), place) for variant in ("base", "instruct"))
         study.derive(place["Base_Gain"], base, f"mean of {GAIN}, base")
         study.derive(place["Instruct_Gain"], instruct, f"mean of {GAIN}, instruct")
         study.derive(place["Delta"], instruct - base, "difference of the means", within=SINGLE)
@@ -217,8 +219,8 @@ def _platitude(study: Study, place: Place, rows: Sequence[Row]) -> None:
             f"platitude-confirmed-{name}",
             "verdict against numbers",
             place.document,
-            "the hypothesis of lower entropy in clichés is called confirmed; its two-sided p is above 0.05 with 5 prompts "
-            "a side",
+            "the hypothesis of lower entropy in clichés is called confirmed; its two-sided p is above 0.05, on "
+            "5 prompts a side",
             "verdicts are not imported",
             model=model,
             value=float(found.pvalue),

@@ -29,6 +29,8 @@ def read_four_models(study: Study, document: Document) -> None:
     study.state(reference["initial_explosion"], "first ratio over all tokens, copied by hand", mistral)
     for place in reference["plateau_range"].each(2):
         study.state(place, "ends of the plateau, 0-based", mistral)
+    for name in ("llama3.1-8b", "apertus-8b", "gemma-7b", "pythia-6.9b"):
+        _ = top["results"][name]
     finals: dict[str, float] = {}
     gains: dict[str, list[float]] = {}
     for name, place in top["results"].named():
@@ -57,6 +59,8 @@ def read_input_dependency(study: Study, document: Document) -> None:
     study.prompts(INPUT_SET, texts)
     run = study.run(document, model, prompt_set=INPUT_SET, dtype="float16")
     L = int(study.fact(model, "n_layers"))
+    for name in ("1_Factual", "2_Syntactic"):
+        _ = top["results"][name]
     last, entropies = [], []
     for name, place in top["results"].named():
         *inner, final = place["gains"].each(L)
@@ -68,7 +72,7 @@ def read_input_dependency(study: Study, document: Document) -> None:
         )
         entropy = place["entropy"].number("outputs.entropy", lower=0.0)
         entropies.append(_nan(entropy))
-        tokens = [pair.each(2) for pair in place["top_tokens"].each()]
+        tokens = [pair.each(2) for pair in place["top_tokens"].each(5)]
         study.output(
             run,
             name,
@@ -89,8 +93,8 @@ def read_input_dependency(study: Study, document: Document) -> None:
 def read_mistral(study: Study, document: Document) -> None:
     """`mistral_paradox_investigation_results`: stream, (un)embedding and output of Mistral-7B.
 
-    The list of norms has 32 entries for 32 blocks and its first (6.05) is no embedding (longest row 0.25): it is n_1, so
-    entry i of `gains` is G_(i+2), and the last is that of block 32, with or without the final norm.
+    The list of norms has 32 entries for 32 blocks and its first (6.05) is no embedding (longest row 0.25): it is n_1.
+    So entry i of `gains` is G_(i+2), and the last is that of block 32, with or without the final norm.
     """
     top = document.top
     for name, place in top["residual_stream_analysis"].named():
@@ -113,9 +117,9 @@ def read_mistral(study: Study, document: Document) -> None:
         study.derive(place["max_gain_layer"], int(every.argmax()), "argmax of gains, 0-based", within=EXACT)
         expanding = place["expansion_layers"].each(int((every > 1).sum()))
         for index, pair in zip(np.flatnonzero(every > 1), expanding, strict=True):
-            entry, gain = pair.each(2)
+            entry, ratio = pair.each(2)
             study.derive(entry, int(index), "0-based entry of gains above 1", within=EXACT)
-            study.derive(gain, every[index], "gains above 1", within=EXACT)
+            study.derive(ratio, every[index], "gains above 1", within=EXACT)
         _unembedding(study, top["unembedding_analysis"][name], run)
         _entropy(study, top["entropy_analysis"][name], run)
 
@@ -186,11 +190,11 @@ def _energy(study: Study, place: Place, g: NDArray[np.float64]) -> float:
     study.derive(place["contracting_pct"], 100 * np.mean(g < 1), "100 x share of gains below 1")
     study.derive(place["expanding_pct"], 100 * np.mean(g >= 1), "100 x share of gains from 1 on")
     if place["paper2_inversion_layer"].value is not None:
-        entry = place["paper2_inversion_layer"].whole()
+        inversion = place["paper2_inversion_layer"].whole()
         inner = g[:-1]
         study.derive(place["paper2_inversion_layer"], int(inner.argmin()), "argmin of gains, 0-based", within=EXACT)
         study.derive(
-            place["paper2_inversion_gain"], g[entry] if entry < len(g) else np.nan, "gains there", within=EXACT
+            place["paper2_inversion_gain"], g[inversion] if inversion < len(g) else np.nan, "gains there", within=EXACT
         )
     return study.derive(place["final_cumulative"], energies[-1], "product of gains (plus 1e-10)")
 
@@ -219,7 +223,7 @@ def _unembedding(study: Study, place: Place, run: str) -> None:
 
 
 def _matrix(study: Study, place: Place, run: str, matrix: str) -> float:
-    """Norms of an embedding or unembedding into `weights`, its rows' norms into `summaries`; returns the spectral norm."""
+    """Norms of a matrix into `weights`, those of its rows into `summaries`; returns the spectral norm."""
     spectral = place["spectral_norm"].number("weights.spectral_norm", above=0.0)
     frobenius = place["frobenius_norm"].number("weights.frobenius_norm", above=0.0)
     study.add(

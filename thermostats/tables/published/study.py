@@ -7,20 +7,19 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import Any, SupportsFloat, TypeVar
 
 from thermostats.errors import DataError
 from thermostats.tables.published.files import stated_date
-from thermostats.tables.published.ledger import DERIVABLE, IMPORTED, NUMERAL, Document, Place
-from thermostats.tables.published.names import heritage, model_id
+from thermostats.tables.published.ledger import DERIVABLE, Document, Place
+from thermostats.tables.published.names import MODELS, heritage, model_id
 from thermostats.tables.runs import run_id
 
+Known = TypeVar("Known")
 EXACT = 0.0
 """For copies and for small whole numbers."""
 DOUBLE = 1e-9
-"""For sums of up to some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
+"""For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
 SINGLE = 1e-6
 """For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
 
@@ -31,10 +30,10 @@ UNSTATED_SET = "study_unstated"
 
 @dataclass
 class Study:
-    """Documents by family, the table `models`, and the rows made so far by table."""
+    """Documents by family, rows of the table `models` by hub id, and the rows made so far by table."""
 
     documents: Mapping[str, Document]
-    models: pd.DataFrame
+    facts: Mapping[str, Mapping[str, Any]]
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, table: str, **row: Any) -> None:
@@ -51,12 +50,30 @@ class Study:
 
     def fact(self, model: str, label: str) -> Any:
         """One column of the table `models` for a model."""
-        known = self.models[(self.models["model_id"] == model) & (self.models["revision"] == "main")]
-        if known.empty:
+        if model not in self.facts:
             raise DataError(
                 "the table models lacks a model of the study", got=repr(model), next_step="add it to models"
             )
-        return known[label].iloc[0]
+        return self.facts[model][label]
+
+    def name(self, name: str) -> str:
+        """Hub id of a model whose name a reader has checked already."""
+        return MODELS[name.rsplit("/", 1)[-1].lower()]
+
+    def by_file(self, file: str) -> Document:
+        """Document of a file."""
+        return next(document for document in self.documents.values() if document.file == file)
+
+    def known(self, values: Mapping[Any, Known], key: Any, place: Place) -> Known:
+        """Value under a name that another part of the file gives; raises DataError where it does not."""
+        if key not in values:
+            raise DataError(
+                "the name is in one part of the file only",
+                where=place.where,
+                got=repr(key),
+                allowed=", ".join(map(str, values)),
+            )
+        return values[key]
 
     def prompts(self, name: str, prompts: Sequence[tuple[str, str, str, int | None]]) -> None:
         """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
@@ -193,14 +210,20 @@ class Study:
         return value
 
     def derive(
-        self, place: Place, expected: float, rule: str, statistic: str = "", model: str = "", within: float = DOUBLE
+        self,
+        place: Place,
+        expected: SupportsFloat,
+        rule: str,
+        statistic: str = "",
+        model: str = "",
+        within: float = DOUBLE,
     ) -> float:
         """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
 
         The difference is relative to the larger of the two; both NaN counts as equal.
         """
-        value = place.peek()
-        difference = relative(value, expected)
+        value, recomputed = place.peek(), float(expected)
+        difference = relative(value, recomputed)
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
             place.enter(DERIVABLE, f"{rule}; {tolerance}", difference)
@@ -214,7 +237,7 @@ class Study:
             "kept as a statement beside the recomputed value",
             model=model,
             value=value,
-            other_value=expected,
+            other_value=recomputed,
         )
         return value
 
@@ -269,39 +292,6 @@ def relative(value: float, expected: float) -> float:
     if math.isnan(value) or math.isnan(expected):
         return math.inf
     return abs(value - expected) / max(abs(value), abs(expected)) if value != expected else 0.0
-
-
-def twin(study: Study, copy: Document, original: Sequence[Mapping[str, Any]], file: str) -> None:
-    """Hold a CSV against the JSON rows that it repeats, cell by cell; disagreements are recorded."""
-    for place, row in zip(copy.top.each(len(original)), original, strict=True):
-        if set(place.value) != set(row):
-            raise DataError(
-                "the columns are not those of the file that is repeated",
-                where=place.where,
-                got=", ".join(place.value),
-                allowed=", ".join(row),
-            )
-        for label, value in row.items():
-            _cell(study, place[label], value, file)
-
-
-def _cell(study: Study, cell: Place, original: Any, file: str) -> None:
-    rule = f"the same figure of {file}"
-    if isinstance(original, (int, float)) and not isinstance(original, bool):
-        study.derive(cell, float(original), rule, within=EXACT)
-        return
-    equal = cell.value == original
-    if NUMERAL.fullmatch(cell.text()):
-        cell.enter(*((DERIVABLE, f"{rule}; equal", 0.0) if equal else (IMPORTED, "inconsistencies.what")))
-    if not equal:
-        study.disagree(
-            cell.where,
-            "does not follow",
-            cell.document,
-            f"the cell reads {cell.value!r}, the file it repeats {original!r}",
-            f"{file} is imported",
-            other_file=file,
-        )
 
 
 def _sha(text: str) -> str:

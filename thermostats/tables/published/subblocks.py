@@ -80,7 +80,7 @@ def read_opt(study: Study, document: Document) -> None:
     runs: dict[str, str] = {}
     for name, place in top["W_V_analysis"].named():
         model = study.model(place["model"])
-        runs[name] = study.run(document, model, prompt_set=UNSTATED_SET)
+        runs[name] = study.run(document, model, prompt_set=UNSTATED_SET, dtype="float16")
         for key, estimand in (
             ("mean_spectral", "W_V_spectral_norm_mean"),
             ("mean_frobenius", "W_V_frobenius_norm_mean"),
@@ -90,13 +90,14 @@ def read_opt(study: Study, document: Document) -> None:
     for name, place in top["attention_analysis"].named():
         model = study.model(place["model"])
         L = int(study.fact(model, "n_layers"))
+        run = study.known(runs, name, place)
         entropies = []
         for layer, entry in enumerate(place["entropy_by_layer"].each(L), start=1):
             value = entry.number("attention.entropy", lower=0.0)
             entropies.append(np.nan if value is None else value)
-            study.attention(runs[name], layer, "unstated", OVERFLOW if value is None else "", entropy=value)
+            study.attention(run, layer, "unstated", OVERFLOW if value is None else "", entropy=value)
         sparsities = [
-            study.take(entry, runs[name], f"attention_sparsity_layer_{layer:02}", lower=0.0, upper=1.0)
+            study.take(entry, run, f"attention_sparsity_layer_{layer:02}", lower=0.0, upper=1.0)
             for layer, entry in enumerate(place["sparsity_by_layer"].each(L), start=1)
         ]
         study.derive(place["mean_entropy"], np.nanmean(entropies), "mean of attention.entropy where it is a number")
@@ -108,6 +109,7 @@ def read_restriction_summary(study: Study, document: Document) -> None:
     for place in document.top.each():
         model = study.model(place["Model"])
         study.lab(place["Lab"], model)
+        place["Expected"].text()
         study.same(place["Layers"], model, "n_layers")
         run = study.run(document, model, prompt_set="")
         study.take(place["W_V Mean"], run, "W_V_spectral_norm_mean" + thirds(study, model), above=0.0)

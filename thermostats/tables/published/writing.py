@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tempfile
 from collections.abc import Mapping
@@ -37,6 +39,9 @@ def write(tables: Mapping[str, pd.DataFrame], texts: pd.DataFrame, data: Path) -
     pending = {path: content for path, content in contents.items() if not _holds(path, content[1])}
     if not pending:
         return ()
+    for path in pending:
+        if path.exists() and not path.is_file():
+            raise DataError("a table's place is taken by something that is not a file", where=path)
     try:
         with filelock.FileLock(data / ".lock"):
             changes = [_change(name, path, content) for path, (name, content) in pending.items()]
@@ -78,9 +83,6 @@ def _change(name: str, path: Path, content: bytes) -> Change:
 
 
 def _rows(content: bytes, name: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    import csv
-    import io
-
     lines = csv.DictReader(io.StringIO(content.decode("utf-8", errors="replace"), newline=""))
     return {
         tuple(line.get(label) or "" for label in key(name)): tuple(str(cell) for cell in line.values())
