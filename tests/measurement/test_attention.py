@@ -1,0 +1,155 @@
+"""Collected weights against the model's own arithmetic, and the rows against a plain loop over single prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny  # noqa: E402
+
+from thermostats.errors import ThermostatsError  # noqa: E402
+from thermostats.measurement import attention, sheaf  # noqa: E402
+from thermostats.measurement.architectures import lookup  # noqa: E402
+from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
+from thermostats.measurement.hub import model_folder  # noqa: E402
+from thermostats.measurement.layouts import split  # noqa: E402
+from thermostats.measurement.loading import load  # noqa: E402
+from thermostats.measurement.modules import Decoder, configuration, decoder, input_of, submodule  # noqa: E402
+from thermostats.measurement.spectra import weights  # noqa: E402
+from thermostats.measurement.tokenising import tokenise  # noqa: E402
+from thermostats.measurement.transitions import transitions  # noqa: E402
+from thermostats.tables.store import validate  # noqa: E402
+
+STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
+EAGER_IS_WRONG = "falcon_multi_head_sequential"
+
+
+def opened(name: str, implementation: str = "eager", **changes: Any) -> Decoder:
+    kind, arguments = tiny.CONFIGURATIONS[name]
+    config = getattr(transformers, kind)(**{**arguments, **changes})
+    config._attn_implementation = implementation
+    model = tiny.from_config(config)
+    return decoder(model, lookup(configuration(model)))
+
+
+def prompts(*lengths: int) -> list[TokenisedPrompt]:
+    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
+
+
+def matrix(x: Any) -> Any:
+    """One prompt's vectors (n × ·), whatever stands before them for the batch."""
+    return x.reshape(-1, x.shape[-1]).double().numpy()
+
+
+def seen_by(found: Decoder, ids: tuple[int, ...], layer: int) -> tuple[Any, Any, Any]:
+    """Attention weights (H × n × n), what the values are computed from (n × ·), what W_O receives (n × H·d_h)."""
+    kept: dict[Any, Any] = {}
+
+    def keep(name: str) -> Any:
+        return lambda _module, args, kwargs: kept.update({name: matrix(input_of(args, kwargs))})
+
+    handles = [
+        submodule(found.blocks[layer], path, found.entry).register_forward_pre_hook(keep(path), with_kwargs=True)
+        for path in (found.entry.value, found.entry.output)
+    ]
+    with attention.collecting(found, lambda at, A: kept.update({at: A[0].double().numpy()})), torch.inference_mode():
+        found.base(input_ids=torch.tensor([ids]), use_cache=False)
+    for handle in handles:
+        handle.remove()
+    return kept[layer], kept[found.entry.value], kept[found.entry.output]
+
+
+@pytest.mark.parametrize("name", [name for name in tiny.CONFIGURATIONS if name != EAGER_IS_WRONG])
+def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
+    found, ids, layer = opened(name), tiny.prompt_ids(7)[0], 1
+    A, x, received = seen_by(found, ids, layer)
+    block = found.blocks[layer]
+    value, output = (
+        submodule(block, path, found.entry).weight.detach().double().numpy()
+        for path in (found.entry.value, found.entry.output)
+    )
+    parts = split(found.entry, found.config, value, output)
+    expected = np.concatenate([A[h] @ x @ parts.head(h)[0].T for h in range(len(A))], axis=1)
+    # what is left is the bias of the values, the same for every token, times the sum of its row
+    sums = np.repeat(A.sum(axis=2), parts.d_head, axis=0).T
+    bias = (received - expected) / sums
+    assert np.abs(bias - bias[0]).max() < 1e-4 * np.abs(received).max()
+    assert np.allclose(np.triu(A, 1), 0)
+    assert found.entry.sinks or np.allclose(A.sum(axis=2), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "llama", "gpt_oss"])
+def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -> None:
+    found, given = opened(name), prompts(1, 9, 4, 6)
+    table = validate(attention.measure_attention(found, given, token_budget=1000).assign(run_id="r"), "attention")
+    rows = []
+    for prompt in given:
+        for layer in range(len(found.blocks)):
+            A, _, _ = seen_by(found, prompt.token_ids, layer)
+            values = attention.layer_values(found, layer)
+            rows += sheaf.layer_rows(
+                A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
+            )
+    norms = [attention.layer_values(found, layer).spectral_norm for layer in range(len(found.blocks))]
+    rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
+    plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
+    assert table["missing"].equals(plain["missing"])
+    np.testing.assert_allclose(
+        table[list(sheaf.MEASURES)].to_numpy(float), plain[list(sheaf.MEASURES)].to_numpy(float), rtol=2e-4, atol=2e-5
+    )
+
+
+def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
+    found, order = opened("llama"), []
+    for layer, block in enumerate(found.blocks):
+        block.register_forward_pre_hook(lambda *_args, at=layer: order.append(("enter", at)))
+    with attention.collecting(found, lambda at, _A: order.append(("reduced", at))), torch.inference_mode():
+        found.base(input_ids=torch.tensor([[3, 4, 5]]))
+    assert order == [(step, at) for at in range(3) for step in ("enter", "reduced")]
+    assert not any(m._forward_hooks for block in found.blocks for m in block.modules())
+
+
+def test_progress_counts_prompts() -> None:
+    told: list[tuple[int, int]] = []
+    attention.measure_attention(opened("gpt2"), prompts(3, 5), token_budget=5, progress=lambda *at: told.append(at))
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_attention_that_is_not_eager_is_refused() -> None:
+    with pytest.raises(ThermostatsError, match="only eager attention"):
+        attention.measure_attention(opened("llama", "sdpa"), prompts(3))
+
+
+def test_eager_attention_that_is_wrong_is_refused() -> None:
+    with pytest.raises(ThermostatsError, match="position bias twice"):
+        attention.measure_attention(opened(EAGER_IS_WRONG), prompts(3))
+
+
+def test_module_without_weights_is_named() -> None:
+    found = opened("llama")
+    with pytest.raises(ThermostatsError, match="shows no weights"):
+        attention._weights_in((torch.zeros(1, 3, 8), None), 4, found)
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models/stories260k")
+def test_a_trained_model_from_its_folder() -> None:
+    loaded = load(model_folder(str(STORIES)), attention="eager")
+    texts = {"a": "Once upon a time, there was a little girl", "b": "The cat sat on the mat and"}
+    given = tokenise(loaded.tokenizer, texts.items()).prompts
+    table = validate(attention.measure_attention(loaded.decoder, given).assign(run_id="r"), "attention")
+    whole = table[(table["head"] == "") & (table["variant"] == "exact")]
+    heads = table[table["head"] != ""].groupby(["layer", "prompt_id"])["trace"].sum()
+    np.testing.assert_allclose(whole.set_index(["layer", "prompt_id"])["trace"].sort_index(), heads, rtol=1e-12)
+    spectra = weights(STORIES)
+    norms = spectra[(spectra["matrix"] == "W_V") & (spectra["head"] == "")]["spectral_norm"].to_numpy()
+    proxy = table[table["variant"] == "proxy"].sort_values("layer")["trace"].to_numpy()
+    np.testing.assert_allclose(proxy, norms**2, rtol=2e-6)
+    stars = validate(transitions(table), "transitions")
+    assert set(stars["prompt_id"]) == {"", "a", "b"} and stars["layer"].dropna().between(1, 5).all()

@@ -1,0 +1,147 @@
+"""Attention weights of a loaded model, layer by layer, to rows of the table `attention`.
+
+Hooks on the attention modules reduce the weights of one layer (batch × H × n × n) before the next layer computes its
+own. Only eager attention has weights to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import eager_is_wrong
+from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.forward import Progress, as_measured, call, make_batches
+from thermostats.measurement.lanczos import norms
+from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.modules import Decoder, submodule
+from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
+from thermostats.measurement.thirds import published_heads
+from thermostats.tables.schemas import TABLES
+
+OnLayer = Callable[[int, Tensor], None]
+"""Called with a block (from 0) and its attention weights (batch × H × n × n)."""
+
+
+@dataclass(frozen=True)
+class LayerValues:
+    """Spectra of W_V per head of one layer, of W_V as the study cut it, and ‖W_V‖₂ of the whole."""
+
+    exact: ValueSpectra
+    published: ValueSpectra
+    spectral_norm: float
+
+
+def measure_attention(
+    decoder: Decoder,
+    prompts: Sequence[TokenisedPrompt],
+    *,
+    token_budget: int | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Table `attention`, without run_id, of every layer, head and prompt and of the published variants.
+
+    Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, where eager
+    attention is wrong for the model, or memory does not suffice.
+    """
+    check_eager(decoder)
+    values = [layer_values(decoder, layer) for layer in range(len(decoder.blocks))]
+    rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
+    done = 0
+    with as_measured(decoder.model):
+        for batch in make_batches(decoder, prompts, token_budget):
+
+            def reduce(layer: int, weights: Tensor, batch: Any = batch) -> None:
+                kept = weights.detach().float().cpu().numpy()
+                for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
+                    rows.extend(
+                        layer_rows(
+                            kept[row, :, :n, :n], values[layer].exact, layer=layer + 1,
+                            prompt_id=prompts[i].prompt_id, published=values[layer].published,
+                        )
+                    )  # fmt: skip
+
+            with collecting(decoder, reduce):
+                call(decoder.base, batch)
+            done += len(batch.indices)
+            if progress is not None:
+                progress(done, len(prompts))
+    columns = [label for label in TABLES["attention"].columns if label != "run_id"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(MEASURES, "float64"))
+
+
+@contextmanager
+def collecting(decoder: Decoder, on_layer: OnLayer) -> Iterator[None]:
+    """While open, hand the attention weights of every block to `on_layer` as soon as they are computed."""
+    heads = geometry(decoder.entry, decoder.config).n_heads
+
+    def ask(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return (args, {**kwargs, "output_attentions": True}) if "output_attentions" in kwargs else None
+
+    def hand_over(layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            on_layer(layer, _weights_in(output, heads, decoder))
+
+        return hook
+
+    with ExitStack() as stack:
+        for layer, block in enumerate(decoder.blocks):
+            module = submodule(block, decoder.entry.attention, decoder.entry)
+            stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(hand_over(layer)).remove)
+        yield
+
+
+def check_eager(decoder: Decoder) -> None:
+    """Raise ThermostatsError where the model's attention has no weights to show, or wrong ones."""
+    used = getattr(decoder.model.config, "_attn_implementation", None)
+    if eager_is_wrong(decoder.entry, decoder.config):
+        raise ThermostatsError(
+            "eager attention is wrong for this model: it applies the position bias twice", where=decoder.entry.name,
+            next_step="leave out --what attention",
+        )  # fmt: skip
+    if used != "eager":
+        raise ThermostatsError(
+            "only eager attention has weights to show", where=type(decoder.model).__name__, got=str(used),
+            next_step="load the model with attention eager",
+        )  # fmt: skip
+
+
+def layer_values(decoder: Decoder, layer: int) -> LayerValues:
+    """What the sheaf of one block (from 0) needs of its W_V, in numbers; nothing of the size of a weight is kept."""
+    entry, config, block = decoder.entry, decoder.config, decoder.blocks[layer]
+    value, output = (_numbers(submodule(block, path, entry)) for path in (entry.value, entry.output))
+    parts = split(entry, config, value, output)
+    heads = parts.w_v.reshape(-1, parts.d_head, parts.w_v.shape[1])
+    exact = value_spectra(heads).squared[parts.kv_head]
+    published = value_spectra(published_heads(entry, config, value))
+    return LayerValues(ValueSpectra(exact), published, norms(parts.w_v).spectral)
+
+
+def _numbers(module: nn.Module) -> NDArray[np.float32]:
+    weight = module.weight
+    if not isinstance(weight, Tensor) or weight.is_meta:
+        raise ThermostatsError(
+            "a projection's weights are not in memory", where=type(module).__name__,
+            next_step="load the model without offloading to disk",
+        )  # fmt: skip
+    return weight.detach().float().cpu().numpy()
+
+
+def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
+    for item in output if isinstance(output, tuple | list) else ():
+        if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
+            return item
+    raise ThermostatsError(
+        "the attention module shows no weights", where=f"{decoder.entry.attention} of {type(decoder.model).__name__}",
+        allowed=f"a tensor batch × {heads} × n × n among its outputs",
+        next_step="leave out --what attention, or report the version of transformers",
+    )  # fmt: skip
