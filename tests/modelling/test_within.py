@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical import correlation
 from thermostats.modelling.within import within_correlation
 
 
@@ -25,6 +26,8 @@ def test_every_model_has_scipys_correlation(method):
     by_scipy = [getattr(stats, f"{method}r")(x[c], y[c]).statistic for c in x]
     assert list(result.by_model.values()) == pytest.approx(by_scipy, abs=1e-12)
     assert result.estimate == pytest.approx(np.mean(by_scipy))
+    alone = correlation(x["a"], y["a"], method=method, seed=0, resamples=99)
+    assert (result.by_model_lower["a"], result.by_model_upper["a"]) == pytest.approx((alone.lower, alone.upper))
 
 
 def test_false_alarms_stay_rare_although_models_share_their_prompts():

@@ -19,6 +19,9 @@ class WithinCorrelation(Estimate):
     """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
 
     by_model: Mapping[str, float]
+    by_model_lower: Mapping[str, float]
+    """Fisher-z bounds of each model's correlation, as `classical.correlation` gives them."""
+    by_model_upper: Mapping[str, float]
     permutation: str
     n_models: int
 
@@ -53,6 +56,9 @@ def within_correlation(
     ranked = method == "spearman"
     each = _correlations(a[None], b[None], ranked)[0]
     n, m = a.shape
+    spread = np.sqrt((1 + np.square(each) / 2 if ranked else 1) / (n - 3)) * stats.norm.ppf((1 + level) / 2)
+    with np.errstate(divide="ignore"):
+        bounds = [dict(zip(names, np.tanh(np.arctanh(each) + side * spread).tolist(), strict=True)) for side in (-1, 1)]
     rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
     null = _correlations(a[None], b[shuffled], ranked).mean(axis=1)
@@ -69,6 +75,8 @@ def within_correlation(
         p_value=float((np.sum(np.abs(null) >= abs(each.mean()) - 1e-12) + 1) / (resamples + 1)),
         n=n,
         by_model=dict(zip(names, map(float, each), strict=True)),
+        by_model_lower=bounds[0],
+        by_model_upper=bounds[1],
         permutation=f"Monte Carlo, (b + 1)/({resamples} + 1)",
         n_models=m,
     )

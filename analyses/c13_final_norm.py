@@ -1,0 +1,156 @@
+"""C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75 % to 100 %.
+
+Claim: the gain over the final norm misjudges models; without the norm the rule "head density ρ ≥ 0.2 means dampening"
+is right in 100 % of models, with it in 43.75 %.
+Estimand: accuracy of that rule on the same models by the gain with the final norm (`normed_gain`) and without it
+(`penultimate_gain`); and, apart, the share of models that lie on the other side of 1 with the norm than without.
+Rule, accuracy: unit is the model. Supported where McNemar's exact test of the same models gives p < 0.05 in favour of
+leaving the norm out; against where leaving it out is right no more often than keeping it; otherwise inconclusive. The
+first finding takes the 16 models on which 43.75 % was counted, the second every model measured both ways.
+Rule, artifact: supported where the exact 95 % interval of the share of models that change sides lies above ERROR, the
+share that errors of measurement might explain; against where below.
+Source: appendix B; clean_residual, high_rho_hunt, pythia_family.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.modelling.contingency import classification_accuracy, proportion
+from thermostats.reporting.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above
+from thermostats.reporting.words import relation
+
+THRESHOLD = 0.2
+ALPHA = 0.05
+ERROR = 0.05
+
+CLAIM = Claim(
+    id="C13",
+    title="The final norm makes an artifact; leaving it out raises accuracy from 43.75 % to 100 %",
+    said=f"With the final norm in the gain the rule ρ ≥ {THRESHOLD:g} is right in 43.75 % of models, without it in "
+    "100 %.",
+    estimand="accuracy of the rule on the same models, without the final norm against with it",
+    rule=f"Supported where McNemar's exact test favours leaving the norm out with p < {ALPHA:g}, against where it is "
+    "right no more often without the norm. Artifact: supported where the interval of the share of models that "
+    f"change sides lies above {ERROR:g}. Unit: the model.",
+    source="Appendix B; clean_residual, high_rho_hunt, pythia_family",
+)
+
+
+def judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Whether the rule is right for each model, with and without the final norm."""
+    table = rows[["model_id", "heritage", "source", "rho", "penultimate_gain", "normed_gain"]].dropna().copy()
+    predicted = table["rho"] >= THRESHOLD
+    table["right_without"] = predicted == (table["penultimate_gain"] < 1)
+    table["right_with"] = predicted == (table["normed_gain"] < 1)
+    table["changes_sides"] = (table["penultimate_gain"] < 1) != (table["normed_gain"] < 1)
+    return table.reset_index(drop=True)
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Accuracy on the models of the 43.75 %, on all models, and the artifact itself."""
+    rows = judged(features_of(tables, HUNT, PYTHIA, CLEAN))
+    hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
+    every = pd.concat([pythia, hunt]).drop_duplicates("model_id")
+    published = stated(
+        tables, {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
+    )
+    figures = {
+        "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
+        "accuracy without, %": 100 * hunt["right_without"].mean(),
+        "hunt, without the norm, %": 100 * hunt["right_without"].mean(),
+        "hunt, with it, %": 100 * hunt["right_with"].mean(),
+        "Pythia family, without, %": 100 * pythia["right_without"].mean(),
+        "Pythia family, with, %": 100 * pythia["right_with"].mean(),
+        "two models, without, %": 100 * clean["right_without"].mean(),
+        "two models, with, %": 100 * clean["right_with"].mean(),
+    }  # fmt: skip
+    notes = (
+        f"The file that counted {figures['hunt, without the norm, %']:.2f} % had already left the norm out. On its "
+        f"{len(hunt)} models the rule is right in {figures['hunt, with it, %']:.2f} % with the norm. The 100 % is "
+        f"that of {len(clean)} models in another file: the two figures compare sets of models, not ways of measuring.",
+        "Without the norm the study takes the block before the last (x_(L-1) over x_(L-2)); the gain of the last "
+        "block itself, measured at the block, is in neither column.",
+        "On the Pythia family, measured before the hunt, the rule is right in "
+        f"{figures['Pythia family, without, %']:.0f} % without the norm; the hunt was its test on other families.",
+    )
+    return [
+        accuracy(hunt, f"the {len(hunt)} models of the hunt", published, figures, notes),
+        accuracy(every, f"all {len(every)} models measured both ways", {}, {}, ()),
+        artifact(every),
+    ]
+
+
+def accuracy(
+    table: pd.DataFrame, where: str, published: dict[str, float], reproduced: dict[str, float], notes: tuple[str, ...]
+) -> Finding:
+    """McNemar's exact test of the rule without the norm against with it."""
+    gained = int((table["right_without"] & ~table["right_with"]).sum())
+    lost = int((~table["right_without"] & table["right_with"]).sum())
+    p = float(stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue) if gained + lost else 1.0
+    verdict = SUPPORTED if p < ALPHA else AGAINST if gained <= lost else OPEN
+    without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
+    right, also = int(table["right_without"].sum()), int(table["right_with"].sum())
+
+    def draw(axes: Axes) -> None:
+        scatter_labelled(table, axes, x="rho", y="penultimate_gain")
+        reference(axes, 1.0, text="gain 1")
+        axes.axvline(THRESHOLD, color="#5f6368", linewidth=0.9, linestyle=":")
+        axes.set(
+            xscale="log",
+            xlabel="head density ρ = H / d_h (log scale; dotted: threshold)",
+            ylabel="gain without the final norm",
+        )
+
+    return Finding(
+        claim="C13",
+        estimand=f"accuracy without the final norm against with it, {where}",
+        verdict=verdict,
+        plain=f"On {where} the rule is right {right} times without the final norm and {also} times with it. "
+        f"{SENTENCES[verdict]}: leaving the norm out turns {gained} models from wrong to right and {lost} from right "
+        f"to wrong (McNemar's exact test, p {relation(p)}), and always naming the more frequent sign would be right "
+        f"in {without.majority:.0%}.",
+        published=published, reproduced=reproduced, estimate=without.estimate, lower=without.lower, upper=without.upper,
+        interval="Clopper–Pearson exact interval of the accuracy without the norm, 95 %", probability=p,
+        probability_kind="p-value",
+        n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw, notes=notes,
+        caption=f"Gain without the final norm over head density, {where}. The rule predicts dampening right of the "
+        f"dotted line; it is right in {right} of {len(table)} models, and in {also} with the norm in the gain.",
+    )  # fmt: skip
+
+
+def artifact(table: pd.DataFrame) -> Finding:
+    """How many models change sides of 1 by the final norm alone."""
+    changed = int(table["changes_sides"].sum())
+    share = proportion(changed, len(table))
+    verdict = if_above(share.lower, share.upper, ERROR)
+    factor = float(np.exp(np.median(np.abs(np.log(table["normed_gain"] / table["penultimate_gain"])))))
+
+    def draw(axes: Axes) -> None:
+        scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
+        reference(axes, 1.0)
+        reference(axes, 1.0, vertical=True)
+        axes.set(yscale="log", xlabel="gain without the final norm", ylabel="gain with the final norm (log scale)")
+
+    return Finding(
+        claim="C13",
+        estimand="share of models on the other side of 1 with the final norm",
+        verdict=verdict,
+        plain=f"The final norm puts {changed} of {len(table)} models on the other side of 1. {SENTENCES[verdict]}: a "
+        "gain that runs over the norm says little about the block, and in the median differs from the gain without "
+        f"it by a factor of {factor:.1f}.",
+        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
+        n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        caption=f"Gain with the final norm over gain without it, {len(table)} models; {changed} lie in the quadrants "
+        "where the two disagree about the side of 1.",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

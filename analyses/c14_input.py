@@ -1,0 +1,153 @@
+"""C14: the signature is robust to the input, over 25 prompts per model.
+
+Claim: whether a model dampens or expands does not depend on the prompt.
+Estimand: per model, the share of prompts whose gain lies on the model's own side of 1 (the side of its mean gain);
+over models, the mean of these shares. Apart: the share of the variance of log gain that lies between models.
+Rule: unit is the model. Supported where the 95 % interval of the mean share (BCa bootstrap over models) lies above
+ROBUST, against where it lies below; otherwise inconclusive. Variance: supported where the interval of the models'
+share lies above one half, against where below. A coin that knows no model would agree with its own majority in 58 % of
+25 prompts on average, so a high share is the least to ask.
+Source: figure 7; pythia_family, thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel,
+input_dependency.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.modelling.crossed import variance_components
+from thermostats.modelling.resampling import bca
+from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.reporting.evidence import PYTHIA
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
+from thermostats.reporting.plots import strip_by_group
+from thermostats.reporting.verdicts import OPEN, SENTENCES, if_above
+from thermostats.reporting.words import number, range_text
+
+INPUT = "input_dependency_thermodynamics.json"
+SEED = 14
+ROBUST = 0.90
+
+CLAIM = Claim(
+    id="C14",
+    title="The signature is robust to the input",
+    said="Whether a model dampens or expands shows over 25 prompts per model alike.",
+    estimand="mean over models of the share of prompts on the model's own side of gain 1",
+    rule=f"Supported where the 95 % interval over models of the mean share lies above {ROBUST:g}, against where "
+    "below. Variance of log gain: supported where the models' share lies above one half, against where below. Unit: "
+    "the model.",
+    source="Figure 7; pythia_family and the files of last gains by prompt; input_dependency",
+)
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Agreement in the Pythia family (figure 7) and for last gains, variance, and the file on one model's input."""
+    pythia = gain_by_prompt(tables, "penultimate_gain", PYTHIA)
+    last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    return [
+        agreement(pythia, "penultimate gain, Pythia family"),
+        agreement(last, "last gain, all models measured by prompt"),
+        variance(last, "last gain, all models measured by prompt"),
+        one_model(tables),
+    ]
+
+
+def by_model(rows: pd.DataFrame) -> pd.DataFrame:
+    """Per model: mean gain, and the share of prompts on its side of 1."""
+    mean = rows.groupby("model_id")["value"].transform("mean")
+    table = rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
+    grouped = table.groupby(["model_id", "heritage"], as_index=False)
+    return grouped.agg(prompts=("value", "size"), mean_gain=("value", "mean"), smallest=("value", "min"),
+                       largest=("value", "max"), share_on_own_side=("agrees", "mean"))  # fmt: skip
+
+
+def agreement(rows: pd.DataFrame, name: str) -> Finding:
+    """Mean over models of the share of prompts on the model's own side of 1."""
+    table = by_model(rows).sort_values("share_on_own_side", ignore_index=True)
+    shares = table["share_on_own_side"].to_numpy(np.float64)
+    mean = float(shares.mean())
+    lower, upper, kind = (
+        (mean, mean, "no interval: every model alike")
+        if np.ptp(shares) == 0
+        else bca([shares], np.mean, level=0.95, seed=SEED)
+    )
+    verdict = if_above(lower, upper, ROBUST)
+    least = table.iloc[0]
+
+    def draw(axes: Axes) -> None:
+        strip_by_group(rows, axes, value="value", group="model_id")
+        axes.set_xlabel("gain by prompt; tick: mean of the model")
+
+    return Finding(
+        claim="C14",
+        estimand=f"share of prompts on the model's own side of gain 1, {name}",
+        verdict=verdict,
+        plain=f"On average {mean:.0%} of prompts put a model on the side of 1 where its mean lies ({name}; "
+        f"{len(table)} models). {SENTENCES[verdict]}: the interval over models is {range_text(lower, upper)} against "
+        f"the {ROBUST:.0%} asked for, {int((shares == 1).sum())} models keep their side on every prompt, and "
+        f"{short_name(least['model_id'])}, with a mean gain of {number(least['mean_gain'], 4)}, keeps it on "
+        f"{least['share_on_own_side']:.0%}.",
+        estimate=mean, lower=lower, upper=upper, interval=f"{kind}, over models, 95 %", n_models=len(table),
+        n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        caption=f"Gain of every prompt by model ({name}), models in order of their mean; dashed line: gain 1. On "
+        f"average {mean:.0%} of prompts lie on their model's own side.",
+        notes=("A model whose mean gain is within a few per cent of 1 has no side to keep: for it the sign is a "
+               "matter of the prompt.",),
+    )  # fmt: skip
+
+
+def variance(rows: pd.DataFrame, name: str) -> Finding:
+    """How much of the variance of log gain lies between models, between prompts, and in their interplay."""
+    parts = variance_components(
+        rows.assign(log_gain=np.log(rows["value"])), "log_gain", "model_id", "prompt_id", seed=SEED
+    )
+    share, lower, upper = parts.shares["model_id"], parts.shares_lower["model_id"], parts.shares_upper["model_id"]
+    verdict = if_above(lower, upper, 0.5)
+    table = pd.DataFrame({"component": ["model", "prompt", "residual"],
+        "share_of_variance": list(parts.shares.values()),
+                          "lower": list(parts.shares_lower.values()), "upper": list(parts.shares_upper.values()),
+                          "sd_of_log_gain": list(parts.sd.values())})  # fmt: skip
+    return Finding(
+        claim="C14",
+        estimand=f"share of the variance of log gain between models, {name}",
+        verdict=verdict,
+        plain=f"Of all variation of the gain {share:.0%} lies between models, {parts.shares['prompt_id']:.0%} "
+        f"between prompts and {parts.shares['residual']:.0%} in how a model answers a prompt in particular ({name}). "
+        f"{SENTENCES[verdict]} as a statement about magnitude: the models' share is between {number(lower)} and "
+        f"{number(upper)}.",
+        estimate=share, lower=lower, upper=upper, interval=f"{parts.interval}, 95 %",
+        n_models=parts.n_rows, n_heritages=rows["heritage"].nunique(), table=table,
+    )  # fmt: skip
+
+
+def one_model(tables: Tables) -> Finding:
+    """The study's own test of the input on one model: gain with the final norm against entropy over its prompts."""
+    gains = tables.read("summaries", source=INPUT, estimand="normed_gain_all_tokens")
+    entropy = tables.read("outputs", source=INPUT)[["prompt_id", "entropy"]]
+    table = gains.merge(entropy, on="prompt_id")[["model_id", "heritage", "prompt_id", "value", "entropy"]]
+    r, rho = stats.pearsonr(table["value"], table["entropy"]), stats.spearmanr(table["value"], table["entropy"])
+    low, high = (float(bound) for bound in r.confidence_interval())
+    names = {"Pearson r": "pearson_r", "Pearson p": "pearson_p", "Spearman ρ": "spearman_r", "Spearman p": "spearman_p"}
+    values = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
+    factor = table["value"].max() / table["value"].min()
+    sides = int((table["value"] < 1).sum())
+    return Finding(
+        claim="C14",
+        estimand="gain with the final norm against entropy over prompts of one model",
+        verdict=OPEN,
+        plain=f"Over {len(table)} prompts of one model the gain with the final norm varies by a factor of "
+        f"{factor:.2f} and lies below 1 on {sides} of them. {SENTENCES[OPEN]}: with so few prompts its correlation "
+        f"with the entropy, {number(r.statistic)}, may be anything in {range_text(low, high)}.",
+        reproduced=dict(zip(names, map(float, values), strict=True)),
+        estimate=float(r.statistic), lower=low, upper=high, interval="Fisher-z confidence interval, 95 %, unit: the "
+        "prompt",
+        n_models=1, n_heritages=1, table=table,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

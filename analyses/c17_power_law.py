@@ -1,0 +1,180 @@
+"""C17: attention always contracts, the last MLP always expands, and its gain grows as params^0.35.
+
+Claim: in every block attention gives out less norm than it takes in; the last feed-forward layer gives out more; and
+its gain is proportional to the number of parameters to the power 0.35.
+Estimand: share of blocks with attention gain below 1; share of models whose last MLP gain is above 1; exponent of the
+last MLP gain over all parameters (log-log least squares).
+Rule: "always" falls with one counterexample, a mean over prompts on the other side of 1; it is supported where there is
+none and the exact 95 % interval over models lies above one half. Exponent: supported where the 95 % interval (t, HC3
+errors) lies within ±MARGIN of STATED, against where it excludes STATED; otherwise inconclusive. The claim as a whole
+needs every part, and one part against it is enough. Unit: the model (eight sizes of one family).
+Source: scaling_law_multi_pythia, ffn_expansion; the preprint's text states the exponent in its notes only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.modelling.classical import power_law
+from thermostats.modelling.contingency import proportion
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
+from thermostats.reporting.plots import lines_by_layer, scatter_labelled
+from thermostats.reporting.provenance import follows
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
+from thermostats.reporting.words import number, range_text, relation
+
+SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
+STATED, MARGIN = 0.35, 0.10
+
+CLAIM = Claim(
+    id="C17",
+    title="Attention always contracts, the last MLP always expands, its gain goes as params^0.35",
+    said="Attention gains are below 1 in every block, the last MLP's gain is above 1 in every model and grows as "
+    f"the number of parameters to the power {STATED:g} (measured 0.265 ± 0.079).",
+    estimand="share of contracting attention blocks; share of models with an expanding last MLP; exponent of its gain",
+    rule="One counterexample is enough against each 'always'; without one it is supported where the exact interval "
+    f"over models lies above one half. Exponent: supported where its 95 % interval lies within {STATED:g} ± "
+    f"{MARGIN:g}, against where it excludes {STATED:g}. The whole needs every part. Unit: the model.",
+    source="scaling_law_multi_pythia, ffn_expansion",
+)
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """The claim as a whole, then its three parts."""
+    layers = tables.read("layers", source=SCALING)
+    sizes = tables.read("models").set_index("model_id")["n_params"]
+    layers = layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype({"layer": float})
+    last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
+    last["n_params"] = last["model_id"].map(sizes).astype("float64")
+    last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())
+    last = last.sort_values("n_params", ignore_index=True)
+    parts = [exponent(last, tables), attention(layers, last, tables), last_mlp(layers, last)]
+    words = {part.estimand: part.verdict for part in parts}
+    verdict = if_all(words.values())
+    whole = Finding(
+        claim="C17",
+        estimand="attention contracts, last MLP expands, exponent 0.35: all three",
+        verdict=verdict,
+        plain=f"{SENTENCES[verdict]} as a whole: " + "; ".join(f"{name}, {word}" for name, word in words.items()) + ".",
+        estimate=parts[0].estimate, lower=parts[0].lower, upper=parts[0].upper, interval=parts[0].interval,
+        probability=parts[0].probability, probability_kind=parts[0].probability_kind, n_models=len(last),
+        n_heritages=last["heritage"].nunique(),
+        published=parts[0].published, reproduced=parts[0].reproduced, table=last, draw=parts[0].draw,
+        caption=parts[0].caption,
+        notes=("Eight sizes of one family from one lab: nothing here speaks of other families.",
+            follows(tables, SCALING)),
+    )  # fmt: skip
+    return [whole, *parts]
+
+
+def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
+    """Exponent of the last MLP gain over the number of parameters."""
+    fit = power_law(last["n_params"], last["gain_mlp"], against=STATED)
+    line = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
+    excludes = fit.lower > STATED or fit.upper < STATED
+    inside = abs(fit.lower - STATED) <= MARGIN and abs(fit.upper - STATED) <= MARGIN
+    verdict = AGAINST if excludes else SUPPORTED if inside else OPEN
+
+    def draw(axes: Axes) -> None:
+        x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
+        axes.plot(x, fit.prefactor * x**fit.estimate, color="#0072B2", label=f"fit, exponent {fit.estimate:.2f}")
+        centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
+        axes.plot(
+            x, centre[1] * (x / centre[0]) ** STATED, color="#5f6368", linestyle="--", label=f"exponent {STATED:g}"
+        )
+        axes.set(xscale="log", yscale="log")
+        scatter_labelled(last, axes, x="n_params", y="gain_mlp")
+        axes.set(xlabel="parameters (log scale)", ylabel="gain of the last MLP (log scale)")
+
+    return Finding(
+        claim="C17",
+        estimand="exponent of the last MLP gain over parameters",
+        verdict=verdict,
+        plain=f"The gain of the last MLP grows with the number of parameters to the power {number(fit.estimate)}, "
+        f"with an interval of {range_text(fit.lower, fit.upper)} over {fit.n} models. {SENTENCES[verdict]} for the "
+        f"value {STATED:g}: {'it lies outside' if excludes else 'it lies inside'}, and leaving out one model moves "
+        f"the exponent between {number(fit.smallest_without_one)} and {number(fit.largest_without_one)}.",
+        estimate=fit.estimate, lower=fit.lower, upper=fit.upper, interval=f"{fit.interval}, 95 %",
+        probability=fit.p_value,
+        probability_kind="p of the stated exponent", n_models=len(last), n_heritages=last["heritage"].nunique(),
+        table=last, draw=draw,
+        published={"exponent": float(tables.read("statements", source=SCALING)["value"].iloc[0])},
+        reproduced={"exponent": float(line.slope), "standard error of the exponent": float(line.stderr),
+            "intercept": float(line.intercept),
+                    "R²": float(line.rvalue**2), "p of the exponent against 0": float(line.pvalue)},
+        caption=f"Gain of the last MLP over parameters, {len(last)} models, both axes logarithmic. Fitted exponent "
+        f"{number(fit.estimate)} {range_text(fit.lower, fit.upper)}; dashed: {STATED:g}.",
+        notes=(f"The probability is that of a deviation from {STATED:g} as large as this one; against 0, by the "
+               f"study's least squares, it is p {relation(float(line.pvalue))}.",
+               "Size and depth grow together in the family, so the exponent cannot be told from an effect of depth."),
+    )  # fmt: skip
+
+
+def attention(layers: pd.DataFrame, last: pd.DataFrame, tables: Tables) -> Finding:
+    """Is every attention gain below 1?"""
+    breaking = layers[layers["gain_attention"] >= 1]
+    models = int((last["largest_attention_gain"] < 1).sum())
+    share = proportion(models, len(last))
+    verdict = AGAINST if len(breaking) else SUPPORTED if if_above(share.lower, share.upper, 0.5) == SUPPORTED else OPEN
+    again = tables.read("layers", source=FFN)
+    named = "; ".join(
+        f"{short_name(r.model_id)} block {r.layer:.0f}: {r.gain_attention:.3f}" for r in breaking.itertuples()
+    )
+
+    def draw(axes: Axes) -> None:
+        lines_by_layer(layers, axes, y="gain_attention", null=1.0)
+        axes.set_ylabel("attention gain, output over normed input")
+
+    return Finding(
+        claim="C17",
+        estimand="attention contracts in every block",
+        verdict=verdict,
+        plain=f"Attention gives out less norm than it takes in, in {len(layers) - len(breaking)} of {len(layers)} "
+        f"blocks. {SENTENCES[verdict]} as 'always'{': ' + named if named else ', with no exception'}.",
+        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval over "
+        "models, 95 %",
+        n_models=len(last), n_heritages=last["heritage"].nunique(), table=breaking if len(breaking) else last,
+        draw=draw,
+        caption=f"Attention gain over layers, {len(last)} models; dashed line: 1. {len(breaking)} of {len(layers)} "
+        "blocks lie on or above it.",
+        notes=(f"A second file measured {again['model_id'].nunique()} of these models on other prompts: its largest "
+               f"attention gain is {number(float(again['gain_attention'].max()))}.",),
+    )  # fmt: skip
+
+
+def last_mlp(layers: pd.DataFrame, last: pd.DataFrame) -> Finding:
+    """Is the last MLP's gain above 1 in every model?"""
+    above = int((last["gain_mlp"] > 1).sum())
+    share = proportion(above, len(last))
+    verdict = AGAINST if above < len(last) else if_above(share.lower, share.upper, 0.5)
+    largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax(), ["model_id", "layer"]]
+    at_end = int((largest.set_index("model_id")["layer"].reindex(last["model_id"]).to_numpy() == last["layer"]).sum())
+    others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
+    before = float((others.loc[others["layer"] < others["end"], "gain_mlp"] > 1).mean())
+
+    def draw(axes: Axes) -> None:
+        lines_by_layer(layers, axes, y="gain_mlp", null=1.0)
+        axes.set_ylabel("MLP gain, output over normed input")
+
+    return Finding(
+        claim="C17",
+        estimand="the last MLP expands in every model",
+        verdict=verdict,
+        plain=f"The last MLP gives out more norm than it takes in, in {above} of {len(last)} models. "
+        f"{SENTENCES[verdict]} for the family measured: its gain runs from {number(last['gain_mlp'].min())} to "
+        f"{number(last['gain_mlp'].max())} and is the largest of its model in {at_end}; of the MLPs before it "
+        f"{before:.0%} expand.",
+        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval over "
+        "models, 95 %",
+        n_models=len(last), n_heritages=last["heritage"].nunique(), table=last[["model_id", "gain_mlp"]], draw=draw,
+        caption=f"MLP gain over layers, {len(last)} models; dashed line: 1. The last point of {above} lines lies "
+        "above it.",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

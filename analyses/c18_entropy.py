@@ -1,0 +1,214 @@
+"""C18: entropy moves with gain, and clichés have lower entropy than novel prompts.
+
+Claim: where a prompt leaves the model more undecided (higher entropy of the next token) the gain of the last block is
+higher; and clichés leave models less undecided than novel sentences.
+Estimand: mean over models of the Spearman correlation over prompts of entropy and last gain; difference of the mean
+entropy of clichés and novel prompts, each prompt averaged over models.
+Rule: models answered the same prompts, so prompts are shuffled for all models at once and the interval resamples
+prompts and models both. Supported where the 95 % interval lies above 0 and the permutation p is below ALPHA, against
+where the interval lies below NEGLIGIBLE; otherwise inconclusive. Clichés: unit is the prompt; supported where the
+Welch 95 % interval of the difference lies below 0, against where it lies above; otherwise inconclusive. The whole needs
+both parts.
+Source: thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.modelling.means import welch_difference
+from thermostats.modelling.within import WithinCorrelation, within_correlation
+from thermostats.reporting.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, one_run_each, wide
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
+from thermostats.reporting.plots import forest, strip_by_group
+from thermostats.reporting.provenance import follows
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all, if_below
+from thermostats.reporting.words import number, range_text, relation
+
+SEED, RESAMPLES = 18, 9999
+ALPHA, NEGLIGIBLE = 0.05, 0.1
+BENTOV = "{} Pearson of entropy and |gain − 1|"
+GPT2_NOTE = (
+    "The GPT-2 file's correlations are of the entropy with the distance of the gain from 1, not with the gain; only "
+    "where every gain exceeds 1 are the two the same."
+)
+NONE: Mapping[str, float] = {}
+
+CLAIM = Claim(
+    id="C18",
+    title="Entropy moves with gain; clichés have lower entropy than novel prompts",
+    said="Prompts with a more undecided next token have a higher last gain, and clichés leave models less undecided "
+    "than novel sentences.",
+    estimand="mean over models of the correlation over prompts of entropy and last gain; difference of mean entropy",
+    rule="Correlation: supported where its 95 % interval (prompts and models resampled) lies above 0 and p < "
+    f"{ALPHA:g} by permutation of prompts, against where the interval lies below {NEGLIGIBLE:g}. Clichés: supported "
+    "where the 95 % interval of the difference over prompts lies below 0, against where above. The whole needs both.",
+    source="thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel",
+)
+
+
+def measured(tables: Tables) -> pd.DataFrame:
+    """Last gain and entropy by model and prompt, with the prompt's category."""
+    gains = gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)
+    outputs = tables.read("outputs", source=list(LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
+    prompts = tables.read("prompts", prompt_set=sorted(set(gains["prompt_set"])))[
+        ["prompt_set", "prompt_id", "category"]
+    ]
+    rows = gains.merge(outputs, on=["run_id", "prompt_id"]).merge(prompts, on=["prompt_set", "prompt_id"])
+    return rows.astype({"value": float, "entropy": float})
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """All models; the four of the benchmark; all models without the category that carries most; clichés."""
+    rows = measured(tables)
+    every = one_run_each(rows, LAST_GAIN_FILES)
+    four = rows[rows["source"] == BENCHMARK]
+    high = every.groupby("category")["entropy"].mean().idxmax()
+    reproduced, files = {**by_hand(four), **bentov(rows)}, (follows(tables, BENCHMARK), follows(tables, GPT2))
+    mean = correlation(every, "all models", reproduced, in_gpt2_file(tables), files)
+    without = correlation(every[every["category"] != high], f"all models, without the category {high}")
+    words = cliches(every, four)
+    return [whole(mean, without, words), mean, correlation(four, "the benchmark's models"), without, words]
+
+
+def whole(mean: Finding, without: Finding, words: Finding) -> Finding:
+    """Both parts of the claim together."""
+    verdict = if_all([mean.verdict, words.verdict])
+    return replace(
+        mean,
+        estimand="entropy moves with gain, and clichés lie below novel prompts: both",
+        verdict=verdict,
+        plain=f"{SENTENCES[verdict]} as a whole: that entropy moves with gain is {mean.verdict} (mean correlation "
+        f"{with_range(mean)}), that clichés leave models less undecided than novel prompts is {words.verdict} "
+        f"({with_range(words)} nats). Left without the prompts of the highest entropy, {without.estimand} is "
+        f"{with_range(without)}.",
+        notes=(),
+    )
+
+
+def with_range(finding: Finding) -> str:
+    """Estimate and interval."""
+    return f"{number(finding.estimate)} {range_text(finding.lower, finding.upper)}"
+
+
+def by_hand(four: pd.DataFrame) -> dict[str, float]:
+    """The study's correlations, model by model."""
+    found: dict[str, float] = {}
+    for model, r in four.groupby("model_id"):
+        spearman, pearson = stats.spearmanr(r["entropy"], r["value"]), stats.pearsonr(r["entropy"], r["value"])
+        name = short_name(str(model))
+        found |= {f"{name} Spearman": float(spearman.statistic), f"{name} Spearman p": float(spearman.pvalue)}
+        found |= {f"{name} Pearson": float(pearson.statistic), f"{name} Pearson p": float(pearson.pvalue)}
+    return found
+
+
+def bentov(rows: pd.DataFrame) -> dict[str, float]:
+    """The GPT-2 file's correlation, which is that of entropy and the distance of the gain from 1."""
+    gpt2 = rows[rows["source"] == GPT2]
+    return {
+        BENTOV.format(short_name(str(m))): float(stats.pearsonr(r["entropy"], (r["value"] - 1).abs()).statistic)
+        for m, r in gpt2.groupby("model_id")
+    }
+
+
+def in_gpt2_file(tables: Tables) -> dict[str, float]:
+    """The GPT-2 file's correlations that do not follow as correlations of entropy and gain."""
+    rows = tables.read("statements", source=GPT2)
+    rows = rows[rows["pointer"].str.endswith("Bentov_Correlation")]
+    return {BENTOV.format(short_name(r.model_id)): float(r.value) for r in rows.itertuples()}
+
+
+def correlation(
+    rows: pd.DataFrame,
+    name: str,
+    reproduced: Mapping[str, float] = NONE,
+    published: Mapping[str, float] = NONE,
+    notes: tuple[str, ...] = (),
+) -> Finding:
+    """Mean correlation inside models."""
+    x, y = wide(rows, "entropy").dropna(), wide(rows).dropna()
+    result = within_correlation(x, y, seed=SEED, resamples=RESAMPLES)
+    linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=RESAMPLES)
+    verdict = (
+        SUPPORTED if result.lower > 0 and result.p_value < ALPHA else AGAINST if result.upper < NEGLIGIBLE else OPEN
+    )
+    table = each_model(result, rows)
+    positive = int((table["estimate"] > 0).sum())
+
+    def draw(axes: Axes) -> None:
+        forest(table, axes, label="model_id", heritage="heritage")
+        axes.set_xlabel("Spearman correlation over prompts, with Fisher-z 95 % interval")
+
+    return Finding(
+        claim="C18",
+        estimand=f"mean Spearman correlation of entropy and last gain, {name}",
+        verdict=verdict,
+        plain="Inside a model, the correlation over prompts of entropy and gain is on average "
+        f"{number(result.estimate)} ({name}, {result.n_models} models, {result.n} prompts). {SENTENCES[verdict]}: "
+        f"the interval is {range_text(result.lower, result.upper)}, p {relation(result.p_value)}, and {positive} of "
+        f"{result.n_models} models have a positive correlation, from {number(table['estimate'].min())} to "
+        f"{number(table['estimate'].max())}.",
+        estimate=result.estimate, lower=result.lower, upper=result.upper, interval=f"{result.interval}, 95 %",
+        probability=result.p_value, probability_kind="p-value", published=published, reproduced=reproduced,
+        n_models=result.n_models, n_heritages=rows["heritage"].nunique(), table=table, draw=draw,
+        caption=f"Correlation over {result.n} prompts of entropy and last gain by model, {name}; mean "
+        f"{number(result.estimate)} {range_text(result.lower, result.upper)}.",
+        notes=(f"By Pearson's correlation the mean is {number(linear.estimate)} "
+               f"{range_text(linear.lower, linear.upper)}.",
+               *notes, *((GPT2_NOTE,) if reproduced else ())),
+    )  # fmt: skip
+
+
+def each_model(result: WithinCorrelation, rows: pd.DataFrame) -> pd.DataFrame:
+    """Correlation of every model with its own Fisher interval."""
+    labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"]
+    table = pd.DataFrame({"estimate": result.by_model, "lower": result.by_model_lower, "upper": result.by_model_upper})
+    table = table.rename_axis("model_id").reset_index()
+    table.insert(1, "heritage", table["model_id"].map(labs))
+    return table.sort_values("estimate", ascending=False, ignore_index=True)
+
+
+def cliches(rows: pd.DataFrame, four: pd.DataFrame) -> Finding:
+    """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
+    prompts = rows.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
+    cliche, novel = (prompts.loc[prompts["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
+    d = welch_difference(cliche, novel, log=False, seed=SEED)
+    verdict = if_below(d.lower, d.upper, 0.0)
+    reproduced: dict[str, float] = {}
+    for model, r in four.groupby("model_id"):
+        test = stats.ttest_ind(*(r.loc[r["category"] == c, "entropy"] for c in ("Cliche", "Novel")))
+        reproduced |= {f"{short_name(model)} t": float(test.statistic), f"{short_name(model)} p": float(test.pvalue)}
+    smallest = min(p for name, p in reproduced.items() if name.endswith(" p"))
+
+    def draw(axes: Axes) -> None:
+        strip_by_group(prompts, axes, value="entropy", group="category", null=None)
+        axes.set_xlabel("entropy in nats, one point a prompt, mean over models; tick: mean")
+
+    return Finding(
+        claim="C18",
+        estimand="mean entropy of clichés less that of novel prompts",
+        verdict=verdict,
+        plain=f"Clichés leave models {'less' if d.estimate < 0 else 'more'} undecided than novel prompts by "
+        f"{number(abs(d.estimate))} nats on average. {SENTENCES[verdict]}: with {len(cliche)} and {len(novel)} "
+        f"prompts the interval is {range_text(d.lower, d.upper)} (permutation of prompts, p "
+        f"{relation(d.p_permutation)}).",
+        estimate=d.estimate, lower=d.lower, upper=d.upper, interval=f"{d.interval} over prompts, 95 %",
+        probability=d.p_permutation,
+        probability_kind="p-value", reproduced=reproduced, n_models=rows["model_id"].nunique(),
+        n_heritages=rows["heritage"].nunique(),
+        table=prompts.sort_values(["category", "prompt_id"], ignore_index=True), draw=draw,
+        caption=f"Entropy of every prompt by category, mean over {rows['model_id'].nunique()} models. Clichés "
+        f"against novel prompts: {number(d.estimate)} nats {range_text(d.lower, d.upper)}.",
+        notes=(f"Model by model the study's t tests give no p below {number(smallest, 2)}; its file calls the "
+               "hypothesis confirmed in all of them.",),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

@@ -1,0 +1,165 @@
+"""C20: cumulative energy: every family amplifies net.
+
+Claim: the product of gains over the network is above 1 in every family.
+Estimand: net amplification of a model over its blocks, without block 1 (which lifts the embedding into the stream) and
+without the final norm: n_L/n_1 at the last token where blocks were measured, else n_(L-1)/n_1. Apart: the study's own
+product, which runs over block 1 and the final norm and pools all tokens.
+Rule: unit is the family. Against where a comparable model lies below 1 (its whole 95 % interval over prompts, where
+there are prompts); supported where every comparable model lies above 1 and the exact 95 % interval of the share of
+families that amplify lies above one half; otherwise inconclusive. Models that norm after the residual sum are not
+comparable: their norms are pinned by construction; they are shown.
+Source: 4model_validation_results; last-gain and penultimate-gain files.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.modelling.contingency import proportion
+from thermostats.modelling.means import one_sample
+from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.reporting.evidence import gains
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
+from thermostats.reporting.plots import forest
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.words import number
+
+FOUR = "4model_validation_results.json"
+SEED = 20
+INTERVAL = "Clopper–Pearson exact interval of the share of families, 95 %"
+
+CLAIM = Claim(
+    id="C20",
+    title="Cumulative energy: every family amplifies net",
+    said="Multiplied over the layers, gains amplify in every family: 4 models, products of 124 to 17,212.",
+    estimand="net amplification over the blocks 2 to L (or L − 1) at the last token, by family",
+    rule="Against where a comparable model's amplification lies below 1; supported where all lie above 1 and the "
+    "exact 95 % interval of the share of amplifying families lies above one half. Unit: the family.",
+    source="4model_validation_results; files of last and penultimate gains",
+)
+
+
+def amplification(tables: Tables) -> pd.DataFrame:
+    """One row a model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains, at the last token."""
+    rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    models = []
+    for (model, heritage, family), r in rows.groupby(["model_id", "heritage", "family"]):
+        d = one_sample(r["value"], against=1, log=True, seed=SEED)
+        models.append({
+            "model_id": model, "heritage": heritage, "family": family, "what": "n_L/n_1", "amplification": d.ratio,
+            "lower": d.ratio_lower, "upper": d.ratio_upper, "comparable": True,
+        })  # fmt: skip
+    known = {str(m["model_id"]) for m in models}
+    others = gains(tables)
+    others = others[~others["model_id"].isin(known) & others["total_to_penultimate"].notna()]
+    rest = others[["model_id", "heritage", "family", "comparable"]].assign(
+        what="n_(L-1)/n_1", amplification=others["total_to_penultimate"]
+    )
+    both = pd.concat([pd.DataFrame(models), rest], ignore_index=True)
+    depth = tables.read("models").set_index("model_id")["n_layers"].astype(float)
+    both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
+    return both.sort_values("amplification", ascending=False, ignore_index=True)
+
+
+def published_product(tables: Tables) -> pd.DataFrame:
+    """The study's product and its parts, all tokens pooled: with and without block 1 and the final norm."""
+    layers, summaries = tables.read("layers", source=FOUR), tables.read("summaries", source=FOUR)
+    normed = summaries[summaries["estimand"] == "normed_gain_all_tokens"].set_index("model_id")["value"]
+    rows = []
+    for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
+        g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
+        whole = float(np.prod(g) * normed[model])
+        rows.append({
+            "model_id": model, "heritage": heritage, "family": family, "amplification": whole, "comparable": True,
+            "of_block_1": g[0], "without_block_1": whole / g[0], "blocks_2_to_before_last": float(np.prod(g[1:])),
+        })  # fmt: skip
+    return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
+
+
+def judge(table: pd.DataFrame) -> tuple[str, int, int, float, float]:
+    """Verdict, families that amplify and all families, and the exact interval of their share."""
+    fair = table[table["comparable"]]
+    upper = fair.get("upper", pd.Series(np.nan, fair.index)).fillna(fair["amplification"])
+    lower = fair.get("lower", pd.Series(np.nan, fair.index)).fillna(fair["amplification"])
+    families = (lower > 1).groupby(fair["family"]).all()
+    share = proportion(int(families.sum()), len(families))
+    verdict = AGAINST if (upper < 1).any() else SUPPORTED if families.all() and share.lower > 0.5 else OPEN
+    return verdict, int(families.sum()), len(families), share.lower, share.upper
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Net amplification of every model, then the study's own product."""
+    return [every_model(amplification(tables)), as_published(published_product(tables))]
+
+
+def every_model(table: pd.DataFrame) -> Finding:
+    """Does every family amplify over its blocks?"""
+    verdict, amplify, n, low, high = judge(table)
+    fair = table[table["comparable"]]
+    least = fair.loc[fair["amplification"].idxmin()]
+    over_root = float(fair["over_root_of_L"].median())
+    left_out = [
+        f"{short_name(r.model_id)} ({number(r.amplification)})" for r in table[~table["comparable"]].itertuples()
+    ]
+
+    def draw(axes: Axes) -> None:
+        shown = table.assign(
+            lower=table["lower"].fillna(table["amplification"]), upper=table["upper"].fillna(table["amplification"])
+        )
+        forest(shown, axes, label="model_id", estimate="amplification", heritage="heritage", null=1.0)
+        axes.set(xscale="log", xlabel="net amplification over the blocks after the first (log scale)")
+
+    return Finding(
+        claim="C20",
+        estimand="net amplification of every comparable model, blocks after the first",
+        verdict=verdict,
+        plain=f"{amplify} of {n} families amplify over the blocks after the first, {len(fair)} models in all. "
+        f"{SENTENCES[verdict]}: the smallest net amplification is {number(least['amplification'])} in "
+        f"{short_name(least['model_id'])}, and the share of families that amplify lies between {number(low)} and "
+        f"{number(high)}.",
+        estimate=amplify / n, lower=low, upper=high, interval=INTERVAL,
+        n_models=len(fair), n_heritages=fair["heritage"].nunique(), table=table, draw=draw,
+        caption=f"Net amplification of {len(table)} models with 95 % intervals over prompts where there are prompts; "
+        f"dashed line: 1. {amplify} of {n} families amplify.",
+        notes=(*((f"Normed after the residual sum and not counted: {', '.join(left_out)}.",) if left_out else ()),
+               "The stream of a pre-norm network gains a term in every block, so its norm grows by chance too: "
+               "with independent terms of equal size n_L/n_1 goes as the root of L. The median model amplifies "
+               f"{number(over_root)} times the root of its "
+               f"L{' – about what chance would bring' if 0.5 < over_root < 2 else ''}."),
+    )  # fmt: skip
+
+
+def as_published(table: pd.DataFrame) -> Finding:
+    """The study's product, over block 1 and the final norm, all tokens pooled."""
+    verdict, amplify, n, low, high = judge(table)
+    first = float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median())
+    smallest = table.loc[table["blocks_2_to_before_last"].idxmin()]
+
+    def draw(axes: Axes) -> None:
+        forest(table.assign(lower=table["without_block_1"], upper=table["amplification"]), axes, label="model_id",
+               estimate="amplification", heritage="heritage", null=1.0)  # fmt: skip
+        axes.set(xscale="log", xlabel="product of all gains (point) and without block 1 (end of the bar); log scale")
+
+    return Finding(
+        claim="C20",
+        estimand="product of all published gains, block 1 and final norm in it",
+        verdict=verdict,
+        plain=f"The study's product is above 1 in {amplify} of {n} families, one model each. {SENTENCES[verdict]} "
+        f"for families at large, of which between {number(low)} and {number(high)} amplify; block 1 alone makes "
+        f"{first:.0%} of the product on the log scale, and between block 1 and the block before the last "
+        f"{short_name(smallest['model_id'])} amplifies by {number(smallest['blocks_2_to_before_last'])}.",
+        estimate=amplify / n, lower=low, upper=high, interval=INTERVAL,
+        n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        reproduced={f"{short_name(r.model_id)}": r.amplification for r in table.itertuples()},
+        caption=f"Product of all gains of {len(table)} models; the bar ends at the product without block 1. All "
+        "tokens pooled, final norm included.",
+        notes=("The last factor runs over the final norm and the norms pool all tokens, the first among them, whose "
+               "norm can be hundreds of times the others'.",),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)
