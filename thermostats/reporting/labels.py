@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.font_manager import FontProperties
+from matplotlib.text import Annotation
 from matplotlib.textpath import TextPath
 from numpy.typing import ArrayLike
 
@@ -28,32 +31,51 @@ def short_name(model_id: str) -> str:
 def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str]) -> None:
     """Write every name beside its point, at the first of the places around it that covers least; far ones get a leader.
 
-    Call it after everything else is drawn: the limits of the axes are fixed here.
+    The places are found when the figure is drawn, so that scales and limits may still be set afterwards.
     """
-    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    axes.set_xlim(axes.get_xlim())
-    axes.set_ylim(axes.get_ylim())
-    figure = axes.get_figure(root=True)
-    if figure is None or not len(xs):
-        return
-    figure.draw_without_rendering()
-    scale = 72.0 / figure.dpi
-    points = axes.transData.transform(np.column_stack([xs, ys])) * scale
-    frame = axes.get_window_extent()
-    bounds: Box = (frame.x0 * scale, frame.y0 * scale, frame.x1 * scale, frame.y1 * scale)
-    taken: list[Box] = [(px - 3.5, py - 3.5, px + 3.5, py + 3.5) for px, py in points]
+    axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names))
+
+
+class Names(Artist):
+    """The names of an axes' points, placed whenever they are drawn."""
+
+    def __init__(self, points: np.ndarray, names: Sequence[str]) -> None:
+        super().__init__()
+        self.points, self.names = points, list(names)
+        self.set_zorder(2.5)
+        self.set_in_layout(False)
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Place and draw every name."""
+        figure = self.get_figure(root=True)
+        if self.axes is None or figure is None or not self.names or not self.get_visible():
+            return
+        scale = 72.0 / figure.dpi
+        points = self.axes.transData.transform(self.points) * scale
+        x0, y0, x1, y1 = self.axes.get_window_extent().extents
+        bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
+        for index, offset, far in _places(points, self.names, bounds):
+            leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+            name = Annotation(
+                self.names[index], tuple(self.points[index]), xytext=offset, textcoords="offset points", ha="center",
+                va="center", fontsize=SIZE, color=COLOR, parse_math=False, bbox=GROUND,
+                arrowprops=leader if far else None,
+            )  # fmt: skip
+            name.axes = self.axes
+            name.set_figure(figure)
+            name.draw(renderer)
+        self.stale = False
+
+
+def _places(points: np.ndarray, names: Sequence[str], bounds: Box) -> Iterator[tuple[int, tuple[float, float], bool]]:
+    """Number of a point, offset of its name and whether that is far, from the lowest point up."""
+    taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index])
         boxes = {offset: _box(points[index], offset, width, height) for offset in _offsets(width, height)}
-        dx, dy = min(boxes, key=lambda offset: _cost(boxes[offset], taken, bounds, offset))
-        taken.append(boxes[dx, dy])
-        far = np.hypot(dx, dy) > width / 2 + NEAR[1]
-        leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
-        axes.annotate(
-            names[index], (xs[index], ys[index]), xytext=(dx, dy), textcoords="offset points", ha="center", va="center",
-            fontsize=SIZE, color=COLOR, parse_math=False, zorder=2.5, bbox=GROUND,
-            arrowprops=leader if far else None,
-        )  # fmt: skip
+        place = min(boxes, key=lambda offset: _cost(boxes[offset], taken, bounds, offset))
+        taken.append(boxes[place])
+        yield int(index), place, bool(np.hypot(*place) > width / 2 + NEAR[1])
 
 
 def _size(name: str) -> tuple[float, float]:

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from thermostats.reporting import labels, plots
+
+TABLE = pd.DataFrame(
+    {
+        "model_id": ["meta/opt-125m", "EleutherAI/$x_1$", "<script>", "unknown lab/one"],
+        "heritage": ["Meta", "EleutherAI", "TII", "A lab nobody knows"],
+        "n_layers": [12, 24, 32, 24], "layer": [1, 2, 3, 4],
+        "gain": [1.1, 0.9, 1.3, 1.0], "lower": [1.0, 0.8, 1.2, 0.9], "upper": [1.2, 1.0, 1.4, 1.1],
+    }
+)  # fmt: skip
+HELPERS: dict[str, Callable[[Axes], Axes]] = {
+    "scatter_labelled": lambda axes: plots.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
+    "gain_by_depth": lambda axes: plots.gain_by_depth(
+        TABLE, axes, y="gain", lower="lower", upper="upper", curves={"bound": lambda L: 10 ** (1 / L)}
+    ),
+    "forest": lambda axes: plots.forest(TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0),
+    "paired": lambda axes: plots.paired(TABLE, axes, before="lower", after="upper"),
+    "lines_by_layer": lambda axes: plots.lines_by_layer(TABLE, axes, y="gain", null=1.0),
+    "strip_by_group": lambda axes: plots.strip_by_group(TABLE, axes, value="gain"),
+}
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_every_helper_draws_on_the_axes_it_is_given_the_same_way_twice(name: str) -> None:
+    drawn = []
+    for _ in range(2):
+        with plots.house_style():
+            axes = Figure().add_subplot()
+            assert HELPERS[name](axes) is axes
+            stream = io.BytesIO()
+            axes.figure.savefig(stream, format="svg", metadata={"Date": None})
+            drawn.append(stream.getvalue())
+    assert drawn[0] == drawn[1]
+
+
+def test_a_heritage_looks_the_same_whatever_else_is_shown() -> None:
+    def colours(table: pd.DataFrame) -> dict[str, tuple[float, ...]]:
+        axes = plots.scatter_labelled(table, Figure().add_subplot(), x="n_layers", y="gain")
+        return {str(c.get_label()): tuple(np.ravel(c.get_facecolor())) for c in axes.collections}
+
+    alone, together = colours(TABLE.iloc[[3]]), colours(TABLE)
+    assert together["A lab nobody knows"] == alone["A lab nobody knows"]
+    assert len(set(together.values())) == len(together)
+
+
+def test_known_heritages_differ_in_colour_and_in_shape() -> None:
+    assert len({mark.color for mark in plots.HERITAGES.values()}) == len(plots.HERITAGES)
+    assert len({mark.marker for mark in plots.HERITAGES.values()}) == len(plots.HERITAGES)
+    assert plots.mark("MistralAI") == plots.mark("Mistral AI")
+
+
+def test_rows_stand_in_the_table_s_order_and_ticks_hold_the_names() -> None:
+    axes = HELPERS["forest"](Figure().add_subplot())
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["opt-125m", "$x_1$", "<script>", "one"]
+    assert axes.yaxis_inverted()
+
+
+def test_the_tick_of_a_group_is_its_mean() -> None:
+    table = pd.DataFrame({"heritage": ["TII"] * 4, "gain": [1.0, 2.0, 3.0, 6.0]})
+    axes = plots.strip_by_group(table, Figure().add_subplot(), value="gain", null=None)
+    assert list(axes.lines[-1].get_xdata()) == [3.0, 3.0]
+
+
+def test_names_cover_neither_each_other_nor_points_where_there_is_room() -> None:
+    rng = np.random.default_rng(3)
+    points = rng.uniform(40, 460, size=(15, 2))
+    names = [f"model-{number}" for number in range(15)]
+    boxes = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    for index, (dx, dy), _ in labels._places(points, names, (0, 0, 500, 500)):
+        width, height = labels._size(names[index])
+        x, y = points[index] + (dx, dy)
+        boxes.append((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+    names_and_points = [(a, b) for a, b in combinations(range(30), 2) if b >= 15]
+    assert sum(labels._overlap(boxes[a], boxes[b]) for a, b in names_and_points) == 0
+    assert all(min(x0, y0) >= 0 and max(x1, y1) <= 500 for x0, y0, x1, y1 in boxes)
+
+
+def test_scales_may_be_set_after_the_names() -> None:
+    axes = plots.scatter_labelled(TABLE.assign(gain=[0.01, 1, 10, 100]), Figure().add_subplot(), x="n_layers", y="gain")
+    axes.set_yscale("log")
+    axes.figure.savefig(io.BytesIO(), format="svg")
+    low, high = axes.get_ylim()
+    assert 1e-3 < low < 0.01 and 100 < high < 1e3
+
+
+def test_a_long_legend_takes_more_rows_rather_than_more_width() -> None:
+    axes = Figure().add_subplot()
+    for number in range(6):
+        axes.plot([0], [0], label=f"a rather long entry with number {number}")
+    plots.legend_above(axes)
+    assert isinstance(axes.get_legend(), Legend) and axes.get_legend()._ncols <= 3
