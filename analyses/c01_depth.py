@@ -39,8 +39,8 @@ STATED = {
 CLAIM = Claim(
     id="C01",
     title="Kleiber's law: gain falls with depth in the Pythia family",
-    said="In the Pythia family the gain falls with the number of layers, r = −0.81 (p = 0.014); a later note says "
-    "r = −0.878 (p = 0.004).",
+    said="In the Pythia family the gain falls with the number of layers, r = −0.81 (p = 0.014); a later note says r "
+    "= −0.878 (p = 0.004).",
     estimand="Pearson correlation of the number of layers with the gain, unit: the model",
     rule=f"Supported where r < 0 with an exact two-sided permutation p of at most {ALPHA:g} and r negative whichever "
     f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above {WEAK:g}.",
@@ -103,12 +103,11 @@ def analyse(tables: Tables) -> list[Finding]:
         f"Depth gives r = {number(depth.estimate)} (p {relation(depth.p_value)}); head density ρ = H/d_h in place of "
         f"depth gives r = {number(density.estimate)} (p {relation(density.p_value)}), which is the pair of figures "
         "that the file of the Pythia family itself calls the correlation with ρ.",
-        f"Depth and ρ go together in this family (r = {number(together.estimate)}). With both in one model of the log "
-        f"gain (classical errors, {own['rho'].df:g} degrees of freedom), depth has p "
-        f"{relation(own['n_layers'].p_value)} "
-        f"and ρ has p {relation(own['rho'].p_value)}.",
-        "Less gain a block is not less gain in all: the product of the gains of blocks 2 to L − 1 goes with depth at "
-        f"r = {number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}).",
+        f"Depth and ρ go together in this family (r = {number(together.estimate)}). With both in one model of the "
+        f"log gain (classical errors, {own['rho'].df:g} degrees of freedom), depth has p "
+        f"{relation(own['n_layers'].p_value)} and ρ has p {relation(own['rho'].p_value)}.",
+        "Less gain a block is not less gain in all: the product of the gains of blocks 2 to L − 1 goes with depth "
+        f"at r = {number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}).",
     )
     shown = rows[["model_id", "heritage", "n_layers", "gain", "lower", "upper", *list(GAIN_WORDS)[1:]]]
     slopes = slope(rows, "gain ~ n_layers")
@@ -120,10 +119,8 @@ def analyse(tables: Tables) -> list[Finding]:
 
     caption = (
         f"Gain of the last block but one over the number of layers in {len(rows)} Pythia models; bars are 95 % t "
-        "intervals "
-        f"over {rows['n_prompts'].min():g} prompts, the line is least squares. r = {number(depth.estimate)}, 95 % "
-        "interval "
-        f"{number(depth.lower)} to {number(depth.upper)}."
+        f"intervals over {rows['n_prompts'].min():g} prompts, the line is least squares. r = "
+        f"{number(depth.estimate)}, 95 % interval {number(depth.lower)} to {number(depth.upper)}."
     )
     primary = replace(
         primary,

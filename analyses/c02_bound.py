@@ -41,8 +41,7 @@ CLAIM = Claim(
     "shout.",
     estimand="share of models above the bound, unit: the model",
     rule=f"Not supported where more than {TOLERATED:.0%} of the models lie above their bound with one-sided exact p "
-    "of at "
-    f"most {ALPHA:g}; supported where none does and the upper limit of the share is below {MOST:.0%}.",
+    f"of at most {ALPHA:g}; supported where none does and the upper limit of the share is below {MOST:.0%}.",
     source="Section 4.1, equation 3, figure 1; pythia_family, high_rho_hunt",
 )
 
@@ -90,9 +89,9 @@ def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
         estimand=f"{what.words} above {what.bound_words}",
         verdict=decided,
         plain=f"{SENTENCES[decided]}: {what.words} lies above {what.bound_words} in {result.n_above} of {result.n} "
-        "models "
-        f"({families}), a share of {result.estimate:.0%} (95 % interval {result.lower:.0%} to {result.upper:.0%}). "
-        f"On average it is {number(result.ratio)} times the bound, at most {number(result.largest_ratio)} times.",
+        f"models ({families}), a share of {result.estimate:.0%} (95 % interval {result.lower:.0%} to "
+        f"{result.upper:.0%}). On average it is {number(result.ratio)} times the bound, at most "
+        f"{number(result.largest_ratio)} times.",
         estimate=result.estimate,
         lower=result.lower,
         upper=result.upper,
@@ -114,15 +113,14 @@ def analyse(tables: Tables) -> list[Finding]:
     growth = correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED)
     left_out = ", ".join(everything.loc[~everything["comparable"], "model_id"])
     notes = (
-        f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · "
-        f"L^({number(law.estimate)}), 95 % "
-        f"interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is a line "
-        "through the middle of the models; a bound would have to lie above them all.",
-        f"Were the bound right, the product over all blocks could not grow with depth. It does so at r = "
+        f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · L^({number(law.estimate)}), "
+        f"95 % interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is "
+        "a line through the middle of the models; a bound would have to lie above them all.",
+        "Were the bound right, the product over all blocks could not grow with depth. It does so at r = "
         f"{number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}, {growth.n} models).",
-        f"Left out: {left_out or 'no model'}. The last block is not in these files apart from the final norm. Gains of "
-        "blocks are published as means over prompts, so that products are of means, and the largest gain on a single "
-        "prompt may be larger.",
+        f"Left out: {left_out or 'no model'}. The last block is not in these files apart from the final norm. Gains "
+        "of blocks are published as means over prompts, so that products are of means, and the largest gain on a "
+        "single prompt may be larger.",
     )
     shown = rows[["model_id", "heritage", "n_layers", *[what.column for what in BOUNDS]]].assign(bound=per_block(rows))
 

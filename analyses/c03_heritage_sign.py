@@ -41,12 +41,10 @@ CLAIM = Claim(
     id="C03",
     title="Heritage fixes the sign: EleutherAI dampens, every other lab expands",
     said="80 % of EleutherAI's models dampen and all models of all other labs expand, Fisher p < 0.001; EleutherAI "
-    "is the "
-    "only lab with a mean gain below 1.",
+    "is the only lab with a mean gain below 1.",
     estimand="share of dampening models in EleutherAI less the share elsewhere, unit: the family",
     rule=f"Supported where EleutherAI dampens more often with permutation p over families of at most {ALPHA:g} and "
-    "no lab "
-    f"has models clearly on both sides of 1; not supported where p is above {ALPHA:g} and some lab has.",
+    f"no lab has models clearly on both sides of 1; not supported where p is above {ALPHA:g} and some lab has.",
     source="Section 4.2, figure 2; high_rho_hunt, pythia_family",
 )
 
@@ -87,13 +85,11 @@ def one_set(rows: pd.DataFrame, value: str, words: str) -> Finding:
         claim="C03",
         estimand=words,
         verdict=decided,
-        plain=f"{SENTENCES[decided]}: {seen}, a difference of {share.estimate:.0%} (95 % interval {share.lower:.0%} to "
-        f"{share.upper:.0%}). Counted by model the exact permutation p is {number(test.p_models, 2)}; counted by "
-        "family, "
-        f"since models of one recipe are not independent, it is {number(test.p_families, 2)} ({test.n_families} "
-        "families "
-        f"of {test.n_labs} labs, where less than {number(test.smallest_p_families, 2)} is not possible)."
-        + (sides if both else ""),
+        plain=f"{SENTENCES[decided]}: {seen}, a difference of {share.estimate:.0%} (95 % interval {share.lower:.0%} "
+        f"to {share.upper:.0%}). Counted by model the exact permutation p is {number(test.p_models, 2)}; counted by "
+        f"family, since models of one recipe are not independent, it is {number(test.p_families, 2)} "
+        f"({test.n_families} families of {test.n_labs} labs, where less than {number(test.smallest_p_families, 2)} is "
+        "not possible)." + (sides if both else ""),
         estimate=share.estimate,
         lower=share.lower,
         upper=share.upper,
@@ -126,15 +122,14 @@ def analyse(tables: Tables) -> list[Finding]:
     if_all_expanded = fisher_exact([[a, b], [0, c + d]]).p_value
     reproduced["median gain EleutherAI"] = float(focal.median())
     notes = (
-        f"The published share of EleutherAI rests on the {a + b} models of the hunt (95 % interval {own.lower:.0%} to "
-        f"{own.upper:.0%}); the Pythia family adds models on both sides.",
+        f"The published share of EleutherAI rests on the {a + b} models of the hunt (95 % interval {own.lower:.0%} "
+        f"to {own.upper:.0%}); the Pythia family adds models on both sides.",
         f"Fisher's test on the hunt's own counts, {a} of {a + b} against {c} of {c + d}, gives p = "
         f"{number(fisher.p_value, 2)}, and {number(if_all_expanded, 2)} even if no other lab's model dampened.",
         f"The mean gain of {FOCAL} is {number(in_focal)} in the hunt and {number(float(focal.mean()))} over all "
         f"{len(focal)} models; their median is {number(float(focal.median()))}.",
-        f"Models of other labs below 1: {named or 'none'}. A model that norms after the residual sum has a gain "
-        "near 1 by "
-        "construction and is left out of the primary finding.",
+        f"Models of other labs below 1: {named or 'none'}. A model that norms after the residual sum has a gain near "
+        "1 by construction and is left out of the primary finding.",
         "A difference between labs is a difference between everything that goes with them: corpus, optimiser, norm, "
         "position scheme. These files cannot part them.",
     )
@@ -154,8 +149,8 @@ def analyse(tables: Tables) -> list[Finding]:
         legend_above(axes)
 
     caption = (
-        f"Penultimate gain of {len(every)} models by lab with 95 % t intervals over prompts. "
-        f"{int((focal < 1).sum())} of {len(focal)} {FOCAL} models lie below 1."
+        f"Penultimate gain of {len(every)} models by lab with 95 % t intervals over prompts. {int((focal < 1).sum())} "
+        f"of {len(focal)} {FOCAL} models lie below 1."
     )
     columns = ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
     findings[0] = replace(

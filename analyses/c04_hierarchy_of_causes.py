@@ -38,15 +38,12 @@ CLAIM = Claim(
     id="C04",
     title="Heritage > geometry > scale",
     said="Who trained a model matters more for its gain than its shape, its shape more than its size, and size has "
-    "almost "
-    "nothing to do with it.",
+    "almost nothing to do with it.",
     estimand="shares of the variance of the log gain, corrected for the number of columns of each block; unit: the "
     "model",
-    rule="Supported where the 95 % jackknife intervals of heritage − geometry and of geometry − scale lie above 0; not "
-    "supported where one lies below 0. Size: not supported where its permutation p given the rest is at most "
-    f"{ALPHA:g} with and without embeddings, "
-    "supported "
-    f"where the interval of its share lies below {SMALL:g}.",
+    rule="Supported where the 95 % jackknife intervals of heritage − geometry and of geometry − scale lie above 0; "
+    "not supported where one lies below 0. Size: not supported where its permutation p given the rest is at most "
+    f"{ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}.",
     source="Abstract, section 7; high_rho_hunt, pythia_family",
 )
 
@@ -95,8 +92,7 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
         plain=f"{SENTENCES[decided]}: over {len(rows)} models and corrected for the number of columns, the share of "
         f"{parts}. The uncorrected shares, {raw}, stand in the claimed order in "
         f"{whole.asked_order_null_probability:.0%} of data sets with the gains shuffled, so that the claimed order "
-        "alone "
-        "is no evidence.",
+        "alone is no evidence.",
         estimate=float(first["estimate"]),
         lower=float(first["lower"]),
         upper=float(first["upper"]),
@@ -132,12 +128,11 @@ def size(rows: pd.DataFrame) -> Finding:
         claim="C04",
         estimand="size has almost nothing to do with it, gain of the last block but one",
         verdict=decided,
-        plain=f"{SENTENCES[decided]}: given lab and shape, size has a permutation p of "
-        f"{number(partial[0], 2)} counted without embeddings and {number(partial[1], 2)} with them, and its "
-        f"corrected share is {number(share['estimate'])} ({number(share['lower'])} to {number(share['upper'])}). "
-        "Alone it "
-        f"correlates with the log gain at r = {number(plain_r)}. Size and shape are so nearly the same thing in these "
-        "models that what belongs to which is uncertain.",
+        plain=f"{SENTENCES[decided]}: given lab and shape, size has a permutation p of {number(partial[0], 2)} "
+        f"counted without embeddings and {number(partial[1], 2)} with them, and its corrected share is "
+        f"{number(share['estimate'])} ({number(share['lower'])} to {number(share['upper'])}). Alone it correlates "
+        f"with the log gain at r = {number(plain_r)}. Size and shape are so nearly the same thing in these models "
+        "that what belongs to which is uncertain.",
         estimate=float(share["estimate"]),
         lower=float(share["lower"]),
         upper=float(share["upper"]),
@@ -163,11 +158,10 @@ def analyse(tables: Tables) -> list[Finding]:
     labs = rows.groupby("heritage").size()
     notes = (
         *primary.notes,
-        f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of "
-        f"{len(labs)} labs "
+        f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of {len(labs)} labs "
         "have one model, which its own dummy fits exactly: what is heritage and what is shape rests on few models.",
-        "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so few "
-        "families there is no honest interval over them.",
+        "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so "
+        "few families there is no honest interval over them.",
     )
     return [replace(primary, notes=notes), *others, size(rows)]
 

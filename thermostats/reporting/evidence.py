@@ -17,6 +17,9 @@ PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 STATED_IN = ("preprint", "note")
+H4_V2 = "H4_v2_validation_20260106_015547.json"
+H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
+KNOWN_GAIN = "known gain"
 LEVEL = 0.95
 BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
 
@@ -71,7 +74,7 @@ def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
 
 
 def stated(tables: Tables, names: Mapping[str, str]) -> dict[str, float]:
-    """Figures of the preprint and its notes: name in the finding → value; `names` maps it to its pointer in `statements`.
+    """Figures of the preprint and its notes: name in the finding → value; `names` maps it to its pointer.
 
     Raises DataError for a pointer that the table does not hold.
     """
@@ -81,6 +84,19 @@ def stated(tables: Tables, names: Mapping[str, str]) -> dict[str, float]:
     if absent:
         raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
     return {name: float(values[pointer]) for name, pointer in names.items()}
+
+
+def known_gains(tables: Tables, *sources: str) -> pd.DataFrame:
+    """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
+
+    Columns model_id, known_gain, behaviour.
+    One row a model; a gain whose behaviour is stated as unknown is a placeholder and left out.
+    """
+    rows = tables.read("statements", source=list(sources))
+    rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
+    behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
+    copied = pd.DataFrame({"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour})
+    return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)
 
 
 def finite(value: float) -> float | None:

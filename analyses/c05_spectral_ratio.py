@@ -1,0 +1,162 @@
+"""C05: the ratio of ‖W_V‖₂ to ‖W_O‖₂ tells dampening from expansion, and ‖W_V‖₂ differs tenfold between labs.
+
+Claim: models with a large ‖W_V‖₂/‖W_O‖₂ dampen, others expand; EleutherAI's ‖W_V‖₂ is ten times Meta's.
+Estimand: Spearman correlation of the ratio with the penultimate gain, unit: the model; primary: models whose gain was
+measured and depends on the weights. Apart from it the ratio of ‖W_V‖₂ between EleutherAI and Meta, model by model.
+Rule: supported where the correlation is negative with exact two-sided permutation p of at most ALPHA; not supported
+where it is positive with such a p, or where the 95 % interval lies above WEAK; everything else is inconclusive. The
+tenfold difference: with two models or more of each lab whose published matrix is W_V, supported where every pair of
+them lies between LEAST and MOST, not supported where one does not; with fewer it needs measurement.
+Source: section 4.3, figure 3; restriction_map_summary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.modelling.classical import correlation
+from thermostats.reporting.evidence import H4_V2, finite, gains, known_gains, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import place_labels, short_name
+from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
+from thermostats.reporting.words import number, relation
+
+ALPHA = 0.05
+WEAK = -0.3
+LEAST, MOST = 5.0, 20.0
+SEED = 5
+SUMMARY = "restriction_map_summary_20260105_202448.csv"
+W_V, CUT, W_O = "W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds", "W_O_spectral_norm_mean"
+STATED = {"ratio of W_V norms, EleutherAI to Meta": "section 4.3"}
+LABS = ("EleutherAI", "Meta")
+
+CLAIM = Claim(
+    id="C05",
+    title="The ratio of the norms of W_V and W_O predicts the sign; W_V differs tenfold between labs",
+    said="Models with a large ‖W_V‖₂/‖W_O‖₂ dampen and models with a small one expand; between EleutherAI and Meta "
+    "‖W_V‖₂ differs tenfold.",
+    estimand="Spearman correlation of ‖W_V‖₂/‖W_O‖₂ with the penultimate gain, unit: the model",
+    rule=f"Supported where the correlation is negative with exact permutation p of at most {ALPHA:g}; not supported "
+    f"where it is positive with such a p or its interval lies above {WEAK:g}. Tenfold: two models of each lab with "
+    f"the right matrix are needed, and every pair between {LEAST:g} and {MOST:g}.",
+    source="Section 4.3, figure 3; restriction_map_summary",
+)
+
+
+def norms(tables: Tables) -> pd.DataFrame:
+    """One row a model: mean norms of W_V and W_O over layers, whether the published matrix is W_V, and its gain."""
+    rows = tables.read("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
+    wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(columns=[W_V, CUT, W_O])
+    table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})
+    table["ratio"] = table["W_V"] / table["W_O"]
+    known = gains(tables).set_index("model_id")
+    labs = tables.read("models").set_index("model_id")[["heritage", "family"]]
+    return table.join(labs).join(known[["gain", "lower", "upper", "comparable"]]).reset_index()
+
+
+def prediction(rows: pd.DataFrame, words: str) -> Finding:
+    """The finding on ratio and gain over some models."""
+    r = correlation(np.log(rows["ratio"]), rows["gain"], method="spearman", seed=SEED)
+    decided = OPEN
+    if r.p_permutation <= ALPHA:
+        decided = SUPPORTED if r.estimate < 0 else AGAINST
+    elif r.lower > WEAK:
+        decided = AGAINST
+    below, above = (rows.loc[mask, "ratio"] for mask in (rows["gain"] < 1, rows["gain"] >= 1))
+    return Finding(
+        claim="C05",
+        estimand=f"ratio against gain, {words}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: over {r.n} models the rank correlation of the ratio with the gain is "
+        f"{number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}, p "
+        f"{relation(r.p_permutation)}); the claim needs it negative. Models below gain 1 have ratios from "
+        f"{number(below.min())} to {number(below.max())}, models above from {number(above.min())} to "
+        f"{number(above.max())}.",
+        estimate=r.estimate,
+        lower=finite(r.lower),
+        upper=finite(r.upper),
+        interval=f"95 % {r.interval}",
+        probability=r.p_permutation,
+        probability_kind="p-value",
+        n_models=r.n,
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def tenfold(rows: pd.DataFrame) -> Finding:
+    """The finding on ‖W_V‖₂ between two labs."""
+    right = rows[rows["right_matrix"]]
+    first, second = (right.loc[right["heritage"] == lab, "W_V"].to_numpy() for lab in LABS)
+    pairs = (first[:, None] / second[None, :]).ravel()
+    enough = min(len(first), len(second)) >= 2
+    inside = all(LEAST <= pair <= MOST for pair in pairs)
+    decided = (SUPPORTED if inside else AGAINST) if enough else UNMEASURED
+    every = {lab: rows.loc[rows["heritage"] == lab, "W_V"] for lab in LABS}
+    wrong = ", ".join(short_name(name) for name in rows.loc[~rows["right_matrix"], "model_id"])
+    seen = f" Where it is, the ratios run from {number(pairs.min())} to {number(pairs.max())}." if len(pairs) else ""
+    return Finding(
+        claim="C05",
+        estimand="ratio of the norms of W_V between EleutherAI and Meta",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: the published means differ "
+        f"{number(every[LABS[0]].mean() / every[LABS[1]].mean())}-fold, but for {wrong or 'no model'} the matrix "
+        f"that was cut out of the fused weights is not W_V.{seen}",
+        n_models=len(first) + len(second),
+        n_heritages=len(LABS),
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Ratio against measured gain, the same with a gain copied by hand, and the difference between labs."""
+    rows = norms(tables)
+    labels = known_gains(tables, H4_V2).set_index("model_id")
+    wrong = labels[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN")]
+    disagree = ", ".join(short_name(name) for name in wrong.index)
+    copied = labels["known_gain"]
+    every = rows.assign(gain=rows["gain"].fillna(rows["model_id"].map(copied))).dropna(subset="gain")
+    measured = rows[rows["gain"].notna() & rows["comparable"].eq(True)]
+    means = rows.groupby("heritage")["W_V"].mean()
+    reproduced = {"ratio of W_V norms, EleutherAI to Meta": float(means[LABS[0]] / means[LABS[1]])}
+    smallest, largest = rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]
+    by_norm = correlation(np.log(every["W_V"]), every["gain"], method="spearman", seed=SEED)
+    fewest = min(int((measured["gain"] < 1).sum()), int((measured["gain"] >= 1).sum()))
+    notes = (
+        f"The smallest ratio is that of {short_name(smallest['model_id'])} ({number(smallest['ratio'])}, gain "
+        f"{number(smallest['gain'])}) and the largest that of {short_name(largest['model_id'])} "
+        f"({number(largest['ratio'])}, gain {number(largest['gain'])}).",
+        f"‖W_V‖₂ alone has a rank correlation with the gain of {number(by_norm.estimate)} over {by_norm.n} models (p "
+        f"{relation(by_norm.p_permutation)}).",
+        f"With {fewest} models on the smaller side of gain 1 no classifier can be judged; norms of the right W_V are "
+        "needed for more models.",
+        f"The study's own labels of behaviour are not used; they disagree with the gain for {disagree or 'no model'}.",
+    )
+    cut = rows.assign(name=rows["model_id"].map(short_name) + np.where(rows["right_matrix"], "", "*"))
+
+    def draw(axes: Axes) -> None:
+        reference(axes, 1.0)
+        shown = cut[cut["gain"].notna()]
+        scatter_labelled(shown, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
+        axes.set_xscale("log")
+        axes.set(xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", ylabel="gain of the last block but one")
+        place_labels(axes, shown["ratio"], shown["gain"], list(shown["name"]))
+
+    primary = replace(
+        prediction(measured, "measured gains of comparable models"),
+        notes=notes,
+        table=cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]],
+        draw=draw,
+        caption="Penultimate gain over the ratio of the published mean norms, with 95 % t intervals over prompts. * "
+        "The published matrix is not W_V: the fused weights were cut in thirds where the architecture interleaves "
+        "heads.",
+    )
+    labs = replace(tenfold(rows), published=stated(tables, STATED), reproduced=reproduced)
+    return [primary, prediction(every, "all models, one gain copied by hand"), labs]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

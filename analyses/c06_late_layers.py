@@ -1,0 +1,145 @@
+"""C06: late layers of EleutherAI's models exceed the others about 300-fold in ‖W_V‖₂².
+
+Claim: in late layers the trace proxy ‖W_V‖₂² of EleutherAI's models is some 300 times that of the other labs' models.
+Estimand: mean of ‖W_V‖₂² over the last quarter of the layers of an EleutherAI model over the same of another lab's
+model, pair by pair. Unit: the pair of models.
+Rule: supported where every pair has a ratio between LEAST and MOST, not supported where some pair with norms of the
+right matrix in both has not; needs measurement where per-layer norms of W_V are missing on one side or were cut from
+the wrong rows.
+Source: figure 8; restriction_maps_results (layers of Pythia-1.4B), restriction_map_summary (means of seven models).
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.reporting.evidence import stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
+from thermostats.reporting.plots import INK, mark
+from thermostats.reporting.verdicts import AGAINST, SENTENCES, SUPPORTED, UNMEASURED
+from thermostats.reporting.words import number
+
+LEAST, MOST = 100.0, 1000.0
+LATE = 0.75
+FOCAL = "EleutherAI"
+MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
+BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
+MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
+STATED = {"ratio of squared W_V norms, late layers": "fig. 8"}
+
+CLAIM = Claim(
+    id="C06",
+    title="Late layers of EleutherAI models exceed the others 300-fold in squared W_V norm",
+    said="In late layers ‖W_V‖₂² of EleutherAI's models is about 300 times that of the other labs' models.",
+    estimand="mean ‖W_V‖₂² over the last quarter of the layers, EleutherAI over another lab, pair by pair",
+    rule=f"Supported where every pair lies between {LEAST:g} and {MOST:g}, not supported where a pair with the right "
+    "matrices does not; needs measurement where per-layer norms of W_V are missing on one side or are of other rows.",
+    source="Figure 8; restriction_maps_results, restriction_map_summary",
+)
+
+
+def curves(tables: Tables) -> pd.DataFrame:
+    """Squared norms by layer: weights where there are some, else the published cut, marked so."""
+    cut = tables.read("summaries", source=MAPS)
+    cut = cut[cut["estimand"].str.startswith(BY_LAYER)]
+    cut = cut.assign(layer=cut["estimand"].str.removeprefix(BY_LAYER).astype(int), right=False)
+    right = tables.read("weights", matrix="W_V", head="").rename(columns={"spectral_norm": "value"}).assign(right=True)
+    columns = ["model_id", "heritage", "layer", "value", "right"]
+    both = pd.concat([part[columns] for part in (right, cut) if not part.empty]).dropna(subset="value")
+    both = both.sort_values("right", ascending=False, kind="stable").drop_duplicates(["model_id", "layer"])
+    return both.assign(squared=both["value"].astype(float) ** 2).reset_index(drop=True)
+
+
+def late_means(by_layer: pd.DataFrame, depth: pd.Series) -> pd.DataFrame:
+    """Mean squared norm over the last quarter of each model that has layers there."""
+    late = by_layer[by_layer["layer"] > LATE * by_layer["model_id"].map(depth)]
+    return late.groupby("model_id").agg(
+        heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")
+    ).reset_index()  # fmt: skip
+
+
+def pairs(late: pd.DataFrame) -> pd.DataFrame:
+    """Every EleutherAI model with per-layer norms beside every other lab's model with them."""
+    inside = late["heritage"] == FOCAL
+    both = late[inside].merge(late[~inside], how="cross", suffixes=("", "_other"))
+    both["right"] = both["right"] & both["right_other"]
+    return both.assign(ratio=both["late"] / both["late_other"])
+
+
+def verdict(both: pd.DataFrame) -> str:
+    """The rule."""
+    right = both[both["right"]]
+    if right.empty:
+        return UNMEASURED
+    return SUPPORTED if right["ratio"].between(LEAST, MOST).all() else AGAINST
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """One finding; beside it what the means over layers allow."""
+    models = tables.read("models").drop_duplicates("model_id").set_index("model_id")
+    by_layer = curves(tables)
+    late = late_means(by_layer, models["n_layers"])
+    both = pairs(late)
+    means = tables.read("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
+    means = means.assign(heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2)
+    others = means[means["heritage"] != FOCAL].sort_values("squared")
+    top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
+    against = others.assign(ratio=top["late"] / others["squared"])
+    decided = verdict(both)
+    listed = ", ".join(f"{short_name(row.model_id)} {number(row.ratio)}" for row in against.itertuples())
+    name = short_name(top["model_id"])
+    if decided == UNMEASURED:
+        seen = (
+            f"per-layer norms are published for {name} alone, and not of W_V but of a third of the fused weights. Its "
+            f"late layers exceed the squared mean norm of other labs' models by {listed}."
+        )
+    else:
+        ratios = both.loc[both["right"], "ratio"]
+        seen = (
+            f"over {len(ratios)} pairs of models the ratio runs from {number(ratios.min())} to {number(ratios.max())}."
+        )
+    notes = (
+        "A mean of squares is at least the square of the mean, so that ratios against means over all layers are too "
+        f"large for the whole depth; {int(against['ratio'].between(LEAST, MOST).sum())} of {len(against)} lie "
+        f"between {LEAST:g} and {MOST:g}.",
+        f"The largest layer of {name} against the smallest of those means gives "
+        f"{number(by_layer.loc[by_layer['model_id'] == top['model_id'], 'squared'].max() / others['squared'].min())}.",
+        "The published values of the other models by layer are only in figure 8, and are not in the files.",
+    )
+
+    def draw(axes: Axes) -> None:
+        for model, rows in by_layer.sort_values("layer").groupby("model_id"):
+            lab = mark(str(rows["heritage"].iloc[0]))
+            depth = rows["layer"] / models["n_layers"][model]
+            axes.plot(depth, rows["squared"], color=lab.color, marker=lab.marker, markersize=4, label=short_name(model))
+        for row in others.itertuples():
+            axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
+            axes.annotate(short_name(row.model_id), (0.02, row.squared), xytext=(0, 2), textcoords="offset points",
+                          fontsize=7.5, color=INK)  # fmt: skip
+        axes.axvspan(LATE, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
+        axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
+        axes.legend(loc="upper left")
+
+    return [
+        Finding(
+            claim="C06",
+            estimand="ratio of squared W_V norms in late layers, EleutherAI to others",
+            verdict=decided,
+            plain=f"{SENTENCES[decided]}: {seen}",
+            published=stated(tables, STATED),
+            n_models=int(late["model_id"].nunique()),
+            n_heritages=int(late["heritage"].nunique()),
+            notes=notes,
+            table=against[["model_id", "heritage", "squared", "ratio"]],
+            draw=draw,
+            caption=f"Squared norms by layer as published for {name} (the third of the fused weights that was called "
+            "W_V), and the squared mean norms of other labs' models over all their layers (dashed). The last "
+            "quarter is shaded.",
+        )
+    ]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

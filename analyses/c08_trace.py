@@ -1,0 +1,189 @@
+"""C08: the trace of the sheaf Laplacian tells expanders from dampeners.
+
+Claim: GPT-2 has a mean trace of 62,696 and OPT-125m one of 2,368, a factor of 26, which tells the two behaviours apart.
+Estimand: probability that the mean trace (sum over heads, mean over layers) of an expanding model exceeds that of a
+dampening one (AUC), within one file, since prompts and precision differ between files. Unit: the model. Behaviour:
+as the study labels it (primary), and as the gain it gives for the model has it.
+Rule: supported where one cut separates all expanders from all dampeners, the same way in every file, with exact
+permutation p of at most ALPHA; not supported where within one file expanders lie both above and below all dampeners
+(or dampeners above and below all expanders), so that no cut can separate them; everything else is inconclusive.
+Source: section 5.2.3; H4_v2_validation, H4_v2_extended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import place_labels, short_name
+from thermostats.reporting.plots import legend_above, mark
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.words import number
+
+ALPHA = 0.05
+FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
+STATED = {
+    "mean trace of GPT-2": "section 5.2.3 GPT-2",
+    "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
+    "ratio of the two": "section 5.2.3 ratio",
+}
+GPT2, OPT = "openai-community/gpt2", "facebook/opt-125m"
+
+CLAIM = Claim(
+    id="C08",
+    title="The trace tells expanders from dampeners",
+    said="GPT-2 has a mean trace of 62,696 and OPT-125m of 2,368, 26 times less; the trace tells expanding models "
+    "from dampening ones.",
+    estimand="probability that an expander's mean trace exceeds a dampener's, within a file; unit: the model",
+    rule=f"Supported where one cut separates the two, the same way in every file, with exact p of at most {ALPHA:g}; "
+    "not supported where in one file models of one kind lie both above and below all models of the other.",
+    source="Section 5.2.3; H4_v2_validation, H4_v2_extended",
+)
+
+
+def traces(tables: Tables) -> pd.DataFrame:
+    """One row per model and file: mean trace over the layers that are numbers, by variant, and the stated behaviour."""
+    rows = tables.read("attention", source=list(FILES), variant=["first_head", "multi_head"], head="")
+    groups = rows.groupby(["source", "model_id", "heritage", "variant"])["trace"]
+    wide = groups.mean().unstack("variant").reset_index()
+    layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
+    wide["layers_missing"] = layers["multi_head"]
+    wide = wide.merge(known_gains(tables, *FILES), on="model_id")
+    wide["by_label"] = wide["behaviour"] == "EXPAND"
+    wide["by_gain"] = wide["known_gain"] > 1
+    return wide
+
+
+def auc(values: np.ndarray, expands: np.ndarray) -> float:
+    """P(trace of an expander > trace of a dampener), ties half; NaN where one kind is missing."""
+    if expands.all() or not expands.any():
+        return float("nan")
+    return float((1 + np.sign(values[expands][:, None] - values[~expands][None, :]).mean()) / 2)
+
+
+def exact_p(values: np.ndarray, expands: np.ndarray) -> float:
+    """Two-sided exact permutation p of |AUC − 1/2|."""
+    observed, null = abs(auc(values, expands) - 0.5), []
+    for chosen in combinations(range(len(values)), int(expands.sum())):
+        mask = np.zeros(len(values), dtype=bool)
+        mask[list(chosen)] = True
+        null.append(abs(auc(values, mask) - 0.5))
+    return float(np.mean(np.array(null) >= observed - 1e-12))
+
+
+def straddles(values: np.ndarray, expands: np.ndarray) -> bool:
+    """True where models of one kind lie both above and below all models of the other."""
+    return any(
+        len(one) > 1 and len(other) > 0 and one.min() < other.min() and one.max() > other.max()
+        for one, other in ((values[expands], values[~expands]), (values[~expands], values[expands]))
+    )
+
+
+def separation(rows: pd.DataFrame, behaviour: str, variant: str, words: str) -> Finding:
+    """The finding for one way to say what expands, and one variant of the trace."""
+    parts = []
+    for source, name in FILES.items():
+        part = rows[rows["source"] == source]
+        values, expands = part[variant].to_numpy(float), part[behaviour].to_numpy(bool)
+        if expands.any() and not expands.all():
+            parts.append(
+                (
+                    name,
+                    auc(values, expands),
+                    exact_p(values, expands),
+                    straddles(values, expands),
+                    len(part),
+                )
+            )
+    clean = {a for _, a, *_ in parts}
+    smallest = min((p for _, _, p, *_ in parts), default=float("nan"))
+    decided = OPEN
+    if any(across for *_, across, _ in parts):
+        decided = AGAINST
+    elif len(clean) == 1 and clean <= {0.0, 1.0} and smallest <= ALPHA:
+        decided = SUPPORTED
+    seen = "; ".join(
+        f"among the {n} {name} an expander has the larger trace in {a:.0%} of pairs (exact p {number(p, 2)})"
+        for name, a, p, _, n in parts
+    )
+    both = " Models of one kind lie on both sides of the other, so that no cut can separate them." * (
+        decided == AGAINST
+    )
+    first = parts[0] if parts else ("", float("nan"), float("nan"), False, 0)
+    return Finding(
+        claim="C08",
+        estimand=f"expander above dampener, {words}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: {seen}.{both}",
+        estimate=first[1],
+        probability=first[2],
+        probability_kind="p-value",
+        n_models=len(rows),
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """By the study's labels first, then by the gains it gives, then for the other published trace."""
+    rows = traces(tables).sort_values(["source", "multi_head"], ignore_index=True)
+    small = rows[rows["source"] == H4_V2].set_index("model_id")
+    pair = {
+        "mean trace of GPT-2": float(small["multi_head"][GPT2]),
+        "mean trace of OPT-125m": float(small["multi_head"][OPT]),
+    }
+    ratio = pair["mean trace of GPT-2"] / pair["mean trace of OPT-125m"]
+    means = {variant: small.groupby("by_label")[variant].mean() for variant in ("first_head", "multi_head")}
+    contrast = {variant: float(mean.get(True, np.nan) / mean.get(False, np.nan)) for variant, mean in means.items()}
+    same = bool(small["by_label"][GPT2] == small["by_label"][OPT])
+    wrong = [short_name(row.model_id) for row in rows.itertuples() if row.by_label != row.by_gain]
+    gone = [f"{short_name(row.model_id)} ({row.layers_missing})" for row in rows.itertuples() if row.layers_missing]
+    notes = (
+        f"The factor of {number(ratio)} is between GPT-2 and OPT-125m, which the study labels "
+        + ("alike: it tells nothing about the two behaviours." if same else "differently."),
+        "Mean trace of the models labelled expanders over that of the dampeners among the small models: "
+        f"{number(contrast['multi_head'])} for the sum over heads, {number(contrast['first_head'])} for the trace of "
+        "the first head.",
+        f"Label and stated gain disagree for {', '.join(wrong) or 'no model'}.",
+        f"Layers whose attention overflowed are left out of the means: {', '.join(gone) or 'none'}. Traces of the "
+        "two files differ by orders of magnitude for models of one family, and are compared within a file only.",
+        "For GPT-NeoX the published W_V is a third of the fused weights and not W_V.",
+    )
+
+    def draw(axes: Axes) -> None:
+        for lab, part in rows.groupby("heritage"):
+            for expands, points in part.groupby("by_label"):
+                face = mark(str(lab)).color if expands else "white"
+                axes.scatter(points["multi_head"], points["source"].map(FILES), s=60, facecolor=face, zorder=3,
+                             edgecolor=mark(str(lab)).color, marker=mark(str(lab)).marker, label=str(lab))  # fmt: skip
+        axes.set(xscale="log", xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
+        legend_above(axes)
+        places = rows["source"].map(FILES).map({name: at for at, name in enumerate(rows["source"].map(FILES).unique())})
+        place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])
+
+    primary = replace(
+        separation(rows, "by_label", "multi_head", "behaviour as labelled"),
+        published=stated(tables, STATED),
+        reproduced=pair | {"ratio of the two": ratio},
+        notes=notes,
+        table=rows[
+            ["model_id", "heritage", "source", "multi_head", "first_head", "behaviour", "known_gain", "layers_missing"]
+        ],
+        draw=draw,
+        caption="Mean trace of the sheaf Laplacian by model in the two files; filled: labelled expander, open: "
+        "labelled dampener. Only models within a file can be compared.",
+    )
+    others = [
+        separation(rows, "by_gain", "multi_head", "behaviour by the stated gain"),
+        separation(rows, "by_label", "first_head", "behaviour as labelled, trace of the first head"),
+    ]
+    return [primary, *others]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)

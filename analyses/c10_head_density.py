@@ -1,0 +1,204 @@
+"""C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20.
+
+Claim: models with ρ above 0.15 to 0.20 dampen and models below expand; Pythia-6.9B (0.25) dampens, GPT-J (0.0625)
+expands.
+Estimand: share of models whose side of gain 1 (penultimate) follows from ρ ≥ threshold, over comparable models outside
+the Pythia family, on which the rule was made, at the better of the two ends of the published range. Unit: the model.
+Rule: supported where that share beats the share of the commoner sign at one-sided exact p of at most ALPHA; not
+supported where it does not exceed it even at the better end; everything else is inconclusive. Inside the Pythia family
+and over all models: correlation of ρ with the gain, supported where negative with permutation p of at most ALPHA, not
+supported where positive with such a p or where its interval lies above WEAK. The two named models: supported where both
+intervals over prompts lie on the claimed sides, not supported where one lies on the other side.
+Source: sections 5.4 and 7; files of the Pythia family, of the hunt and of the clean residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.modelling.classical import correlation, slope
+from thermostats.modelling.contingency import Accuracy, classification_accuracy, roc_threshold
+from thermostats.reporting.evidence import CLEAN, GAIN_WORDS, HUNT, features_of, gains, stated
+from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
+from thermostats.reporting.words import number, relation
+
+ALPHA = 0.05
+WEAK = -0.3
+SEED = 10
+FAMILY = "pythia"
+IN_THE_FILE = "family-correlation-is-with-rho"
+CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
+DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
+STATED = {
+    "accuracy in the hunt, %": "appendix B with",
+    "ρ of Pythia-6.9B": "section 5.4 Pythia-6.9B",
+    "ρ of GPT-J-6B": "section 5.4 GPT-J-6B",
+    "ratio of the two": "section 5.4 ratio",
+}
+
+CLAIM = Claim(
+    id="C10",
+    title="Head density ρ = H/d_h drives the sign",
+    said="Above a head density of 0.15 to 0.20 models dampen and below they expand: Pythia-6.9B (0.25) dampens, "
+    "GPT-J (0.0625) expands.",
+    estimand="share of models outside the Pythia family whose side of gain 1 follows from ρ ≥ threshold; unit: the "
+    "model",
+    rule=f"Supported where that share beats always naming the commoner sign with exact p of at most {ALPHA:g}; not "
+    "supported where it does not exceed it at either end of the published range of the threshold.",
+    source="Sections 5.4 and 7; pythia_family, high_rho_hunt, clean_residual",
+)
+
+
+def accuracy(rows: pd.DataFrame, cut: float) -> Accuracy:
+    """How often ρ ≥ cut says on which side of 1 the gain is."""
+    words = {True: "dampens", False: "expands"}
+    return classification_accuracy((rows["rho"] >= cut).map(words), (rows["gain"] < 1).map(words))
+
+
+def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
+    """The primary finding: the rule on models that it was not made on."""
+    tried = {cut: accuracy(rows, cut) for cut in cuts.values()}
+    best = max(tried, key=lambda cut: tried[cut].estimate)
+    found = tried[best]
+    decided = SUPPORTED if found.p_value <= ALPHA else AGAINST if found.estimate <= found.majority else OPEN
+    both = ", ".join(f"{result.estimate:.0%} at {cut:g}" for cut, result in tried.items())
+    return Finding(
+        claim="C10",
+        estimand="accuracy of ρ ≥ threshold outside the Pythia family",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: on {found.n} models outside the family on which it was found, the rule names "
+        f"the right side of gain 1 in {found.estimate:.0%} (95 % interval {found.lower:.0%} to {found.upper:.0%}) at "
+        f"the better of the published thresholds ({both}), and always naming the commoner side in "
+        f"{found.majority:.0%}. Its balanced accuracy is {found.balanced_accuracy:.0%}, where a coin has 50%.",
+        estimate=found.estimate,
+        lower=found.lower,
+        upper=found.upper,
+        interval=f"95 % {found.interval}",
+        probability=found.p_value,
+        probability_kind="p-value",
+        n_models=found.n,
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def association(rows: pd.DataFrame, words: str) -> Finding:
+    """The finding on ρ and the gain over some models."""
+    r = correlation(rows["rho"], rows["gain"], method="spearman", seed=SEED)
+    decided = AGAINST if r.lower > WEAK else OPEN
+    if r.p_permutation <= ALPHA:
+        decided = SUPPORTED if r.estimate < 0 else AGAINST
+    return Finding(
+        claim="C10",
+        estimand=f"ρ against penultimate gain, {words}",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: over {r.n} models ({words}) the rank correlation of ρ with the gain is "
+        f"{number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}, p {relation(r.p_permutation)}).",
+        estimate=r.estimate,
+        lower=r.lower,
+        upper=r.upper,
+        interval=f"95 % {r.interval}",
+        probability=r.p_permutation,
+        probability_kind="p-value",
+        n_models=r.n,
+        n_heritages=rows["heritage"].nunique(),
+    )
+
+
+def named_pair(rows: pd.DataFrame) -> Finding:
+    """The finding on the two models that the study names, from the source with most prompts."""
+    dense, sparse = (rows[rows["model_id"] == name].iloc[0] for name in (DENSE, SPARSE))
+    sides = (if_below(dense["lower"], dense["upper"], 1.0), if_above(sparse["lower"], sparse["upper"], 1.0))
+    decided = if_all(sides)
+    return Finding(
+        claim="C10",
+        estimand="Pythia-6.9B below 1 and GPT-J above",
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: Pythia-6.9B has a gain of {number(dense['gain'], 4)} (95 % interval over "
+        f"{dense['n_prompts']:g} prompts {number(dense['lower'], 4)} to {number(dense['upper'], 4)}), GPT-J of "
+        f"{number(sparse['gain'], 4)} ({number(sparse['lower'], 4)} to {number(sparse['upper'], 4)}). Two models "
+        "that differ in tokenizer, depth and recipe as well cannot show that ρ is the reason.",
+        estimate=float(dense["gain"] - sparse["gain"]),
+        n_models=2,
+        n_heritages=1,
+    )
+
+
+def analyse(tables: Tables) -> list[Finding]:
+    """Held-out accuracy, association inside and outside the Pythia family, and the two named models."""
+    every = gains(tables)
+    rows = every[every["comparable"]].reset_index(drop=True)
+    inside, outside = (
+        rows[mask].reset_index(drop=True) for mask in (rows["family"] == FAMILY, rows["family"] != FAMILY)
+    )
+    cuts = stated(tables, CUTS)
+    hunt = features_of(tables, HUNT).assign(gain=lambda frame: frame["penultimate_gain"])
+    clean = features_of(tables, CLEAN).set_index("model_id")["penultimate_gain"]
+    rho = every.set_index("model_id")["rho"]
+    reproduced = {
+        "accuracy in the hunt, %": 100 * accuracy(hunt, cuts["upper"]).estimate,
+        "ρ of Pythia-6.9B": float(rho[DENSE]),
+        "ρ of GPT-J-6B": float(rho[SPARSE]),
+        "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
+    }
+    learned = accuracy(inside, cuts["upper"])
+    best = roc_threshold(rows["rho"], rows["gain"] < 1, seed=SEED)
+    own = {
+        term: slope(inside, "log_gain ~ n_layers + rho", term=term, errors="classical") for term in ("rho", "n_layers")
+    }
+    repeated = (
+        every.loc[every["model_id"] == DENSE, "gain"].tolist() + hunt.loc[hunt["model_id"] == DENSE, "gain"].tolist()
+    )
+    notes = (
+        f"In the Pythia family itself ρ ≥ {cuts['upper']:g} is right for {learned.estimate:.0%} of {learned.n} "
+        "models: the rule was made there, and that figure says nothing about other models.",
+        f"The best cut over all {best.n} comparable models is {number(best.estimate)} (bootstrap "
+        f"{number(best.lower)} to {number(best.upper)}), balanced accuracy {best.accuracy:.0%} where shuffled signs "
+        f"give {best.accuracy_by_chance:.0%} (p {relation(best.p_value)}).",
+        "Inside the family ρ and depth compete: with both in one model of the log gain ρ has p "
+        f"{relation(own['rho'].p_value)} and depth p {relation(own['n_layers'].p_value)}.",
+        "Pythia-6.9B was measured with three prompt sets: "
+        f"{', '.join(number(value, 4) for value in [*repeated, clean[DENSE]])}.",
+    )
+
+    def draw(axes: Axes) -> None:
+        axes.axvspan(cuts["lower"], cuts["upper"], color="#d5d2cb", alpha=0.5, linewidth=0)
+        reference(axes, 1.0)
+        axes.set_xscale("log")
+        scatter_labelled(every, axes, x="rho", y="gain", lower="lower", upper="upper")
+        axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
+
+    primary = replace(
+        held_out(outside, cuts),
+        published=stated(tables, STATED) | {f"critical ρ, {end}": cut for end, cut in cuts.items()},
+        reproduced=reproduced | {"best cut of ρ": best.estimate},
+        notes=notes,
+        table=every[["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]].sort_values(
+            "rho"
+        ),
+        draw=draw,
+        caption=f"Penultimate gain over head density for {len(every)} models, with 95 % t intervals over prompts; "
+        "shaded: the published range of the threshold. The claim needs models right of it below 1 and models left "
+        "of it above.",
+    )
+    field = tables.read("inconsistencies", inconsistency_id=IN_THE_FILE)["value"]
+    plain_r = correlation(inside["rho"], inside["gain"], seed=SEED).estimate
+    within = replace(
+        association(inside, "Pythia family"),
+        published={"r of ρ and gain in the file": float(field.iloc[0])},
+        reproduced={"r of ρ and gain in the file": plain_r},
+    )
+    return [
+        primary,
+        within,
+        association(outside, "all other comparable models"),
+        named_pair(every),
+    ]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)
