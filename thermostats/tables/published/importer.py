@@ -71,6 +71,7 @@ class Imported:
         return not self.changes
 
     def __str__(self) -> str:
+        """What was read, and what changed, a line each."""
         fates = ", ".join(f"{count} {fate}" for fate, count in self.fates.items())
         lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
         lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)

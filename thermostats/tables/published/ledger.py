@@ -16,6 +16,11 @@ from thermostats.errors import DataError
 IMPORTED, DERIVABLE, LEFT_OUT = "imported", "derivable", "left out"
 NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn]a[Nn]")
 
+WRITTEN_AS_TEXT = frozenset(
+    {"Entropy", "Top_Prob", "Cliche_Entropy_Mean", "Novel_Entropy_Mean", "L* apriori", "Mean Trace", "Mean Trace (MH)"}
+)
+"""Keys of the JSON files whose numbers may stand in quotes; anywhere else a number in quotes is a wrong type."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -35,6 +40,11 @@ class Document:
     file: str
     root: Any
     entries: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def is_csv(self) -> bool:
+        """True where every number is written as text."""
+        return self.file.endswith(".csv")
 
     @property
     def top(self) -> Place:
@@ -143,6 +153,12 @@ class Place:
         self, where: str, *, lower: float | None = None, above: float | None = None, upper: float | None = None
     ) -> float | None:
         """Import the number into `where` (table and column); None where the file has NaN."""
+        value = self.within(lower=lower, above=above, upper=upper)
+        self.enter(IMPORTED, where)
+        return None if math.isnan(value) else value
+
+    def within(self, *, lower: float | None = None, above: float | None = None, upper: float | None = None) -> float:
+        """The number here, without entering a fate; raises DataError where it is out of range (NaN never is)."""
         value = self.peek()
         for fails, bound in (
             (lower is not None and value < lower, f"at least {lower}"),
@@ -151,8 +167,7 @@ class Place:
         ):
             if fails:
                 raise DataError("the number is out of range", where=self.where, got=repr(self.value), allowed=bound)
-        self.enter(IMPORTED, where)
-        return None if math.isnan(value) else value
+        return value
 
     def token(self, where: str) -> str:
         """Import a token's text; where it reads as a number it is entered as one."""
@@ -163,7 +178,8 @@ class Place:
 
     def peek(self) -> float:
         """The number here, without entering a fate."""
-        is_numeral = isinstance(self.value, str) and NUMERAL.fullmatch(self.value)
+        as_text = self.document.is_csv or self.pattern.rsplit("/", 1)[-1] in WRITTEN_AS_TEXT
+        is_numeral = as_text and isinstance(self.value, str) and NUMERAL.fullmatch(self.value)
         if not is_numeral and (isinstance(self.value, bool) or not isinstance(self.value, (int, float))):
             raise self.wrong("a number")
         return float(self.value)
@@ -179,7 +195,7 @@ class Place:
         """Enter the fate of the number here; a number has one fate only."""
         if self.pointer in self.document.entries:
             raise RuntimeError(f"{self.where} was read twice")
-        missing = math.isnan(self.peek())
+        missing = math.isnan(float(self.value))
         self.document.entries[self.pointer] = Entry(self.pattern, fate, where, missing, difference)
 
     def wrong(self, wanted: str, note: str = "") -> DataError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, SupportsFloat, TypeVar
@@ -22,6 +23,14 @@ DOUBLE = 1e-9
 """For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
 SINGLE = 1e-6
 """For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
+
+RANGES = (
+    (r"_pct$", 0.0, 100.0),
+    (r"(^|_)p(_val|_value.*)?$", 0.0, 1.0),
+    (r"(_r|[Cc]orrelation)$", -1.0, 1.0),
+    (r"_rate$", 0.0, 1.0),
+)
+"""Keys whose numbers have a range whatever they are derived from: pattern, lowest, highest."""
 
 OVERFLOW = "NaN in the file: attention overflowed in float16"
 UNSTATED = "unstated"
@@ -220,9 +229,10 @@ class Study:
     ) -> float:
         """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
 
-        The difference is relative to the larger of the two; both NaN counts as equal.
+        The difference is relative to the larger of the two; both NaN counts as equal. Raises
+        DataError where a percentage, p, rate or correlation is outside its range.
         """
-        value, recomputed = place.peek(), float(expected)
+        value, recomputed = place.within(**_range(place)), float(expected)
         difference = relative(value, recomputed)
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
@@ -283,6 +293,11 @@ class Study:
             what=what,
             handling=handling,
         )
+
+
+def _range(place: Place) -> dict[str, float]:
+    key = place.pattern.rsplit("/", 1)[-1]
+    return next(({"lower": low, "upper": high} for name, low, high in RANGES if re.search(name, key)), {})
 
 
 def relative(value: float, expected: float) -> float:

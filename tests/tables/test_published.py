@@ -1,0 +1,239 @@
+"""The importer: every number of the study's files accounted for, damage refused, nothing half-written."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.tables import store
+from thermostats.tables.published import import_published, writing
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
+SHARED = ROOT.parent / "shared" / "published"
+needs_files = pytest.mark.skipif(not SHARED.is_dir(), reason="the study's result files are not here")
+FAMILY = "pythia_family_NO_FINAL_LN_20260105_174820.json"
+TWINS = "twin_test_results_20260105_160237.json"
+BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(DATA / "models.csv", folder)
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for path in SHARED.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    return folder
+
+
+def published(name: str) -> pd.DataFrame:
+    return store.read(DATA / "published" / f"{name}.csv", name)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.suffix == ".csv"}
+
+
+def count(value: Any) -> int:
+    """Numbers in a parsed file, counted by float() and what it should not take: truth, spaces, underscores."""
+    if isinstance(value, dict):
+        return sum(map(count, value.values()))
+    if isinstance(value, list):
+        return sum(map(count, value))
+    if isinstance(value, str):
+        if not value or re.search(r"[\s_]|^[+-]?inf", value, re.IGNORECASE):
+            return 0
+        try:
+            return int(float(value) is not None)
+        except ValueError:
+            return 0
+    return int(isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+# The real files
+
+
+@needs_files
+def test_the_import_reproduces_the_committed_tables_byte_for_byte_and_twice_is_unchanged(data: Path) -> None:
+    done = import_published(SHARED, data)
+    assert not done.unchanged
+    for path in sorted((DATA / "published").glob("*.csv")):
+        assert (data / "published" / path.name).read_bytes() == path.read_bytes(), path.name
+    before = {p: p.stat().st_mtime_ns for p in data.rglob("*.csv")}
+    again = import_published(SHARED, data)
+    assert again.unchanged and "unchanged" in str(again)
+    assert {p: p.stat().st_mtime_ns for p in data.rglob("*.csv")} == before
+    texts = store.load("prompts", data)
+    known = texts[texts["text_sha256"] != ""]
+    assert len(known) == 34
+    assert [hashlib.sha256(t.encode()).hexdigest() for t in known["text"]] == list(known["text_sha256"])
+    store.check(data)
+
+
+@needs_files
+def test_every_number_of_every_file_has_a_fate() -> None:
+    account = published("reconciliation").groupby("file")["numbers"].sum()
+    seen = 0
+    for path in sorted(SHARED.glob("*.json")):
+        numbers = count(json.loads(path.read_text(encoding="utf-8")))
+        assert account[path.name] == numbers, path.name
+        seen += numbers
+    for path in sorted(SHARED.glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as stream:
+            numbers = count(list(csv.DictReader(stream)))
+        assert account[path.name] == numbers, path.name
+        seen += numbers
+    assert account.sum() == seen > 7000
+
+
+@needs_files
+def test_changed_figures_replace_the_tables_and_are_named(data: Path, source: Path) -> None:
+    shutil.copytree(DATA / "published", data / "published")
+    path = source / "ffn_expansion_results.json"
+    path.write_text(path.read_text().replace("0.5269130406442787", "0.5269130406442788"))
+    done = import_published(source, data)
+    changed = {change.table: change for change in done.changes}
+    assert (changed["layers"].added, changed["layers"].removed, changed["layers"].altered) == (0, 0, 1)
+    assert changed["sources"].altered == 1
+    assert not {"runs", "summaries", "weights"} & changed.keys()
+    assert "layers: 0 rows added, 0 removed, 1 altered" in str(done)
+
+
+def edit(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / name
+        after = change(path.read_text(encoding="utf-8"))
+        assert after != path.read_text(encoding="utf-8")
+        path.write_text(after, encoding="utf-8")
+
+    return damage
+
+
+def replace(name: str, old: str, new: str) -> Callable[[Path], None]:
+    return edit(name, lambda text: text.replace(old, new, 1))
+
+
+def clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "truncated": (edit(FAMILY, lambda text: text[: len(text) // 2]), "damaged"),
+    "empty file": (edit(FAMILY, lambda text: ""), "damaged"),
+    "not an object": (edit(FAMILY, lambda text: "[1, 2]"), "damaged"),
+    "deep": (edit(FAMILY, lambda text: "[" * 100_000), "damaged"),
+    "infinite": (replace(FAMILY, '"n_models": 8', '"n_models": Infinity'), "damaged"),
+    "too large": (replace(FAMILY, '"n_models": 8', '"n_models": 1e999'), "damaged"),
+    "key twice": (replace(FAMILY, '"n_models": 8', '"n_models": 8, "n_models": 8'), "twice"),
+    "renamed key": (replace(FAMILY, '"residual_gain_all"', '"residual_gains_all"'), "residual_gain_all"),
+    "new number": (replace(FAMILY, '"n_models": 8', '"n_models": 8, "extra": {"a": [1, 2]}'), "/extra/a/0"),
+    "new number in text": (replace(FAMILY, '"n_models": 8', '"n_models": 8, "extra": "4.5"'), "/extra"),
+    "text for number": (replace(FAMILY, '"n_layers": 6', '"n_layers": "6"'), "a number was expected"),
+    "truth for number": (replace(FAMILY, '"n_layers": 6', '"n_layers": true'), "a number was expected"),
+    "null for number": (replace(FAMILY, '"n_layers": 6', '"n_layers": null'), "a number was expected"),
+    "list for object": (replace(FAMILY, '"analysis": {', '"analysis": [], "other": {'), "an object was expected"),
+    "negative gain": (replace(FAMILY, "1.3183484597440411", "-1.3183484597440411"), "out of range"),
+    "zero gain": (replace(BENCHMARK, "0.7694174757281553", "0.0"), "out of range"),
+    "probability in per cent": (replace(BENCHMARK, '"0.1632"', '"16.32"'), "out of range"),
+    "p above 1": (replace(FAMILY, "0.014438080433771188", "1.4438"), "out of range"),
+    "per cent above 100": (
+        replace("4model_validation_results.json", '"contracting_pct": 28.125', '"contracting_pct": 2812.5'),
+        "out of range",
+    ),
+    "layer beyond the model": (
+        replace("l_star_sign_change_20260106_111315.json", '"L_star_calibration": 16', '"L_star_calibration": 24'),
+        "out of range",
+    ),
+    "gain list too short": (
+        edit("ffn_expansion_results.json", lambda text: re.sub(r"0\.5269130406442787,\s*", "", text, count=1)),
+        "another length",
+    ),
+    "unknown model": (replace(FAMILY, '"pythia-70m"', '"pythia-71m"'), "does not know this model"),
+    "unknown prompt": (
+        replace(BENCHMARK, '"Prompt": "The capital', '"Prompt": "A capital'),
+        "not one of the benchmark's",
+    ),
+    "csv column renamed": (replace(BENCHMARK.replace("json", "csv"), "Total_Amp", "Total_Gain"), "columns"),
+    "csv line short": (edit(BENCHMARK.replace("json", "csv"), lambda text: text.rsplit(",", 1)[0] + "\n"), "cells"),
+    "csv rows missing": (
+        edit(BENCHMARK.replace("json", "csv"), lambda text: "\n".join(text.split("\n")[:5])),
+        "length",
+    ),
+    "not UTF-8": (lambda folder: (folder / FAMILY).write_bytes(b"\xff\xfe{}") and None, "damaged"),
+    "file missing": (lambda folder: (folder / FAMILY).unlink(), "missing"),
+    "family twice": (
+        lambda folder: shutil.copy(folder / FAMILY, folder / "pythia_family_NO_FINAL_LN.json") and None,
+        "two",
+    ),
+    "file too many": (lambda folder: (folder / "notes.json").write_text("{}") and None, "does not know"),
+    "empty folder": (clear, "missing"),
+}
+
+
+@needs_files
+@pytest.mark.parametrize("damage", list(DAMAGES))
+def test_damage_is_refused_and_every_file_stays(damage: str, data: Path, source: Path) -> None:
+    shutil.copytree(DATA / "published", data / "published")
+    before = contents(data)
+    harm, words = DAMAGES[damage]
+    harm(source)
+    with pytest.raises(ThermostatsError, match=re.escape(words)) as caught:
+        import_published(source, data)
+    assert isinstance(caught.value, (DataError, UsageError))
+    assert contents(data) == before
+
+
+@needs_files
+def test_a_missing_folder_is_wrong_use(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        import_published(tmp_path / "nowhere", data)
+
+
+@needs_files
+def test_a_failure_while_writing_leaves_every_file(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(DATA / "published", data / "published")
+    for name in ("runs", "weights"):
+        (data / "published" / f"{name}.csv").unlink()
+    before = contents(data)
+    calls = []
+
+    def full(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing.os, "fsync", full)
+    with pytest.raises(DataError, match="No space left"):
+        import_published(SHARED, data)
+    assert contents(data) == before
+    assert not list(data.rglob("*.tmp"))
+
+
+@needs_files
+def test_a_folder_that_cannot_be_written_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(writing.tempfile, "mkstemp", refused)
+    with pytest.raises(DataError, match=r"cannot write the tables.*Permission denied"):
+        import_published(SHARED, data)
+    assert not contents(data / "published")

@@ -1,0 +1,77 @@
+"""The ledger: every number read once with one fate, on a small document."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.tables.published.ledger import Document
+from thermostats.tables.published.study import Study
+
+
+def study() -> Study:
+    return Study({}, {"lab/m": {"n_layers": 4}})
+
+
+def document(**root: Any) -> Document:
+    return Document("small.json", root)
+
+
+def test_an_unread_number_stops_the_import() -> None:
+    small = document(a=1, b={"c": [2.5, math.nan]}, flag=True, date="20260105_141034", text="4.9601235")
+    small.top["a"].number("layers.gain_block")
+    assert small.unread() == ["/b/c/0", "/b/c/1", "/text"]
+    with pytest.raises(DataError, match=r"small\.json/b/c/0"):
+        small.close()
+
+
+def test_a_number_has_one_fate_and_nan_is_missing() -> None:
+    small = document(a=[1.0, math.nan])
+    first, second = small.top["a"].each()
+    assert first.number("t.c") == 1.0 and second.number("t.c") is None
+    with pytest.raises(RuntimeError, match="twice"):
+        first.number("t.c")
+    assert [entry.missing for entry in small.entries.values()] == [False, True]
+    assert {entry.pattern for entry in small.entries.values()} == {"/a/*"}
+
+
+def test_keys_with_slashes_keep_their_own_pointer() -> None:
+    small = document(**{"a/b": 1, "a": {"b": 2}})
+    small.top["a/b"].number("t.c")
+    assert small.unread() == ["/a/b"]
+
+
+@pytest.mark.parametrize(("value", "expected", "fate"), [(2.0, 2.0, "derivable"), (2.0, 2.1, "imported")])
+def test_a_figure_that_does_not_follow_becomes_a_statement(value: float, expected: float, fate: str) -> None:
+    small, made = document(a=value), study()
+    made.derive(small.top["a"], expected, "a rule")
+    assert small.entries["/a"].fate == fate
+    assert len(made.rows.get("statements", [])) == len(made.rows.get("inconsistencies", [])) == int(fate == "imported")
+
+
+def test_a_mean_over_nan_is_nan_and_follows() -> None:
+    small = document(a=math.nan)
+    study().derive(small.top["a"], math.nan, "a rule")
+    assert small.entries["/a"].fate == "derivable" and small.entries["/a"].missing
+
+
+def test_a_missing_key_names_file_place_and_what_was_there() -> None:
+    with pytest.raises(DataError, match=r"key 'gains' is missing \(small\.json/m\): got 'gain'; allowed: 'gains'"):
+        _ = document(m={"gain": 1}).top["m"]["gains"]
+
+
+@pytest.mark.parametrize("key", ["contracting_pct", "Spearman_p", "pearson_r", "low_rho_expand_rate"])
+def test_a_share_or_correlation_out_of_range_is_damage(key: str) -> None:
+    with pytest.raises(DataError, match="out of range"):
+        study().derive(document(**{key: 100.5}).top[key], 1.0, "a rule")
+
+
+def test_a_number_in_quotes_is_a_number_only_where_the_study_writes_it_so() -> None:
+    assert document(Entropy="4.9601235").top["Entropy"].number("outputs.entropy") == 4.9601235
+    with pytest.raises(DataError, match="a number was expected"):
+        document(n_layers="6").top["n_layers"].number("t.c")
+    csv_file = Document("small.csv", [{"Layers": "12"}])
+    assert csv_file.top.each()[0]["Layers"].number("t.c") == 12
