@@ -23,7 +23,7 @@ from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
 from thermostats.reporting.evidence import stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import paired
+from thermostats.reporting.plots import MUTED, paired
 from thermostats.reporting.provenance import follows
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import MINUS, number, range_text
@@ -106,8 +106,8 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
         ]
         shown = table.assign(pair=names)
         for position, row in enumerate(table.itertuples()):
-            for low, high in ((row.base_lower, row.base_upper), (row.instruct_lower, row.instruct_upper)):
-                axes.hlines(position + 0.16, low, high, color="#5f6368", linewidth=1.2)
+            axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
+            axes.hlines(position + 0.22, row.instruct_lower, row.instruct_upper, color=MUTED, linewidth=1.2)
         paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
         axes.set_xlabel("gain of the last block, geometric mean over prompts with 95 % interval")
 
@@ -122,7 +122,8 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
         estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
         n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table, draw=draw,
         reproduced={"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))},
-        caption=f"Gain of the last block before (open) and after (filled) tuning, {len(table)} pairs, grey bars 95 % "
+        caption=f"Gain of the last block before (open) and after (filled) tuning, {len(table)} pairs; grey bars, "
+                "base above and tuned below, 95 % "
         f"t intervals over {table['n_prompts'].max()} prompts. {flips} of {len(true)} pairs of base and child change "
         "sides of 1.",
         notes=(

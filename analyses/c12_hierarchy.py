@@ -24,6 +24,7 @@ from thermostats.reporting.evidence import stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.reporting.words import number, range_text
 
@@ -90,7 +91,7 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
     def draw(axes: Axes) -> None:
         strip_by_group(long, axes, value="gain", group="model_id")
         axes.set_xlabel(f"{name}, one point a prompt (log scale); tick: mean")
-        axes.set_xscale("log")
+        log_axis(axes, "x")
 
     return Finding(
         claim="C12",

@@ -22,7 +22,8 @@ from scipy import stats
 from thermostats.modelling.contingency import classification_accuracy, proportion
 from thermostats.reporting.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.plots import MUTED, reference, scatter_labelled
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above
 from thermostats.reporting.words import relation
 
@@ -99,11 +100,12 @@ def accuracy(
     right, also = int(table["right_without"].sum()), int(table["right_with"].sum())
 
     def draw(axes: Axes) -> None:
+        axes.set_xscale("log")
+        reference(axes, 1.0)
+        axes.axvline(THRESHOLD, color=MUTED, linewidth=0.9, linestyle=":")
         scatter_labelled(table, axes, x="rho", y="penultimate_gain")
-        reference(axes, 1.0, text="gain 1")
-        axes.axvline(THRESHOLD, color="#5f6368", linewidth=0.9, linestyle=":")
+        log_axis(axes, "x")
         axes.set(
-            xscale="log",
             xlabel="head density ρ = H / d_h (log scale; dotted: threshold)",
             ylabel="gain without the final norm",
         )
@@ -133,10 +135,12 @@ def artifact(table: pd.DataFrame) -> Finding:
     factor = float(np.exp(np.median(np.abs(np.log(table["normed_gain"] / table["penultimate_gain"])))))
 
     def draw(axes: Axes) -> None:
-        scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
+        axes.set_yscale("log")
         reference(axes, 1.0)
         reference(axes, 1.0, vertical=True)
-        axes.set(yscale="log", xlabel="gain without the final norm", ylabel="gain with the final norm (log scale)")
+        scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
+        log_axis(axes, "y")
+        axes.set(xlabel="gain without the final norm", ylabel="gain with the final norm (log scale)")
 
     return Finding(
         claim="C13",

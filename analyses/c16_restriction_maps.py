@@ -15,12 +15,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.contingency import proportion
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import reference
+from thermostats.reporting.plots import MUTED, reference
 from thermostats.reporting.provenance import follows
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above
 from thermostats.reporting.words import number
 
@@ -112,9 +114,11 @@ def finding(
         axes.plot(maps["layer"], maps[measure], marker="o", label=short_name(model_id))
         reference(axes, 1.0, text="1")
         for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
-            axes.axvline(row.L_star, color="#5f6368", linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
-        axes.set(xlabel="layer l", ylabel=f"{WORDS[measure]}, mean over edges", yscale="log")
-        axes.legend(loc="best")
+            axes.axvline(row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
+        axes.set(xlabel="layer l", ylabel=f"{WORDS[measure]}, mean over edges")
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 0.94))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        log_axis(axes, "y")
 
     return Finding(
         claim="C16",

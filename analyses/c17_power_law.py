@@ -13,6 +13,8 @@ Source: scaling_law_multi_pythia, ffn_expansion; the preprint's text states the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,8 +24,9 @@ from thermostats.modelling.classical import power_law
 from thermostats.modelling.contingency import proportion
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import lines_by_layer, scatter_labelled
+from thermostats.reporting.plots import MUTED, lines_by_layer, scatter_labelled
 from thermostats.reporting.provenance import follows
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.reporting.words import number, range_text, relation
 
@@ -68,7 +71,7 @@ def analyse(tables: Tables) -> list[Finding]:
         notes=("Eight sizes of one family from one lab: nothing here speaks of other families.",
             follows(tables, SCALING)),
     )  # fmt: skip
-    return [whole, *parts]
+    return [whole, replace(parts[0], draw=None, caption=""), *parts[1:]]
 
 
 def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
@@ -83,12 +86,13 @@ def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
         x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
         axes.plot(x, fit.prefactor * x**fit.estimate, color="#0072B2", label=f"fit, exponent {fit.estimate:.2f}")
         centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
-        axes.plot(
-            x, centre[1] * (x / centre[0]) ** STATED, color="#5f6368", linestyle="--", label=f"exponent {STATED:g}"
-        )
+        ends = [centre[1] * (x / centre[0]) ** slope for slope in (fit.lower, fit.upper)]
+        axes.fill_between(x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0)
+        axes.plot(x, centre[1] * (x / centre[0]) ** STATED, color=MUTED, linestyle="--", label=f"exponent {STATED:g}")
         axes.set(xscale="log", yscale="log")
         scatter_labelled(last, axes, x="n_params", y="gain_mlp")
         axes.set(xlabel="parameters (log scale)", ylabel="gain of the last MLP (log scale)")
+        log_axis(axes, "y")
 
     return Finding(
         claim="C17",
@@ -107,7 +111,8 @@ def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
             "intercept": float(line.intercept),
                     "R²": float(line.rvalue**2), "p of the exponent against 0": float(line.pvalue)},
         caption=f"Gain of the last MLP over parameters, {len(last)} models, both axes logarithmic. Fitted exponent "
-        f"{number(fit.estimate)} {range_text(fit.lower, fit.upper)}; dashed: {STATED:g}.",
+        f"with its 95 % interval about the mean {number(fit.estimate)} {range_text(fit.lower, fit.upper)}; dashed: "
+        f"{STATED:g}.",
         notes=(f"The probability is that of a deviation from {STATED:g} as large as this one; against 0, by the "
                f"study's least squares, it is p {relation(float(line.pvalue))}.",
                "Size and depth grow together in the family, so the exponent cannot be told from an effect of depth."),

@@ -24,6 +24,7 @@ from thermostats.reporting.evidence import gains
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
@@ -110,7 +111,8 @@ def every_model(table: pd.DataFrame) -> Finding:
             lower=table["lower"].fillna(table["amplification"]), upper=table["upper"].fillna(table["amplification"])
         )
         forest(shown, axes, label="model_id", estimate="amplification", heritage="heritage", null=1.0)
-        axes.set(xscale="log", xlabel="net amplification over the blocks after the first (log scale)")
+        axes.set_xlabel("net amplification over the blocks after the first (log scale)")
+        log_axis(axes, "x")
 
     return Finding(
         claim="C20",
@@ -141,7 +143,8 @@ def as_published(table: pd.DataFrame) -> Finding:
     def draw(axes: Axes) -> None:
         forest(table.assign(lower=table["without_block_1"], upper=table["amplification"]), axes, label="model_id",
                estimate="amplification", heritage="heritage", null=1.0)  # fmt: skip
-        axes.set(xscale="log", xlabel="product of all gains (point) and without block 1 (end of the bar); log scale")
+        axes.set_xlabel("product of all gains (point) and without block 1 (end of the bar); log scale")
+        log_axis(axes, "x")
 
     return Finding(
         claim="C20",
