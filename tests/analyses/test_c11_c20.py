@@ -1,0 +1,236 @@
+"""Analyses of claims 11 to 20: figures against the printed ones, and verdicts that turn when the tables do."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.reporting.findings import Finding, Tables
+from thermostats.reporting.words import agrees, comparison
+from thermostats.tables.schemas import VERDICTS
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(path.stem for path in (ROOT / "analyses").glob("c[12]*.py") if "c11" <= path.stem[:3] <= "c20")
+GAIN_FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
+
+
+def module(claim: str) -> ModuleType:
+    path = next((ROOT / "analyses").glob(f"{claim}_*.py"))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Tables:
+    return Tables(ROOT / "data")
+
+
+@pytest.fixture(scope="module")
+def found(shipped) -> dict[str, list[Finding]]:
+    return {name[:3]: module(name[:3]).analyse(shipped.fork()) for name in NAMES}
+
+
+def altered(shipped: Tables, **change: Callable[[pd.DataFrame], pd.DataFrame]) -> Tables:
+    """The shipped tables with some of them changed."""
+    tables = Tables(shipped.data)
+    shipped.read("layers")
+    tables._loaded = dict(shipped._loaded)
+    for name, changed in change.items():
+        tables._loaded[name] = changed(shipped._joined(name).copy())
+    return tables
+
+
+def scaled(where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = "gain_block"):
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        frame.loc[where(frame), column] *= by
+        return frame
+
+    return change
+
+
+def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda f: f["model_id"].str.endswith(model) & f["source"].str.startswith(file)
+
+
+def verdicts(findings: list[Finding]) -> list[str]:
+    return [finding.verdict for finding in findings]
+
+
+def test_every_claim_has_one_analysis_and_it_runs_on_the_shipped_tables(found):
+    assert list(found) == [f"c{n}" for n in range(11, 21)]
+    for findings in found.values():
+        for finding in findings:
+            assert finding.verdict in VERDICTS and finding.plain.endswith(".")
+            assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
+            assert finding.draw is None or finding.caption
+
+
+@pytest.mark.parametrize("claim", ["c11", "c12"])
+def test_published_figures_are_reproduced_to_their_printed_digits(found, claim):
+    rows = [row for finding in found[claim] for row in comparison(finding.published, finding.reproduced)]
+    printed = [row for row in rows if row.published]
+    assert len(printed) >= 3 and all(row.agrees for row in printed)
+
+
+def test_figures_known_from_the_study(found):
+    by_name = {claim: {k: v for f in fs for k, v in f.reproduced.items()} for claim, fs in found.items()}
+    for claim, name, printed in (
+        ("c11", "gemma-7b-it over gemma-7b", 0.498),
+        ("c13", "hunt, without the norm, %", 43.75),
+        ("c13", "two models, without, %", 100.0),
+        ("c14", "Pearson r", 0.2075225),
+        ("c14", "Spearman p", 0.2847570),
+        ("c17", "exponent", 0.265),
+        ("c17", "standard error of the exponent", 0.079),
+        ("c17", "p of the exponent against 0", 0.0152098),
+        ("c18", "gemma-7b Spearman", 0.6292308),
+        ("c18", "Llama-3.1-8B Pearson", 0.5935266),
+        ("c18", "Mistral-7B-v0.1 t", -2.00026),
+        ("c18", "gpt2-xl Pearson of entropy and |gain − 1|", 0.0446425),
+        ("c19", "gpt2-xl one-sided p", 0.9996026),
+        ("c19", "gpt-j-6b t", 3.6334906),
+        ("c20", "pythia-6.9b", 249.4492),
+        ("c20", "Apertus-8B-2509", 17212.091),
+    ):
+        assert agrees(name, printed, by_name[claim][name]), (claim, name, by_name[claim][name])
+
+
+def test_figures_that_do_not_follow_are_shown_not_to(found):
+    exponent = comparison(found["c17"][0].published, found["c17"][0].reproduced)[0]
+    maps = comparison(found["c16"][0].published, found["c16"][0].reproduced)
+    norm = {row.name: row.agrees for row in comparison(found["c13"][0].published, found["c13"][0].reproduced)}
+    assert not exponent.agrees and len(maps) == 2 and not any(row.agrees for row in maps)
+    assert norm["accuracy with the norm, %"] and not norm["accuracy without, %"]
+
+
+def test_c11_one_flip_is_enough_against_it_and_many_pairs_without_one_support_it(shipped, found):
+    assert found["c11"][0].verdict == "inconclusive"
+    flipped = altered(shipped, layers=scaled(of("gemma-7b-it", "twin"), 0.5))
+    assert module("c11").analyse(flipped)[0].verdict == "not supported"
+    rows = pd.concat([found["c11"][0].table.head(1)] * 60, ignore_index=True)
+    assert module("c11").sign(rows, rows, shipped.fork()).verdict == "supported"
+
+
+def test_c12_the_order_falls_when_two_models_change_places(shipped, found):
+    assert verdicts(found["c12"]) == ["supported", "not supported", "not supported"]
+    swapped = altered(shipped, layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
+    assert module("c12").analyse(swapped)[0].verdict == "not supported"
+
+
+def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
+    assert found["c13"][0].verdict == "not supported"
+    models = shipped.read("models").set_index("model_id")
+    above = (models["n_heads"] / models["d_head"] >= 0.2).to_dict()
+
+    def obey(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "high_rho")(frame)
+        frame.loc[rows, "gain_block"] = frame.loc[rows, "model_id"].map(above).map({True: 0.9, False: 1.1})
+        return frame
+
+    def disobey(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "high_rho")(frame) & (frame["estimand"] == "normed_gain")
+        frame.loc[rows, "value"] = frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
+        return frame
+
+    first = module("c13").analyse(altered(shipped, layers=obey, summaries=disobey))[0]
+    assert (first.verdict, first.estimate) == ("supported", 1.0)
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.001, "supported"), (0.5, "not supported")])
+def test_c14_follows_how_often_prompts_agree(shipped, spread, verdict):
+    def gains(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "pythia_family")(frame) & (frame["prompt_id"] != "")
+        frame.loc[rows, "gain_block"] = 1.02 + spread * np.random.default_rng(0).uniform(-1, 1, int(rows.sum()))
+        return frame
+
+    assert module("c14").analyse(altered(shipped, layers=gains))[0].verdict == verdict
+
+
+@pytest.mark.parametrize(("levels", "verdict"), [((0, 2, 0.5, 3, 1), "supported"), ((0, 3, 1), "not supported")])
+def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdict):
+    assert found["c15"][0].verdict == "needs measurement"
+
+    def curves(frame: pd.DataFrame) -> pd.DataFrame:
+        rng = np.random.default_rng(1)
+        curve = np.repeat(np.array(levels) / 5, 60 // len(levels))
+        rows = [
+            {"model_id": f"m{m}", "heritage": f"lab{m % 3}", "layer": l, "anisotropy": a + 0.01 * rng.normal()}
+            for m in range(12)
+            for l, a in enumerate(curve, 1)  # noqa: E741
+        ]
+        return pd.DataFrame(rows)
+
+    assert module("c15").analyse(altered(shipped, layers=curves))[0].verdict == verdict
+
+
+def test_c16_maps_that_contract_before_and_expand_after_are_not_held_against_it(shipped, found):
+    assert verdicts(found["c16"]) == ["not supported", "not supported"]
+
+    def pattern(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame["operator_norm"].notna()
+        frame.loc[rows, "operator_norm"] = np.where(frame.loc[rows, "layer"] < 11, 0.5, 2.0)
+        return frame
+
+    first, relative = module("c16").analyse(altered(shipped, attention=pattern))
+    assert first.verdict == "inconclusive" and relative.verdict == "not supported"
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.35, "supported"), (0.1, "not supported")])
+def test_c17_follows_the_exponent_where_the_rest_holds(shipped, found, exponent, verdict):
+    assert found["c17"][0].verdict == "not supported"
+    models = shipped.read("models").set_index("model_id")
+
+    def law(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "scaling_law")(frame)
+        size = frame.loc[rows, "model_id"].map(models["n_params"]).astype(float)
+        frame.loc[rows, "gain_attention"] *= 0.5
+        wobble = 1 + 0.02 * np.sin(np.arange(int(rows.sum())))
+        frame.loc[rows, "gain_mlp"] = 0.01 * size**exponent * wobble
+        return frame
+
+    whole, *_, last = module("c17").analyse(altered(shipped, layers=law))
+    assert whole.verdict == verdict
+    assert last.verdict == ("supported" if exponent > 0.3 else "not supported")
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.3, "supported"), (-0.3, "not supported")])
+def test_c18_follows_the_slope_of_gain_on_entropy(shipped, found, slope, verdict):
+    assert verdicts(found["c18"])[:2] == ["inconclusive", "supported"]
+    level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
+    categories = shipped.read("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
+    noise = dict(zip(categories.index, np.random.default_rng(2).normal(0, 0.2, len(categories)), strict=True))
+
+    def entropies(frame: pd.DataFrame) -> pd.DataFrame:
+        frame["entropy"] = frame["prompt_id"].map(lambda p: categories.get(p, 1.0) + noise.get(p, 0.0))
+        return frame
+
+    def follow(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame["source"].str.startswith(GAIN_FILES)
+        x = frame.loc[rows, "prompt_id"].map(lambda p: categories[p] + noise[p])
+        frame.loc[rows, "gain_block"] = np.exp(slope * x + 0.01 * np.random.default_rng(3).normal(size=len(x)))
+        return frame
+
+    changed = module("c18").analyse(altered(shipped, layers=follow, outputs=entropies))
+    assert changed[0].verdict == verdict and changed[-1].verdict == "supported"
+
+
+def test_c19_an_explanation_stands_when_the_gain_does_dampen(shipped, found):
+    whole, opt, unembedding, llama, gpt2, gptj = verdicts(found["c19"])
+    assert (whole, opt, unembedding) == ("not supported", "supported", "inconclusive")
+    assert llama == gpt2 == gptj == "not supported"
+    halved = altered(shipped, layers=scaled(lambda f: f["source"].str.startswith(GAIN_FILES), 0.4))
+    assert verdicts(module("c19").analyse(halved))[3:] == ["supported"] * 3
+    heavy = altered(shipped, attention=scaled(of("opt-125m", "H4_v2"), 30.0, "trace"))
+    assert module("c19").analyse(heavy)[1].verdict == "not supported"
+
+
+def test_c20_one_family_that_loses_is_enough_against_it(shipped, found):
+    assert verdicts(found["c20"]) == ["supported", "inconclusive"]
+    losing = altered(shipped, layers=scaled(of("falcon-7b"), 0.8))
+    assert module("c20").analyse(losing)[0].verdict == "not supported"
