@@ -23,7 +23,7 @@ from thermostats.modelling.contingency import barnard_exact, fisher_exact, propo
 from thermostats.modelling.permutation import clustered_sign_permutation
 from thermostats.reporting.evidence import HUNT, clearly_above, clearly_below, features_of, gains, stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.plots import forest, legend_above, mark
+from thermostats.reporting.plots import forest
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
@@ -144,13 +144,12 @@ def analyse(tables: Tables) -> list[Finding]:
         ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
         forest(ordered, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0)
         axes.set_xlabel("gain of the last block but one")
-        for lab, mean in means.items():
-            axes.scatter([], [], color=mark(lab).color, marker=mark(lab).marker, label=f"{lab}, mean {number(mean)}")
-        legend_above(axes)
 
     caption = (
         f"Penultimate gain of {len(every)} models by lab with 95 % t intervals over prompts. {int((focal < 1).sum())} "
-        f"of {len(focal)} {FOCAL} models lie below 1."
+        f"of {len(focal)} {FOCAL} models lie below 1. Means: "
+        + ", ".join(f"{lab} {number(float(mean))}" for lab, mean in means.items())
+        + "."
     )
     columns = ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
     findings[0] = replace(

@@ -113,14 +113,19 @@ def draw(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel("share of the variance of the log gain, corrected for columns")
 
 
-def size(rows: pd.DataFrame) -> Finding:
-    """The finding on size alone, penultimate gain."""
+def size_p(rows: pd.DataFrame) -> list[float]:
+    """Permutation p of size given lab and shape, for each way to count weights."""
+    return [
+        freedman_lane(rows, "log_gain", BLOCKS | {"scale": [column]}, "scale", seed=SEED).p_value for column in SIZES
+    ]
+
+
+def size(rows: pd.DataFrame, every: pd.DataFrame) -> Finding:
+    """The finding on size alone, penultimate gain; `every` has the models that cannot be compared too."""
     whole = dominance(rows, "log_gain", BLOCKS, seed=SEED)
     table = shares(rows, "log_gain", whole)
     share = table.iloc[list(BLOCKS).index("scale")]
-    partial = [
-        freedman_lane(rows, "log_gain", BLOCKS | {"scale": [column]}, "scale", seed=SEED).p_value for column in SIZES
-    ]
+    partial, with_all = size_p(rows), size_p(every)
     p = max(partial)
     plain_r = float(np.corrcoef(rows["log_n"], rows["log_gain"])[0, 1])
     decided = AGAINST if p <= ALPHA else SUPPORTED if float(share["upper"]) < SMALL else OPEN
@@ -141,16 +146,20 @@ def size(rows: pd.DataFrame) -> Finding:
         probability_kind="p-value",
         n_models=len(rows),
         n_heritages=rows["heritage"].nunique(),
+        notes=(
+            f"With the {len(every) - len(rows)} model that norms after the residual sum the two p are "
+            f"{number(with_all[0], 2)} and {number(with_all[1], 2)}.",
+        ),
     )
 
 
 def analyse(tables: Tables) -> list[Finding]:
     """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone."""
     every = gains(tables)
-    rows = every[every["comparable"]].reset_index(drop=True)
     logs = {"log_L": "n_layers", "log_H": "n_heads", "log_d_h": "d_head", "log_n": "n_params_nonembedding"}
     logs["log_n_all"] = "n_params"
-    rows = rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in logs.items()})
+    every = every.assign(**{name: np.log(every[column].astype(float)) for name, column in logs.items()})
+    rows = every[every["comparable"]].reset_index(drop=True)
     primary, *others = [order(rows, gain) for gain in ("gain", *list(GAIN_WORDS)[2:])]
     shape = np.column_stack([np.ones(len(rows)), *(rows[name] for name in BLOCKS["geometry"])])
     fitted = shape @ np.linalg.lstsq(shape, rows["log_n"], rcond=None)[0]
@@ -163,7 +172,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so "
         "few families there is no honest interval over them.",
     )
-    return [replace(primary, notes=notes), *others, size(rows)]
+    return [replace(primary, notes=notes), *others, size(rows, every)]
 
 
 if __name__ == "__main__":

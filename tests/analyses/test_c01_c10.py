@@ -1,0 +1,287 @@
+"""C01 to C10 on the shipped tables: figures as printed, and verdicts that follow the data where these are changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from thermostats.reporting.evidence import GAIN_WORDS
+from thermostats.reporting.findings import Finding, Tables
+from thermostats.reporting.words import agrees
+
+ANALYSES = Path(__file__).parents[2] / "analyses"
+DATA = Path(__file__).parents[2] / "data"
+SCRIPTS = sorted([*ANALYSES.glob("c0?_*.py"), *ANALYSES.glob("c10_*.py")])
+pytestmark = pytest.mark.skipif(
+    not (DATA / "published" / "runs.csv").is_file(), reason="the published tables are not in this checkout"
+)
+YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
+
+
+def load(claim: str) -> ModuleType:
+    (path,) = ANALYSES.glob(f"{claim}_*.py")
+    name = f"tested_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+class Altered(Tables):
+    """The shipped tables with some of them changed on the way out."""
+
+    def __init__(self, tables: Tables, **changes: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        super().__init__(tables.data)
+        self.tables, self.changes = tables, changes
+
+    def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+        frame = self.tables.read(name, **equals)
+        return self.changes[name](frame) if name in self.changes else frame
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return Tables(DATA)
+
+
+@pytest.fixture(scope="module")
+def found(tables: Tables) -> dict[str, list[Finding]]:
+    return {path.name[:3]: load(path.name[:3]).analyse(tables) for path in SCRIPTS}
+
+
+def made(n: int = 12, **columns: object) -> pd.DataFrame:
+    """Rows of made-up models of two labs with two families each."""
+    rows = pd.DataFrame({"model_id": [f"lab/m{i}" for i in range(n)]})
+    rows["heritage"] = ["EleutherAI" if i < n // 2 else "Other" for i in range(n)]
+    rows["family"] = [f"{lab}-{i % 4}" for i, lab in enumerate(rows["heritage"])]
+    rows["gain"] = 1.0
+    rows = rows.assign(**columns)
+    return rows.assign(lower=rows["gain"] - 0.01, upper=rows["gain"] + 0.01, log_gain=np.log(rows["gain"]))
+
+
+def test_there_are_ten_claims() -> None:
+    assert [path.name[:3] for path in SCRIPTS] == [f"c{i:02}" for i in range(1, 11)]
+
+
+def test_every_finding_is_whole(found: dict[str, list[Finding]]) -> None:
+    for claim, findings in found.items():
+        assert findings[0].draw is not None and findings[0].caption and findings[0].table is not None, claim
+        for finding in findings:
+            assert finding.claim == claim.upper()
+            assert finding.plain.endswith(".") and "nan" not in finding.plain and "inf " not in finding.plain
+            if finding.estimate is not None and finding.lower is not None and finding.upper is not None:
+                assert finding.lower <= finding.estimate <= finding.upper
+            assert set(finding.reproduced) or not finding.published or finding.verdict == UNMEASURED
+
+
+@pytest.mark.parametrize("claim", [path.name[:3] for path in SCRIPTS])
+def test_figures_are_drawn(found: dict[str, list[Finding]], claim: str) -> None:
+    draw = found[claim][0].draw
+    assert draw is not None
+    axes = Figure().add_subplot()
+    draw(axes)
+    assert axes.has_data()
+
+
+@pytest.mark.parametrize(
+    ("claim", "number", "name", "follows"),
+    [
+        ("c01", 0, "r of the text", False),
+        ("c01", 0, "p of the text", False),
+        ("c01", 0, "r of the later note", True),
+        ("c01", 0, "p of the later note", True),
+        ("c02", 0, "total gain ≤", False),
+        ("c03", 0, "EleutherAI dampens, %", True),
+        ("c03", 0, "others expand, %", False),
+        ("c03", 0, "Fisher p <", False),
+        ("c03", 0, "mean gain EleutherAI", False),
+        ("c03", 0, "mean gain TII", True),
+        ("c03", 0, "mean gain StabilityAI", True),
+        ("c03", 0, "mean gain Meta", True),
+        ("c03", 0, "mean gain BigScience", True),
+        ("c05", 2, "ratio of W_V norms, EleutherAI to Meta", True),
+        ("c08", 0, "mean trace of GPT-2", True),
+        ("c08", 0, "mean trace of OPT-125m", True),
+        ("c08", 0, "ratio of the two", True),
+        ("c09", 0, "error across heritages, % of depth", True),
+        ("c09", 0, "error within heritage, % of depth", False),
+        ("c09", 0, "error of L/2, % of depth", False),
+        ("c10", 0, "accuracy in the hunt, %", True),
+        ("c10", 0, "ρ of GPT-J-6B", True),
+        ("c10", 1, "r of ρ and gain in the file", True),
+    ],
+)
+def test_published_figures(found: dict[str, list[Finding]], claim: str, number: int, name: str, follows: bool) -> None:
+    finding = found[claim][number]
+    assert agrees(name, finding.published[name], finding.reproduced[name]) is follows
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "printed"),
+    [
+        ("c01", "r with ρ in place of depth", "-0.81"),
+        ("c01", "p with ρ in place of depth", "0.014"),
+        ("c01", "r of the text", "-0.88"),
+        ("c03", "median gain EleutherAI", "0.99"),
+        ("c03", "Fisher p <", "0.036"),
+        ("c09", "error of L/2, % of depth", "15.97"),
+    ],
+)
+def test_computations_that_do_give_them(found: dict[str, list[Finding]], claim: str, name: str, printed: str) -> None:
+    decimals = len(printed.split(".")[1])
+    assert f"{found[claim][0].reproduced[name]:.{decimals}f}" == printed
+
+
+def test_depth_verdict_follows_the_gains(tables: Tables, found: dict[str, list[Finding]]) -> None:
+    def rising(layers: pd.DataFrame) -> pd.DataFrame:
+        last = layers.groupby("run_id")["layer"].transform("max")
+        return layers.assign(gain_block=layers["gain_block"].where(layers["layer"] < last, 0.5 + 0.02 * last))
+
+    c01 = load("c01")
+    assert found["c01"][0].verdict == YES
+    changed = c01.analyse(Altered(tables, layers=rising))[0]
+    assert changed.verdict == NO and changed.plain.startswith("The data speak against")
+    flat = made(8, n_layers=[6, 12, 16, 24, 24, 32, 32, 36], penultimate_gain=[1.0, 1.2, 0.9, 1.1, 1.0, 1.2, 0.9, 1.0])
+    assert c01.one_gain(flat, "penultimate_gain").verdict == OPEN
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.98, YES), (1.02, NO)])
+def test_bound_verdict(factor: float, verdict: str) -> None:
+    c02 = load("c02")
+    rows = made(16, n_layers=list(range(10, 42, 2)))
+    rows[c02.BOUNDS[0].column] = factor * 10 ** (1 / rows["n_layers"]) * np.linspace(0.99, 1.0, 16)
+    assert c02.one_bound(rows, c02.BOUNDS[0]).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [
+        ([0.9] * 6 + [1.1] * 6, YES),
+        ([0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 1.1, 0.9, 1.1, 0.9, 1.1, 1.1], NO),
+        ([1.1] * 6 + [0.9] * 6, NO),
+    ],
+)
+def test_heritage_verdict(gains: list[float], verdict: str) -> None:
+    assert load("c03").one_set(made(gain=gains), "gain", "made up").verdict == verdict
+
+
+def test_no_dampening_model_of_the_lab_is_against_the_claim() -> None:
+    assert load("c03").one_set(made(gain=[1.1] * 12), "gain", "made up").verdict == NO
+
+
+@pytest.mark.parametrize(("by", "verdict"), [("heritage", OPEN), ("log_L", NO)])
+def test_hierarchy_verdict(by: str, verdict: str) -> None:
+    """Heritage alone puts heritage first but geometry and scale together; shape alone is against the order."""
+    rng = np.random.default_rng(1)
+    n = 40
+    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
+    rows["heritage"] = [f"lab{i % 5}" for i in range(n)]
+    effect = rows["heritage"].str[-1].astype(float) if by == "heritage" else rows[by]
+    rows["gain"] = np.exp(0.3 * effect + 0.01 * rng.normal(size=n))
+    finding = load("c04").order(rows, "gain")
+    assert finding.verdict == verdict
+    assert finding.estimate is not None and (finding.estimate > 0.5) is (by == "heritage")
+
+
+def test_hierarchy_can_be_supported() -> None:
+    rng = np.random.default_rng(2)
+    n = 90
+    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
+    rows["heritage"] = [f"lab{i % 5}" for i in range(n)]
+    rows["gain"] = np.exp(rows["heritage"].str[-1].astype(float) + 0.8 * rows["log_L"] + 0.05 * rng.normal(size=n))
+    assert load("c04").order(rows, "gain").verdict == YES
+
+
+@pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
+def test_spectral_ratio_verdict(sign: int, verdict: str) -> None:
+    ratio = np.linspace(0.5, 8.0, 9)
+    rows = made(9, ratio=ratio, gain=1.0 + sign * 0.05 * (ratio - 4.0))
+    assert load("c05").prediction(rows, "made up").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("norms", "right", "verdict"),
+    [
+        ([20.0, 22.0, 2.0, 2.2], True, YES),
+        ([20.0, 4.0, 2.0, 2.2], True, NO),
+        ([20.0, 22.0, 2.0, 2.2], False, UNMEASURED),
+    ],
+)
+def test_tenfold_verdict(norms: list[float], right: bool, verdict: str) -> None:
+    rows = made(4, W_V=norms, heritage=["EleutherAI", "EleutherAI", "Meta", "Meta"], right_matrix=right)
+    assert load("c05").tenfold(rows).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("squared", "right", "verdict"), [(300.0, True, YES), (30.0, True, NO), (300.0, False, UNMEASURED)]
+)
+def test_late_layers_verdict(squared: float, right: bool, verdict: str) -> None:
+    c06 = load("c06")
+    rows = pd.DataFrame(
+        [
+            {"model_id": model, "heritage": lab, "layer": layer, "squared": value, "right": right}
+            for model, lab, value in (("a", "EleutherAI", squared), ("b", "Meta", 1.0))
+            for layer in range(1, 13)
+        ]
+    )
+    late = c06.late_means(rows, pd.Series({"a": 12, "b": 12}))
+    assert c06.verdict(c06.pairs(late)) == verdict
+
+
+def test_dense_operator_is_the_kronecker_product() -> None:
+    """L_F = L_G ⊗ WᵀW for one head, built here from the graph Laplacian instead of edge by edge."""
+    rng = np.random.default_rng(3)
+    A = np.tril(rng.random((1, 4, 4)))
+    W = rng.normal(size=(1, 2, 3))
+    w = (A[0] + A[0].T) / 2
+    np.fill_diagonal(w, 0.0)
+    graph = np.diag(w.sum(axis=1)) - w
+    assert np.allclose(load("c07").dense_operator(A, W), np.kron(graph, W[0].T @ W[0]))
+
+
+def test_identities_are_told_from_the_printed_formula(found: dict[str, list[Finding]]) -> None:
+    assert [finding.verdict for finding in found["c07"]] == [UNMEASURED, YES, NO]
+
+
+@pytest.mark.parametrize(
+    ("expands", "verdict"),
+    [([True] * 4 + [False] * 4, YES), ([True, False, False, True] * 2, NO), ([True, True, False, True] * 2, NO)],
+)
+def test_trace_verdict(expands: list[bool], verdict: str) -> None:
+    c08 = load("c08")
+    source = next(iter(c08.FILES))
+    rows = made(8, source=source, multi_head=np.linspace(8.0, 1.0, 8), by_label=expands)
+    assert c08.separation(rows, "by_label", "multi_head", "made up").verdict == verdict
+
+
+@pytest.mark.parametrize(("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)])
+def test_transition_verdict(formula: float, half: float, verdict: str) -> None:
+    c09 = load("c09")
+    noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.5])
+    rows = made(6, kind="figure", n_layers=20.0, layer=[9.0, 11.0, 12.0, 8.0, 10.0, 13.0], formula=10.0, half=10.0)
+    rows = rows.assign(error_formula=formula + noise, error_half=half - noise)
+    assert c09.one_definition(rows, "figure").verdict == verdict
+
+
+@pytest.mark.parametrize(("gain_above", "gain_below", "verdict"), [(0.9, 1.1, YES), (1.1, 0.9, NO)])
+def test_head_density_verdict(gain_above: float, gain_below: float, verdict: str) -> None:
+    c10 = load("c10")
+    rho = np.linspace(0.05, 0.4, 14)
+    rows = made(14, rho=rho, gain=np.where(rho >= 0.18, gain_above, gain_below) + 0.001 * np.arange(14))
+    assert c10.held_out(rows, {"lower": 0.15, "upper": 0.2}).verdict == verdict
+    falling = made(14, rho=rho, gain=1.2 - rho if verdict == YES else 0.8 + rho)
+    assert c10.association(falling, "made up").verdict == verdict
+
+
+def test_named_gains_are_those_of_the_features(found: dict[str, list[Finding]]) -> None:
+    assert len(found["c01"]) == len(GAIN_WORDS)
