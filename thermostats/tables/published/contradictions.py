@@ -8,7 +8,7 @@ import numpy as np
 
 from thermostats.tables.published import definitions, verdicts
 from thermostats.tables.published.quantities import Measured, quantities
-from thermostats.tables.published.study import Study, relative
+from thermostats.tables.published.study import UNSTATED_SET, Study, relative
 
 AGREE = 1e-6
 """Relative difference up to which two measurements of one quantity count as the same (float32)."""
@@ -37,8 +37,9 @@ def _twice(study: Study, measured: list[Measured]) -> None:
                     f"twice: {quantity}, {one.model}, {one.file}, {other.file}",
                     "measured twice",
                     study.by_file(one.file),
-                    f"{quantity} of one model, {one.dtype} here and {other.dtype} there, prompts not the same or not "
-                    "stated: the two differ",
+                    f"{quantity} of one model, {one.dtype} here and {other.dtype} there, "
+                    + ("on the same prompts" if _same_prompts(one, other) else "prompts not the same or not stated")
+                    + ": the two differ",
                     "both are kept, each with its source",
                     other_file=other.file,
                     model=one.model,
@@ -67,12 +68,20 @@ def _twice(study: Study, measured: list[Measured]) -> None:
             )
 
 
+def _same_prompts(one: Measured, other: Measured) -> bool:
+    return one.prompt_set == other.prompt_set != UNSTATED_SET
+
+
 def _prompt_by_prompt(study: Study) -> None:
     """Last gains of one model on one prompt set in two files: the largest difference is what precision alone does."""
     runs = {row["run_id"]: row for row in study.rows["runs"]}
     gains: dict[str, dict[str, float]] = {}
     for row in study.rows["layers"]:
-        if row["position"] == "last" and row["layer"] == study.fact(runs[row["run_id"]]["model_id"], "n_layers"):
+        if (
+            row["position"] == "last"
+            and row["gain_block"]
+            and row["layer"] == study.fact(runs[row["run_id"]]["model_id"], "n_layers")
+        ):
             gains.setdefault(row["run_id"], {})[row["prompt_id"]] = row["gain_block"]
     for one, other in itertools.combinations(gains, 2):
         first, second = runs[one], runs[other]
@@ -114,7 +123,7 @@ def _context(study: Study) -> None:
 def _copied(study: Study, measured: list[Measured]) -> None:
     """Gains called known are held against what any file measured for the model, at the copy's own rounding."""
     gains = [m for m in measured if m.quantity in ("last gain", "penultimate gain")]
-    for row in [r for r in study.rows["statements"] if r["statistic"].startswith("known gain")]:
+    for row in [r for r in study.rows["statements"] if r["statistic"].startswith("known gain") and r["value"]]:
         of = [m for m in gains if m.model == row["model_id"]]
         near = min(of, key=lambda m: abs(m.value - row["value"]), default=None)
         if near is not None and abs(near.value - row["value"]) <= 0.005:
@@ -139,6 +148,8 @@ def _unembedding(study: Study) -> None:
     summaries = {(r["run_id"], r["estimand"]): r["value"] for r in study.rows["summaries"]}
     for row in study.rows["weights"]:
         run = runs[row["run_id"]]
+        if row["frobenius_norm"] is None:
+            continue
         mean, sd = (summaries[row["run_id"], f"{row['matrix']}_row_norm_{part}"] for part in ("mean", "sd"))
         implied = float(np.sqrt(study.fact(run["model_id"], "vocab_size") * (mean**2 + sd**2)))
         if relative(row["frobenius_norm"], implied) > 1e-3:

@@ -259,6 +259,6 @@ def _sparsity(study: Study) -> None:
                 f"sparsity: {study.name(name)}", "wrong formula", document,
                 f"sparsity falls below the share of the causal mask ({curve[0]:.4f}) in layers "
                 f"{', '.join(str(i + 1) for i in np.flatnonzero(low))}, to 0 where the entropy is NaN: "
-                "weights that overflowed were counted as not sparse; mean_sparsity inherits it",
+                "it seems that weights that overflowed were counted as not sparse; mean_sparsity inherits it",
                 "imported as published", model=study.name(name), value=float(curve.min()), other_value=float(curve[0]),
             )  # fmt: skip

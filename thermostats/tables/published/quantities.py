@@ -18,6 +18,7 @@ class Measured:
     model: str
     file: str
     dtype: str
+    prompt_set: str
     value: float
 
 
@@ -44,4 +45,4 @@ def quantities(study: Study) -> Iterator[Measured]:
     means = means.combine_first(averaged.set_index(["quantity", "run_id"])["value"])
     for (quantity, run_id), value in means.items():
         run = runs[run_id]
-        yield Measured(quantity, run["model_id"], run["source"], run["dtype"], float(value))
+        yield Measured(quantity, run["model_id"], run["source"], run["dtype"], run["prompt_set"], float(value))

@@ -2,6 +2,7 @@
 
 Their norm is the Frobenius norm of the whole prompt's hidden state: norms stay near the first token's (an attention
 sink, hundreds of times larger) from block 2 on, and n_2 / n_0 falls with the prompt's length as one over its root.
+Probabilities and logits of the input dependency and Mistral files are float16 numbers, not bfloat16: so is the run.
 """
 
 from __future__ import annotations
@@ -228,7 +229,8 @@ def _matrix(study: Study, place: Place, run: str, matrix: str) -> float:
     frobenius = place["frobenius_norm"].number("weights.frobenius_norm", above=0.0)
     study.add(
         "weights", run_id=run, layer=0, matrix=matrix, head="",
-        spectral_norm=spectral, frobenius_norm=frobenius, stable_rank=None, missing="",
+        spectral_norm=spectral, frobenius_norm=frobenius, stable_rank=None,
+        missing="NaN in the file" if None in (spectral, frobenius) else "",
     )  # fmt: skip
     study.take(place["mean_row_norm"], run, f"{matrix}_row_norm_mean", lower=0.0)
     study.take(place["std_row_norm"], run, f"{matrix}_row_norm_sd", lower=0.0)

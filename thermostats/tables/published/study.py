@@ -134,12 +134,13 @@ class Study:
         self, run: str, layer: int, prompt_id: str, position: str, missing: str = "", **values: float | None
     ) -> None:
         """One row of the table `layers`."""
+        missing = missing or _reason(values)
         self.add("layers", run_id=run, layer=layer, prompt_id=prompt_id, position=position, missing=missing, **values)
 
     def output(self, run: str, prompt_id: str, *, top_token: str, **values: float | None) -> None:
         """One row of the table `outputs`."""
         token = json.dumps(top_token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
-        self.add("outputs", run_id=run, prompt_id=prompt_id, top_token=token, missing="", **values)
+        self.add("outputs", run_id=run, prompt_id=prompt_id, top_token=token, missing=_reason(values), **values)
 
     def attention(
         self, run: str, layer: int, variant: str, missing: str = "", *, prompt_id: str = "", **values: float | None
@@ -253,6 +254,7 @@ class Study:
 
     def same(self, place: Place, model: str, label: str) -> int:
         """Hold a fact against the table `models`."""
+        place.whole()
         return int(self.derive(place, float(self.fact(model, label)), f"models.{label}", label, model, EXACT))
 
     def lab(self, place: Place, model: str) -> None:
@@ -293,6 +295,10 @@ class Study:
             what=what,
             handling=handling,
         )
+
+
+def _reason(values: Mapping[str, float | None]) -> str:
+    return "NaN in the file" if None in values.values() else ""
 
 
 def _range(place: Place) -> dict[str, float]:

@@ -11,7 +11,10 @@ from thermostats.tables.published.study import EXACT, OVERFLOW, UNSTATED_SET, St
 
 Curve = NDArray[np.float64]
 THIRDS_ARE_W_V = {"opt", "gpt_neo", "gpt2"}
-"""Architectures whose published W_V is W_V: three matrices, or (GPT-2) q, k, v side by side."""
+"""Architectures whose published W_V is W_V: three matrices, or q, k, v side by side.
+
+GPT-2's was cut along the right axis: its condition number of 2e4 is that of a square matrix, not of a block of rows.
+"""
 
 
 def read_ffn(study: Study, document: Document) -> None:
