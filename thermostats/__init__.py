@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.measurement.execute import measure as measure
     from thermostats.reporting.engine import report as report
     from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
@@ -22,6 +23,7 @@ _HOME = {
     "import_published": "thermostats.tables.published",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.store",
+    "measure": "thermostats.measurement.execute",
     "report": "thermostats.reporting.engine",
     "run_id": "thermostats.tables.runs",
 }

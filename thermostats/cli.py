@@ -1,4 +1,4 @@
-"""The command line: data on standard output, progress and warnings on standard error; exit 0 done, 1 failed, 2 misuse."""
+"""The command line: data on standard output, progress on standard error; exit 0 done, 1 failed, 2 wrong use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Data = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; without it $THERMOSTATS_DATA, or the tables that ship with the package."),
 ]
-LISTS = ("claims", "models", "prompts", "runs", "tables")
+LISTS = ("architectures", "claims", "models", "prompts", "runs", "tables")
 
 
 def version(wanted: bool) -> None:
@@ -92,6 +92,49 @@ def join(
 
 
 @app.command()
+def measure(
+    models: Annotated[list[str], typer.Argument(help="Hub ids or folders of models.")],
+    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
+    prompts: Annotated[str, typer.Option(help="A prompt set, or a .txt, .csv or .jsonl file.")] = "core",
+    what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
+        "weights,gains,outputs,attention"
+    ),
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
+    token_budget: Annotated[int | None, typer.Option(help="Most tokens in a batch; smaller needs less memory.")] = None,
+    heritage: Annotated[str, typer.Option(help="Lab that trained the models, where the tables do not know it.")] = "",
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Execute code that comes with a model.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured, and stop.")] = False,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
+
+    What is finished is skipped: after an interruption, run the same command again.
+
+    Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine`
+    """
+    from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
+
+    options = {
+        "revision": revision, "dtype": dtype, "prompts": prompts, "what": tuple(map(str.strip, what.split(","))),
+        "device": device, "device_map": device_map, "token_budget": token_budget, "heritage": heritage,
+        "trust_remote_code": trust_remote_code, "download": not offline,
+    }  # fmt: skip
+    outcomes = measure_models(models, options, data, dry_run=dry_run)
+    rows = [asdict(outcome) for outcome in outcomes]
+    _print_rows(rows, ["model", "status", "n_params", "gigabytes", "seconds", "reason"], as_json)
+    if any(row["status"] == "failed" for row in rows):
+        raise typer.Exit(1)
+    if not dry_run:
+        _next("thermostats ls runs; thermostats report")
+
+
+@app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
     """Hold every table against its schema, keys and cross-references.
 
@@ -109,7 +152,7 @@ def ls(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: claims, models, prompts, runs or tables.
+    """List what there is: architectures, claims, models, prompts, runs or tables.
 
     Example: `thermostats ls models`
     """

@@ -20,7 +20,7 @@ from thermostats.measurement.architectures import (
     eager_is_wrong,
     lookup,
 )
-from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.modules import Decoder, decoder
 from thermostats.measurement.oracle import fallback
@@ -29,8 +29,6 @@ from thermostats.measurement.spectra import read_config
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 ATTENTION = ("default", "eager", "sdpa")
-BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
-"""Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +76,11 @@ def load(
     if device_map is None:
         check_memory(folder.path, dtype, target)
     words = _tokenizer(folder, trust_remote_code) if tokenizer else None
-    if device_map is None and target.type != "cpu":
-        device_map = {"": str(target)}
-    model = _model(folder, DTYPES[dtype], device_map, attention, trust_remote_code)
+    spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
+    model = _model(folder, DTYPES[dtype], spread, attention, trust_remote_code)
     if entry is None:
         entry = fallback(model, ARCHITECTURES)
-    places = str(target) if getattr(model, "hf_device_map", None) is None else str(device_map)
+    places = str(target) if device_map is None else ", ".join(sorted(map(str, set(model.hf_device_map.values()))))
     implementation = str(model.config._attn_implementation)  # type: ignore[union-attr]
     return Loaded(folder, decoder(model, entry), words, dtype, implementation, places)
 

@@ -59,6 +59,11 @@ def scripts(analyses: str | Path) -> dict[str, Path]:
     return found
 
 
+def claims(analyses: str | Path) -> list[Claim]:
+    """The claims that a folder of analyses puts to the test, in order; nothing is run."""
+    return [_claim_of(_load(path), path) for path in scripts(analyses).values()]
+
+
 def run_all(paths: Sequence[Path], data: Path, processes: int | None = None) -> Iterator[tuple[Path, Run]]:
     """Run analyses side by side, each result as it comes; `processes=1` runs them here, one after the other."""
     count = min(processes or os.cpu_count() or 1, len(paths))

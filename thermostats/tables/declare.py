@@ -47,3 +47,6 @@ def table(
 def gain(meaning: str) -> pa.Column:
     """Declare a ratio of norms: positive, or empty where it is missing."""
     return column(FLOAT, meaning, "ratio", nullable=True, above=0.0)
+
+
+MISSING = column(TEXT, "why numeric values of this row are missing; empty where none is")

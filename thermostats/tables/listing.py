@@ -1,4 +1,4 @@
-"""What there is, as rows: the tables, models, prompt sets, runs, claims and findings."""
+"""What there is, as rows: the architectures, tables, models, prompt sets, runs, claims and findings."""
 
 from __future__ import annotations
 
@@ -89,10 +89,30 @@ def _runs(data: str | Path | None) -> Rows:
     return _records(store.load("runs", data)), shown
 
 
-def _claims(data: str | Path | None) -> Rows:
-    from thermostats.reporting.engine import claims  # noqa: PLC0415 - listing tables must not load the report
+def _architectures(data: str | Path | None) -> Rows:
+    from thermostats.measurement.registry import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
 
-    listed = [{"claim": claim.id, "title": claim.title, "said": claim.said, "rule": claim.rule} for claim in claims()]
+    del data
+    listed = [
+        {
+            "architecture": entry.name,
+            "model_type": entry.model_type,
+            "values": entry.layout,
+            "parallel": entry.parallel,
+            "additive": entry.additive,
+            "when": ", ".join(f"{name} = {value}" for name, value in entry.when),
+        }
+        for entry in ARCHITECTURES
+    ]
+    return listed, list(listed[0])
+
+
+def _claims(data: str | Path | None) -> Rows:
+    from thermostats.reporting.runner import claims  # noqa: PLC0415 - listing tables must not load the report
+
+    del data
+    found = claims(store.shipped("analyses"))
+    listed = [{"claim": claim.id, "title": claim.title, "said": claim.said, "rule": claim.rule} for claim in found]
     return listed, ["claim", "title"]
 
 
@@ -103,6 +123,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 LISTINGS: dict[str, Callable[[str | Path | None], Rows]] = {
+    "architectures": _architectures,
     "claims": _claims,
     "models": _models,
     "prompts": _prompts,

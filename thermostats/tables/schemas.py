@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pandera.pandas as pa
 
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT, column, gain, table
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
+from thermostats.tables.study_schemas import INCONSISTENCIES, RECONCILIATION, SOURCES, STATEMENTS
 from thermostats.tables.vocabulary import (
     ATTENTION_VARIANTS,
-    FATES,
     MATRICES,
     NORM_PLACES,
+    POSITION_SCHEMES,
     POSITIONS,
     TRANSITION_DEFINITIONS,
     VERDICTS,
@@ -21,7 +22,6 @@ from thermostats.tables.vocabulary import (
 
 RUN_ID = column(TEXT, "hash of what was measured, see the table runs")
 PROMPT_ID = column(TEXT, "prompt within the run's prompt set; empty: averaged over the set")
-MISSING = column(TEXT, "why numeric values of this row are missing; empty where none is")
 
 MODELS = table(
     "models",
@@ -30,9 +30,9 @@ MODELS = table(
     {
         "model_id": column(TEXT, "hub id, or the folder's name for a local model"),
         "revision": column(TEXT, "branch, tag or commit; main where a source states none"),
-        "heritage": column(TEXT, "lab that trained the model"),
+        "heritage": column(TEXT, "lab that trained the model; empty: not stated"),
         "family": column(TEXT, "models of one lab that share a recipe, such as pythia"),
-        "variant": column(TEXT, "base or instruct", allowed=["base", "instruct"]),
+        "variant": column(TEXT, "base or instruct; empty: not stated", allowed=["base", "instruct", ""]),
         "parent": column(TEXT, "model_id of the model it was tuned from; empty: trained from scratch or not stated"),
         "architecture": column(TEXT, "model type of its configuration, such as gpt_neox"),
         "n_layers": column(INTEGER, "blocks, L", "count", lower=1),
@@ -53,10 +53,14 @@ MODELS = table(
             INTEGER, "weights without token embedding, position table and unembedding", "count", lower=1
         ),
         "norm_kind": column(TEXT, "normalisation", allowed=["LayerNorm", "RMSNorm"]),
-        "norm_place": column(TEXT, "where the block normalises", allowed=NORM_PLACES),
-        "position_scheme": column(TEXT, "how positions enter", allowed=["learned", "rotary", "alibi", "none"]),
+        "norm_place": column(
+            TEXT,
+            "where the block normalises; " + "; ".join(f"{k}: {v}" for k, v in NORM_PLACES.items()),
+            allowed=list(NORM_PLACES),
+        ),
+        "position_scheme": column(TEXT, "how positions enter", allowed=POSITION_SCHEMES),
         "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream"),
-        "year": column(INTEGER, "year of release", "year", lower=2017, upper=2100),
+        "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
         "source": column(TEXT, "where the facts of this row come from"),
     },
 )
@@ -274,73 +278,6 @@ FINDINGS = table(
         "ess_min": column(FLOAT, "smallest effective sample size; empty: not sampled", "draws", nullable=True),
         "divergences": column(INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True),
         "inputs_sha": column(TEXT, "SHA-256 over the rows the analysis read"),
-    },
-)
-
-SOURCES = table(
-    "sources",
-    "the study's files: one row per file",
-    ["file"],
-    {
-        "file": column(TEXT, "file name"),
-        "sha256": column(TEXT, "SHA-256 of its bytes"),
-        "bytes": column(INTEGER, "its size", "byte", lower=0),
-        "measured_at": column(TEXT, "date the file gives for itself; empty: none"),
-        "repeats": column(TEXT, "file whose figures it repeats; empty: none"),
-        "doi": column(TEXT, "archive record"),
-        "licence": column(TEXT, "licence"),
-    },
-)
-
-STATEMENTS = table(
-    "statements",
-    "figures the study states that are no measurement: correlations, p-values, formulas, values read off figures",
-    ["source", "pointer"],
-    {
-        "source": column(TEXT, "file name, or preprint"),
-        "pointer": column(TEXT, "place in the file (JSON pointer), or section or figure"),
-        "statistic": column(TEXT, "what kind of figure"),
-        "model_id": column(TEXT, "model it is about; empty: several"),
-        "value": column(FLOAT, "its value", "as named", nullable=True),
-        "missing": MISSING,
-    },
-)
-
-INCONSISTENCIES = table(
-    "inconsistencies",
-    "where the study's files disagree with each other, with themselves, or with what they say they hold",
-    ["inconsistency_id"],
-    {
-        "inconsistency_id": column(TEXT, "name"),
-        "kind": column(TEXT, "measured twice, mislabelled, unpaired, missing, wrong fact, wrong formula"),
-        "file": column(TEXT, "file name"),
-        "other_file": column(TEXT, "file it disagrees with; empty: itself"),
-        "model_id": column(TEXT, "model concerned; empty: several"),
-        "value": column(FLOAT, "figure in the file", "as named", nullable=True),
-        "other_value": column(FLOAT, "figure it disagrees with", "as named", nullable=True),
-        "what": column(TEXT, "what disagrees"),
-        "handling": column(TEXT, "what was done about it"),
-    },
-)
-
-RECONCILIATION = table(
-    "reconciliation",
-    "what became of every number in the study's files: one row per file and place",
-    ["file", "pointer", "fate"],
-    {
-        "file": column(TEXT, "file name"),
-        "pointer": column(TEXT, "place in the file, * for any index"),
-        "fate": column(
-            TEXT,
-            "imported: a row of a table; derivable: recomputed from imported rows and compared; left out",
-            allowed=FATES,
-        ),
-        "numbers": column(INTEGER, "numbers at this place", "count", lower=0),
-        "missing": column(INTEGER, "of these not a number (NaN) in the file", "count", lower=0),
-        "largest_difference": column(
-            FLOAT, "derivable: largest relative difference of the recomputed value", "ratio", nullable=True
-        ),
-        "where": column(TEXT, "imported: table and column; derivable: from what; left out: reason"),
     },
 )
 

@@ -9,7 +9,13 @@ POSITIONS = {
     "all": "published files only: norms pooled over all tokens of the prompt, the first included",
     "unstated": "published files only: the file does not say at which token",
 }
-NORM_PLACES = ("pre", "post", "pre+post", "sandwich")
+NORM_PLACES = {
+    "pre": "what a sub-block reads is normed, what it writes is not",
+    "post": "the stream itself is normed after each sum, which pins its norm",
+    "output": "what a sub-block writes is normed, what it reads is not",
+    "sandwich": "what a sub-block reads and what it writes are normed",
+}
+POSITION_SCHEMES = ("learned", "rotary", "alibi", "sinusoidal", "none")
 VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
 FATES = ("imported", "derivable", "left out")
 MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding", "W_V_published_thirds")

@@ -1,0 +1,176 @@
+"""One model to rows and back again: resumed, skipped, refused; nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from conftest import snapshot  # noqa: E402
+
+from thermostats.errors import UsageError  # noqa: E402
+from thermostats.measurement import session  # noqa: E402
+from thermostats.measurement.execute import execute, measure  # noqa: E402
+from thermostats.measurement.session import RunSpec  # noqa: E402
+from thermostats.tables import store  # noqa: E402
+
+STORIES = Path(__file__).resolve().parents[3] / "shared" / "models" / "stories260k"
+needs_stories = pytest.mark.skipif(not STORIES.is_dir(), reason="the model stories260k is not beside the checkout")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(store.shipped("data") / "models.csv", folder)
+    return folder
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "three.txt"
+    path.write_text("a b c\nb c d e f\nf a\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small GPT-2 with a word tokenizer, as `save_pretrained` writes it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-gpt2"
+    torch.manual_seed(1)
+    config = transformers.GPT2Config(n_layer=3, n_head=2, n_embd=16, vocab_size=8, n_positions=12)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["?", *"abcdefg"])}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(folder)
+    return folder
+
+
+def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, prompts: Path, data: Path) -> None:
+    spec = RunSpec(str(model), prompts=str(prompts), heritage="Us")
+    (first,) = execute([spec], data)
+    assert first.status == "measured", first.reason
+    counts = store.check(data)
+    assert counts["runs"] == 3
+    assert counts["layers"] == 3 * 3 * 3
+    assert counts["outputs"] == 3
+    assert counts["attention"] == 3 * (3 * (2 + 1 + 3) + 1)
+    row = store.load("models", data).set_index("model_id").loc["tiny-gpt2"]
+    assert row["n_params"] == sum(
+        p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(model).parameters()
+    )
+    assert (row["heritage"], row["norm_place"], row["position_scheme"]) == ("Us", "pre", "learned")
+    before = snapshot(data)
+    (second,) = execute([spec], data)
+    assert second.status == "skipped"
+    assert snapshot(data) == before
+
+
+def test_gains_are_those_of_the_hidden_states(model: Path, prompts: Path, data: Path) -> None:
+    layers = measure(str(model), data, prompts=str(prompts), what=("gains",))
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(model).eval()
+    with torch.no_grad():
+        hidden = loaded(torch.tensor([[2, 3, 4, 5, 6]]), output_hidden_states=True).hidden_states
+    expected = [float(hidden[i + 1][0, -1].norm() / hidden[i][0, -1].norm()) for i in range(2)]
+    rows = layers[(layers["prompt_id"] == "p002") & (layers["position"] == "last") & (layers["layer"] < 3)]
+    assert rows["gain_block"].tolist() == pytest.approx(expected, rel=1e-5)
+    assert set(layers["model_id"]) == {"tiny-gpt2"}
+
+
+def test_what_is_lacking_is_added_to_what_is_there(model: Path, prompts: Path, data: Path) -> None:
+    measure(str(model), data, prompts=str(prompts), what=("gains",))
+    before = snapshot(data)
+    (done,) = execute([RunSpec(str(model), prompts=str(prompts), what=("gains", "outputs"))], data)
+    assert done.rows is not None
+    assert (done.rows["outputs"], done.rows.get("layers", 0)) == (3, 0)
+    after = snapshot(data)
+    assert {name: after[name] for name in before} == before
+
+
+def test_an_interrupted_run_is_taken_up_where_it_stopped(
+    model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = RunSpec(str(model), prompts=str(prompts))
+    planned = session.plan(spec, data)
+
+    def interrupted(*_: object) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(session.MEASURE, "attention", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.measure_one(planned, data)
+    assert store.check(data)["layers"] == 27
+    monkeypatch.undo()
+    left = [run.kind for run in session.plan(spec, data).runs if run.tables]
+    assert left == ["attention"]
+    session.measure_one(session.plan(spec, data), data)
+    assert session.plan(spec, data).finished
+
+
+def test_a_model_that_fails_does_not_stop_the_others(model: Path, prompts: Path, data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    mamba = tmp_path / "hybrid"
+    mamba.mkdir()
+    (mamba / "config.json").write_text(json.dumps({"model_type": "jamba"}))
+    specs = [RunSpec(str(path), prompts=str(prompts)) for path in (broken, mamba, tmp_path / "none", model)]
+    outcomes = list(execute(specs, data))
+    assert [outcome.status for outcome in outcomes] == ["failed", "failed", "failed", "measured"]
+    assert all("unexpected" not in outcome.reason for outcome in outcomes)
+    assert "jamba" in outcomes[1].reason
+    assert set(store.load("runs", data)["model_id"]) == {"tiny-gpt2"}
+
+
+def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> None:
+    before = snapshot(data)
+    (outcome,) = execute([RunSpec(str(model), prompts=str(prompts))], data, dry_run=True)
+    assert (outcome.status, len(outcome.runs)) == ("planned", 3)
+    assert outcome.n_params is not None
+    assert outcome.gigabytes == pytest.approx(4 * outcome.n_params / 1e9)
+    assert snapshot(data) == before
+
+
+def test_heritage_comes_from_models_of_the_same_organisation(data: Path) -> None:
+    from thermostats.measurement.facts import _heritage_of
+
+    models = store.load("models", data)
+    assert _heritage_of("EleutherAI/pythia-14m", models) == "EleutherAI"
+    assert _heritage_of("nobody/model", models) == ""
+    assert _heritage_of("gpt2", models) == ""
+
+
+def test_what_cannot_be_measured_is_wrong_use() -> None:
+    with pytest.raises(UsageError, match="energy"):
+        RunSpec("x", what=("energy",))
+
+
+@needs_stories
+def test_a_trained_model_end_to_end(data: Path) -> None:
+    layers = measure(str(STORIES), data, prompts=str(_prompts(data)))
+    assert store.check(data)["weights"] == 5 * (2 + 3 * 8) + 2
+    assert layers["gain_block"].notna().all()
+    attention = store.load("attention", data)
+    weights = store.load("weights", data)
+    per_head = attention[(attention["head"] != "") & (attention["variant"] == "exact")]
+    value = weights[weights["matrix"] == "W_V"].set_index(["layer", "head"])["frobenius_norm"]
+    lengths = layers.groupby("prompt_id")["n_tokens"].first()
+    n = per_head["prompt_id"].map(lengths).astype(float)
+    keys = pd.MultiIndex.from_frame(per_head[["layer", "head"]])
+    identity = n * (1 - per_head["self_attention"]) * value.reindex(keys).to_numpy() ** 2
+    assert per_head["trace"].to_numpy() == pytest.approx(identity.to_numpy(), rel=1e-4)
+
+
+def _prompts(data: Path) -> Path:
+    path = data.parent / "stories.txt"
+    path.write_text("Once upon a time there was a little dog.\nThe sun was warm and\n")
+    return path

@@ -1,0 +1,113 @@
+"""A model's row of the table `models`, from its configuration and the headers of its checkpoint. No torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError
+from thermostats.measurement.architectures import Architecture, config_of, lookup
+from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, open_checkpoint
+from thermostats.measurement.layouts import geometry
+from thermostats.measurement.spectra import Tensors, find, read_config, unembedding
+from thermostats.tables.parameters import COUNTED
+
+POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings")
+LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
+SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "alibi", "mpt": "alibi"}
+FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim")
+GATES = ("gate_proj", "gate_up_proj", "w3", "up_gate_proj")
+
+
+def model_row(
+    path: Path, *, model_id: str, revision: str, known: pd.DataFrame, heritage: str = "", variant: str = ""
+) -> dict[str, Any]:
+    """Row of the table `models` for the model in a folder.
+
+    Where no heritage is given, it is that of the models in `known` (the table `models`) that share the hub
+    organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files.
+
+    Raises DataError where configuration or checkpoint are missing or damaged, UsageError for unknown architectures.
+    """
+    config = read_config(path)
+    entry, decoder = lookup(config), config_of(config)
+    tensors = open_checkpoint(path)
+    g = geometry(entry, config)
+    embedding = find(tensors, entry.tensor_names(entry.embedding))
+    head = unembedding(entry, config, tensors)
+    table = _position_table(tensors)
+    total = _count(entry, tensors, tied=head is None)
+    outside = [embedding.shape, *([head.shape] if head else []), *([table.shape] if table else [])]
+    rotary = SCHEMES.get(entry.model_type, "alibi" if decoder.get("alibi") is True else "rotary")
+    return {
+        "model_id": model_id,
+        "revision": revision,
+        "heritage": heritage or _heritage_of(model_id, known),
+        "family": "",
+        "variant": variant,
+        "parent": "",
+        "architecture": entry.model_type,
+        "n_layers": g.n_layers,
+        "d_model": g.d_model,
+        "d_embed": embedding.shape[1],
+        "n_heads": g.n_heads,
+        "n_kv_heads": g.n_kv_heads,
+        "d_head": g.d_head,
+        "d_ff": next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model),
+        "vocab_size": embedding.shape[0],
+        "n_positions": table.shape[0] if table else 0,
+        "tied_embeddings": head is None,
+        "gated_mlp": any(_module(name) in GATES for name in tensors),
+        "n_params": total,
+        "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
+        "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder else "LayerNorm",
+        "norm_place": _norm_place(entry),
+        "position_scheme": rotary,
+        "parallel_block": entry.parallel,
+        "year": None,
+        "source": COUNTED,
+    }
+
+
+def stored_dtype(tensors: Tensors) -> str:
+    """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
+    names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+    found = {names.get(tensor.dtype, tensor.dtype) for tensor in tensors.values() if len(tensor.shape) == 2}
+    if unknown := found - set(names.values()):
+        raise DataError(
+            "the checkpoint is quantised", got=", ".join(sorted(unknown)), allowed=", ".join(names.values())
+        )
+    return found.pop() if len(found) == 1 else "mixed"
+
+
+def _count(entry: Architecture, tensors: Tensors, *, tied: bool) -> int:
+    twice = set(entry.tensor_names(entry.unembedding[0])) if tied else set()
+    counted = (t for name, t in tensors.items() if not name.endswith(BUFFERS) and name not in twice)
+    return sum(math.prod(tensor.shape) for tensor in counted)
+
+
+def _position_table(tensors: Tensors) -> StoredTensor | None:
+    return next((tensor for name, tensor in tensors.items() if _module(name) in POSITION_TABLES), None)
+
+
+def _module(name: str) -> str:
+    """Last module in a tensor's name: `wpe` of `transformer.wpe.weight`."""
+    parts = name.split(".")
+    return parts[-2] if len(parts) > 1 else ""
+
+
+def _norm_place(entry: Architecture) -> str:
+    if not entry.additive:
+        return "post"
+    if entry.attention_write:
+        return "sandwich" if entry.attention_norm else "output"
+    return "pre"
+
+
+def _heritage_of(model_id: str, known: pd.DataFrame) -> str:
+    organisation = model_id.partition("/")[0] + "/"
+    heritages = set(known.loc[known["model_id"].str.startswith(organisation), "heritage"]) - {""}
+    return heritages.pop() if len(heritages) == 1 and "/" in model_id else ""

@@ -1,0 +1,255 @@
+"""One model to rows: what is asked for becomes runs, finished runs are skipped, each run's tables are joined whole.
+
+A model is measured in up to three runs, each with its own run_id: `weights` from its files alone, `residual` with the
+attention implementation that is its default, and `attention` with eager attention, the only one with weights to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.measurement import spectra
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.facts import model_row, stored_dtype
+from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.prompts import load_prompts, prompt_sha
+from thermostats.measurement.transitions import transitions
+from thermostats.tables import store
+from thermostats.tables.join import join
+from thermostats.tables.runs import run_id
+
+MEASURE_VERSION = "1"
+"""Changes when the same model and prompts would give other numbers."""
+WHAT = {
+    "weights": ("weights", ("weights", "summaries")),
+    "gains": ("residual", ("layers", "summaries")),
+    "outputs": ("residual", ("outputs",)),
+    "attention": ("attention", ("attention", "transitions")),
+}
+"""What can be asked for → the run it belongs to and the tables it fills."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is being measured, prompts done and prompts in all."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What to measure: a model (hub id or local folder), its revision, precision, prompts and kinds of quantity."""
+
+    model: str
+    revision: str = "main"
+    dtype: str = "float32"
+    prompts: str = "core"
+    what: tuple[str, ...] = tuple(WHAT)
+    device: str = "auto"
+    device_map: str | None = None
+    token_budget: int | None = None
+    heritage: str = ""
+    trust_remote_code: bool = False
+    download: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a kind of quantity that does not exist."""
+        unknown = [name for name in self.what if name not in WHAT]
+        if unknown or not self.what:
+            raise UsageError("nothing of that name can be measured", got=", ".join(unknown), allowed=", ".join(WHAT))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a spec: its row of `runs`, and the tables that are still to be filled."""
+
+    kind: str
+    run: dict[str, Any]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a spec comes to: the model's folder and row, its prompts, and its runs, finished ones without tables."""
+
+    spec: RunSpec
+    folder: ModelFolder
+    model: dict[str, Any]
+    prompts: pd.DataFrame
+    runs: tuple[Planned, ...]
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to measure."""
+        return not any(run.tables for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a spec: run_ids measured and skipped, rows added by table."""
+
+    model_id: str
+    measured: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    rows: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def plan(spec: RunSpec, data: Path) -> Plan:
+    """What measuring a spec would do; reads the model's configuration and headers, not its weights.
+
+    Raises UsageError or DataError where model or prompts cannot be had or read.
+    """
+    folder = model_folder(spec.model, revision=spec.revision, download=spec.download, code=spec.trust_remote_code)
+    prompts = load_prompts(spec.prompts, data)
+    models = store.load("models", data)
+    known = models[(models["model_id"] == folder.model_id) & (models["revision"] == folder.revision)]
+    row = (
+        known.iloc[0].to_dict()
+        if len(known)
+        else model_row(
+            folder.path, model_id=folder.model_id, revision=folder.revision, known=models, heritage=spec.heritage
+        )
+    )
+    kinds: dict[str, list[str]] = {}
+    for name in spec.what:
+        kind, filled = WHAT[name]
+        kinds.setdefault(kind, []).extend(filled)
+    planned = []
+    for kind, tables in kinds.items():
+        run = _run(kind, spec, folder, prompts)
+        lacking = tuple(name for name in tables if not (data / "measured" / name / f"{run['run_id']}.csv").is_file())
+        planned.append(Planned(kind, run, lacking))
+    return Plan(spec, folder, row, prompts, tuple(planned))
+
+
+def measure_one(planned: Plan, data: Path, progress: Progress | None = None) -> Done:
+    """Measure what a plan lacks and join it into the data folder, run by run; a finished run survives what follows.
+
+    Raises ThermostatsError where a run cannot be measured; runs before it are kept.
+    """
+    started = perf_counter()
+    rows: dict[str, int] = {}
+    todo = [run for run in planned.runs if run.tables]
+    for run in todo:
+        tick = perf_counter()
+        frames = MEASURE[run.kind](planned, run, progress)
+        recorded = {
+            "versions": _versions(),
+            "device": str(frames.pop("device", "cpu")),
+            "seconds": perf_counter() - tick,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        joined = [_table("models", planned.model)] if not _is_known(planned.model, data) else []
+        if run.run["prompt_set"] and not _set_is_known(planned.prompts, data):
+            joined.append(planned.prompts)
+        joined.append(_table("runs", {**run.run, **recorded}))
+        joined += [frame.assign(run_id=run.run["run_id"]) for name, frame in frames.items() if name in run.tables]
+        for done in join(joined, data=data):
+            rows[done.table] = rows.get(done.table, 0) + done.added
+    return Done(
+        planned.folder.model_id,
+        tuple(run.run["run_id"] for run in todo),
+        tuple(run.run["run_id"] for run in planned.runs if not run.tables),
+        rows,
+        perf_counter() - started,
+    )
+
+
+def _run(kind: str, spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame) -> dict[str, Any]:
+    row = {
+        "model_id": folder.model_id,
+        "revision": folder.revision,
+        "dtype": spec.dtype,
+        "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
+        "prompt_set": str(prompts["prompt_set"].iloc[0]),
+        "prompt_sha": prompt_sha(prompts),
+        "measure_version": MEASURE_VERSION,
+        "source": "thermostats",
+    }
+    if kind == "weights":
+        row |= {"dtype": stored_dtype(open_checkpoint(folder.path)), "prompt_set": "", "prompt_sha": ""}
+    return {"run_id": run_id(row), **row}
+
+
+def _weights(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+    del run
+    if progress is not None:
+        progress("weights", 0, 1)
+    config = spectra.read_config(planned.folder.path)
+    values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(planned.folder.path))
+    rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
+    return {"weights": spectra.weights(planned.folder.path, thirds=True), "summaries": pd.DataFrame(rows)}
+
+
+def _residual(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
+
+    loaded, prompts = _loaded(planned, "default")
+    decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
+    measured = measure_gains(
+        loaded.decoder,
+        prompts,
+        decode=decode,
+        token_budget=planned.spec.token_budget,
+        progress=_part("gains", progress),
+    )
+    frames = {"layers": measured.layers, "summaries": measured.summaries, "device": loaded.device}
+    return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
+
+
+def _attention(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+    from thermostats.measurement.attention import measure_attention  # noqa: PLC0415 - as above
+
+    del run
+    loaded, prompts = _loaded(planned, "eager")
+    rows = measure_attention(
+        loaded.decoder, prompts, token_budget=planned.spec.token_budget, progress=_part("attention", progress)
+    )
+    return {"attention": rows, "transitions": transitions(rows), "device": loaded.device}
+
+
+MEASURE: dict[str, Callable[[Plan, Planned, Progress | None], dict[str, Any]]] = {
+    "weights": _weights,
+    "residual": _residual,
+    "attention": _attention,
+}
+
+
+def _loaded(planned: Plan, attention: str) -> tuple[Any, Sequence[Any]]:
+    from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
+    from thermostats.measurement.tokenising import tokenise  # noqa: PLC0415 - as above
+
+    spec = planned.spec
+    loaded = load(
+        planned.folder, dtype=spec.dtype, device=spec.device, device_map=spec.device_map, attention=attention,
+        trust_remote_code=spec.trust_remote_code,
+    )  # fmt: skip
+    texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
+    return loaded, tokenise(loaded.tokenizer, texts).prompts
+
+
+def _part(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+def _versions() -> str:
+    return " ".join(f"{name}={version(name)}" for name in ("thermostats", "torch", "transformers", "numpy"))
+
+
+def _is_known(row: dict[str, Any], data: Path) -> bool:
+    models = store.load("models", data)
+    return bool(((models["model_id"] == row["model_id"]) & (models["revision"] == row["revision"])).any())
+
+
+def _set_is_known(prompts: pd.DataFrame, data: Path) -> bool:
+    return str(prompts["prompt_set"].iloc[0]) in set(store.load("prompts", data)["prompt_set"])
+
+
+def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
+    return store.validate(pd.DataFrame([row]), name)
