@@ -80,6 +80,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "block itself, measured at the block, is in neither column.",
         "On the Pythia family, measured before the hunt, the rule is right in "
         f"{figures['Pythia family, without, %']:.0f} % without the norm; the hunt was its test on other families.",
+        "Models of one family are not independent, so the exact tests over models are on the generous side.",
     )
     return [
         accuracy(hunt, f"the {len(hunt)} models of the hunt", published, figures, notes),

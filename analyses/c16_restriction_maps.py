@@ -27,7 +27,7 @@ from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, 
 from thermostats.reporting.words import number
 
 SOURCE = "restriction_maps_results.json"
-WORDS = {"operator_norm": "operator norm", "contraction_ratio": "norm relative to that of W_V"}
+WORDS = {"operator_norm": "operator norm", "contraction_ratio": "norm relative to W_V"}
 
 CLAIM = Claim(
     id="C16",

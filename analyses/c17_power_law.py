@@ -100,8 +100,8 @@ def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
         verdict=verdict,
         plain=f"The gain of the last MLP grows with the number of parameters to the power {number(fit.estimate)}, "
         f"with an interval of {range_text(fit.lower, fit.upper)} over {fit.n} models. {SENTENCES[verdict]} for the "
-        f"value {STATED:g}: {'it lies outside' if excludes else 'it lies inside'}, and leaving out one model moves "
-        f"the exponent between {number(fit.smallest_without_one)} and {number(fit.largest_without_one)}.",
+        f"value {STATED:g}: it lies {'outside' if excludes else 'inside'} the interval, and leaving out one model "
+        f"moves the exponent between {number(fit.smallest_without_one)} and {number(fit.largest_without_one)}.",
         estimate=fit.estimate, lower=fit.lower, upper=fit.upper, interval=f"{fit.interval}, 95 %",
         probability=fit.p_value,
         probability_kind="p of the stated exponent", n_models=len(last), n_heritages=last["heritage"].nunique(),

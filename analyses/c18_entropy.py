@@ -75,7 +75,7 @@ def analyse(tables: Tables) -> list[Finding]:
     without = correlation(every[every["category"] != high], f"all models, without the category {high}")
     words = cliches(every, four)
     return [
-        whole(mean, without, words),
+        whole(mean, without, words, str(high)),
         replace(mean, draw=None, caption=""),
         correlation(four, "the benchmark's models"),
         without,
@@ -83,7 +83,7 @@ def analyse(tables: Tables) -> list[Finding]:
     ]
 
 
-def whole(mean: Finding, without: Finding, words: Finding) -> Finding:
+def whole(mean: Finding, without: Finding, words: Finding, category: str) -> Finding:
     """Both parts of the claim together."""
     verdict = if_all([mean.verdict, words.verdict])
     return replace(
@@ -92,9 +92,10 @@ def whole(mean: Finding, without: Finding, words: Finding) -> Finding:
         verdict=verdict,
         plain=f"{SENTENCES[verdict]} as a whole: that entropy moves with gain is {mean.verdict} (mean correlation "
         f"{with_range(mean)}), that clichés leave models less undecided than novel prompts is {words.verdict} "
-        f"({with_range(words)} nats). Left without the prompts of the highest entropy, {without.estimand} is "
-        f"{with_range(without)}.",
-        notes=(),
+        f"({with_range(words)} nats). Without the category of the highest entropy, {category}, the mean correlation "
+        f"is {with_range(without)}.",
+        probability=max(mean.probability or 0.0, words.probability or 0.0),
+        notes=("Both parts have to hold, so the p-value is the larger of the two.",),
     )
 
 

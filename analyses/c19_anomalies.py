@@ -77,7 +77,8 @@ def analyse(tables: Tables) -> list[Finding]:
         claim="C19",
         estimand="explanations that stand, of those that can be tested",
         verdict=verdict,
-        plain=f"Of {len(parts)} explanations that the files allow to test, {stand} supported and {fall} contradicted. "
+        plain=f"Of {len(parts)} explanations that the files allow to test, the data support {stand} and contradict "
+              f"{fall}. "
         f"{SENTENCES[verdict]} as a whole: "
         + "; ".join(f"{part.estimand} – {part.verdict}" for part in parts) + ".",
         estimate=stand / len(parts), n_models=len(set(gains["model_id"]) | {OPT}),
