@@ -159,7 +159,8 @@ def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Findin
         f"and child. {SENTENCES[verdict]}: the largest change is {percent} in {short_name(most['model_id'])} (ratio "
         f"{number(most['ratio'])}, interval {range_text(most['ratio_lower'], most['ratio_upper'])}).",
         estimate=most["ratio"], lower=most["ratio_lower"], upper=most["ratio_upper"],
-        interval=f"paired t interval of the log ratio over prompts, {1 - 0.05 / len(table):.1%}", probability=most["p"],
+        interval=f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %",
+        probability=most["p"],
         probability_kind="p-value", n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table,
         published=stated(tables, POINTERS),
         reproduced=reproduced,

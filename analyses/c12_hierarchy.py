@@ -110,7 +110,7 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
         published=published,
         reproduced=dict(zip(NAMES, table.mean(), strict=True)) if published else {},
         estimate=weakest["ratio"], lower=weakest["ratio_lower"], upper=weakest["ratio_upper"],
-        interval=f"paired t interval of the log ratio, least favourable step, {1 - 0.05 / len(order):.1%}",
+        interval=f"paired t interval of the log ratio, least favourable step, {100 * (1 - 0.05 / len(order)):.1f} %",
         probability=order["p"].max(), probability_kind="p-value", n_models=len(ORDER),
         n_heritages=long["heritage"].nunique(),
         table=order, draw=draw,
@@ -149,7 +149,7 @@ def families(tables: Tables, last: pd.DataFrame) -> Finding:
         "neighbouring families run clearly against the published order. "
         f"{SENTENCES[verdict]}{': ' + exceptions if exceptions else ''}.",
         estimate=worst["ratio"], lower=worst["ratio_lower"], upper=worst["ratio_upper"],
-        interval=f"paired t interval of the log ratio, least favourable pair, {1 - 0.05 / len(order):.1%}",
+        interval=f"paired t interval of the log ratio, least favourable pair, {100 * (1 - 0.05 / len(order)):.1f} %",
         n_models=shown["model_id"].nunique(), n_heritages=shown["heritage"].nunique(), table=order, draw=draw,
         caption=f"Last gain by prompt of every measured model of the four families. {len(against)} of {len(order)} "
         "comparisons of neighbours are against the published order.",

@@ -104,6 +104,7 @@ def finding(
     first = table.iloc[0]
     largest = float(maps[measure].max())
     bounded = measure == "contraction_ratio"
+    title = WORDS[measure][0].upper() + WORDS[measure][1:]
     why = (
         ", which it must be, since no attention weight exceeds 1: it cannot expand anywhere"
         if bounded and largest <= 1
@@ -131,7 +132,7 @@ def finding(
         f"below 1, and the largest value of all is {number(largest)}{why}.",
         estimate=first["before"], published=published, reproduced=reproduced, n_models=1, n_heritages=1, table=table,
         draw=draw, notes=notes,
-        caption=f"{WORDS[measure].capitalize()} of the restriction maps over the layers of {short_name(model_id)} "
+        caption=f"{title} of the restriction maps over the layers of {short_name(model_id)} "
         f"({heritage}), log scale, with L* by three definitions. {int(table['shows_it'].sum())} of {len(table)} show "
         "values below 1 before and above 1 after.",
     )  # fmt: skip

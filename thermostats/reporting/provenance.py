@@ -12,5 +12,5 @@ def follows(tables: Tables, source: str) -> str:
     wrong = tables.read("inconsistencies", file=source, kind="does not follow")
     worst = float(rows["largest_difference"].max()) if len(rows) else 0.0
     close = "all exactly" if worst == 0 else f"all within a relative difference of {number(worst, 1)}"
-    failed = f"; {len(wrong)} stated in it do not" if len(wrong) else ""
+    failed = f"; figures about it that do not follow: {len(wrong)}" if len(wrong) else ""
     return f"{source}: {int(rows['numbers'].sum())} derived figures follow from its rows, {close}{failed}."
