@@ -22,7 +22,6 @@ SMALL = 64
 WIDTH = 4
 """Vectors in a block."""
 MAX_STEPS = 100
-CHECK_EVERY = 2
 
 
 @dataclass(frozen=True)
@@ -112,44 +111,68 @@ def _block_lanczos(matrix: Matrix, tolerance: float, seed: int) -> tuple[float, 
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
     steps = min(MAX_STEPS, min(matrix.shape) // WIDTH)
-    start = np.random.default_rng(seed).standard_normal((n, WIDTH))
     basis: Matrix = np.empty(((steps + 1) * WIDTH, n), dtype)
-    basis[:WIDTH] = np.linalg.qr(start)[0].T
+    basis[:WIDTH] = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, WIDTH)))[0].T
     T = np.zeros(((steps + 1) * WIDTH, (steps + 1) * WIDTH))
-    inner = tolerance
+    inner, check, before = tolerance, 2, (1, 1.0)
     for k in range(1, steps + 1):
         last, known = slice((k - 1) * WIDTH, k * WIDTH), basis[: k * WIDTH]
         z = _gram_product(matrix, basis[last])
         for _ in range(2):
-            part = known @ z
-            T[: k * WIDTH, last] += part
-            z -= known.T @ part
-        following, R = np.linalg.qr(z)
-        if k % CHECK_EVERY == 0 or k == steps:
+            part = z @ known.T
+            T[last, : k * WIDTH] += part
+            z -= part @ known
+        following, L = _orthonormal(z, known, float(T[0, 0]))
+        if k in (check, steps):
             theta, vector, gap = _ritz(T[: k * WIDTH, : k * WIDTH])
-            residual = float(np.linalg.norm(R @ vector[-WIDTH:]))
-            if _bound(theta, residual, gap) <= inner or k == steps:
+            bound = _bound(theta, float(np.linalg.norm(vector[-WIDTH:] @ L)), gap)
+            if bound <= inner or k == steps:
                 sigma, error = _verified(matrix, vector @ known, gap)
                 if error <= tolerance:
                     return sigma, k
                 inner /= 4
-        following -= known.T @ (known @ following)
-        basis[k * WIDTH : (k + 1) * WIDTH] = np.linalg.qr(following)[0].T
+            check, before = _next_check(k, bound, before, inner), (k, bound)
+        basis[k * WIDTH : (k + 1) * WIDTH] = following
     return None
 
 
-def _gram_product(matrix: Matrix, rows: Matrix) -> Matrix:
-    """Wᵀ W V for the vectors in `rows` (b × n), as (n × b), in one pass over the matrix."""
-    product: Matrix = np.zeros((rows.shape[1], rows.shape[0]), rows.dtype)
+def _gram_product(matrix: Matrix, vectors: Matrix) -> Matrix:
+    """V Wᵀ W for the vectors in rows (b × n), in one pass over the matrix."""
+    product: Matrix = np.zeros((vectors.shape[1], vectors.shape[0]), vectors.dtype)
     for _, block in row_blocks(matrix):
-        product += block.T @ (block @ rows.T)
-    return product
+        product += block.T @ (block @ vectors.T)
+    return np.ascontiguousarray(product.T)
+
+
+def _orthonormal(z: Matrix, known: Matrix, scale: float) -> tuple[Matrix, Matrix]:
+    """Z = L Q, the rows of Q orthonormal and orthogonal to `known`, to which Z is so up to rounding at `scale`.
+
+    By Cholesky; where rows of Z are nearly dependent or little is left of them, as when a space is exhausted, by QR and
+    a second round of orthogonalisation.
+    """
+    try:
+        L = np.linalg.cholesky(z @ z.T)
+        if L.diagonal().min() > max(0.05 * L.diagonal().max(), 0.01 * scale):
+            return np.linalg.inv(L) @ z, L
+    except np.linalg.LinAlgError:
+        pass  # not positive definite to rounding: the rows are dependent
+    z = z - (z @ known.T) @ known
+    Q, R = np.linalg.qr(z.T)
+    Q -= known.T @ (known @ Q)
+    return np.linalg.qr(Q)[0].T, R.T
+
+
+def _next_check(k: int, bound: float, before: tuple[int, float], wanted: float) -> int:
+    """Step at which the bound, falling on as it fell since the last check, reaches what is wanted."""
+    fallen = np.log(before[1] / bound) / (k - before[0]) if 0 < bound < before[1] else 0.0
+    wait = np.log(max(bound / wanted, 1.0)) / fallen if fallen > 0 else 2.0
+    return k + int(np.clip(np.ceil(wait), 1, max(2, k // 2)))
 
 
 def _ritz(T: Matrix) -> tuple[float, Matrix, float]:
     """Largest Ritz value θ of WᵀW, its vector in the basis, and the gap to the next one, from T = Qᵀ WᵀW Q."""
     size = T.shape[0]
-    values, vectors = eigh(T, lower=False, subset_by_index=[size - 2, size - 1])
+    values, vectors = eigh(T, lower=True, subset_by_index=[size - 2, size - 1], check_finite=False)
     return float(values[1]), vectors[:, 1], float(values[1] - values[0])
 
 
