@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from thermostats.measurement.architectures import lookup  # noqa: E402
 from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
 from thermostats.measurement.forward import as_measured  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
+from thermostats.measurement.layouts import stored_rows, value_rows  # noqa: E402
 from thermostats.measurement.modules import (  # noqa: E402
     Decoder,
     configuration,
@@ -84,6 +86,22 @@ def test_value_and_output_matrices_are_what_the_model_multiplies_by(found: Decod
     differences = conformance(found)
     assert differences.value < 1e-5
     assert differences.circuit < 1e-5
+
+
+def test_no_other_layout_passes(found: Decoder) -> None:
+    entry, config = found.entry, found.config
+    others = [
+        replace(entry, layout=layout, n_kv_heads=heads)
+        for layout in ("separate", "stacked", "grouped", "partitioned")
+        for heads in ("config", "one", "all")
+        if entry.layout != "latent"
+    ]
+    same = value_rows(entry, config).tolist()
+    for other in others:
+        rows = value_rows(other, config)
+        if rows.tolist() != same and stored_rows(other, config) == stored_rows(entry, config):
+            differences = conformance(replace(found, entry=other), layers=[1])
+            assert min(differences.value, differences.circuit) > 0.1, (other.layout, other.n_kv_heads)
 
 
 def test_writes_add_up_to_the_step_of_the_stream(found: Decoder) -> None:

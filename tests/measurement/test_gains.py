@@ -145,6 +145,22 @@ def test_head_reads_one_token_of_each_prompt() -> None:
     assert [tuple(shape) for shape in seen] == [(2, 1, 32)]
 
 
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
+    found = opened("gpt2")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    handle = found.blocks[1].register_forward_pre_hook(fail)
+    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts × 9 tokens.*--token-budget"):
+        measure_gains(found, prompts(9, 9))
+    handle.remove()
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
+
+
 def test_prompt_beyond_the_context_is_refused() -> None:
     with pytest.raises(UsageError, match="longer than the model's context"):
         measure_gains(opened("gpt2"), prompts(65))

@@ -22,6 +22,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from thermostats.errors import DataError, ThermostatsError, UsageError  # noqa: E402
 from thermostats.measurement import hub, loading  # noqa: E402
 from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError  # noqa: E402
+from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
+from thermostats.measurement.gains import measure_gains  # noqa: E402
 from thermostats.measurement.hub import model_folder  # noqa: E402
 from thermostats.measurement.loading import load, memory_needed  # noqa: E402
 from thermostats.measurement.tokenising import tokenise  # noqa: E402
@@ -35,9 +37,8 @@ def write_tokenizer(folder: Path, template: str = "<s> $A") -> None:
     plain.post_processor = tokenizers.processors.TemplateProcessing(
         single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
     )
-    transformers.PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", eos_token="</s>").save_pretrained(
-        folder
-    )
+    special = {"bos_token": "<s>", "eos_token": "</s>"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=plain, **special).save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,24 @@ def test_weights_are_those_of_the_file_in_every_precision(folder: Path) -> None:
         assert loaded.folder.model_id == "tiny-llama"
         assert not loaded.decoder.model.training
     assert opened(folder, attention="eager").attention == "eager"
+
+
+def test_model_spread_by_a_device_map(folder: Path) -> None:
+    pytest.importorskip("accelerate")
+    given = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
+    plain, spread = opened(folder), opened(folder, device_map="auto")
+    assert measure_gains(spread.decoder, given).layers.equals(measure_gains(plain.decoder, given).layers)
+    parts = {
+        "model.embed_tokens": "cpu",
+        "model.layers": "disk",
+        "model.norm": "cpu",
+        "model.rotary_emb": "cpu",
+        "lm_head": "cpu",
+    }
+    (folder / "offload").mkdir()
+    offloaded = opened(folder, device_map=parts)
+    assert offloaded.device == "cpu, disk"
+    assert measure_gains(offloaded.decoder, given).layers.equals(measure_gains(plain.decoder, given).layers)
 
 
 def test_memory_needed_is_counted_from_the_headers(folder: Path) -> None:

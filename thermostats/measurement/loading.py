@@ -80,7 +80,8 @@ def load(
     model = _model(folder, DTYPES[dtype], spread, attention, trust_remote_code)
     if entry is None:
         entry = fallback(model, ARCHITECTURES)
-    places = str(target) if device_map is None else ", ".join(sorted(map(str, set(model.hf_device_map.values()))))
+    used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
+    places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
     implementation = str(model.config._attn_implementation)  # type: ignore[union-attr]
     return Loaded(folder, decoder(model, entry), words, dtype, implementation, places)
 

@@ -31,8 +31,9 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go: the device of the embedding."""
-        return next(submodule(self.base, self.entry.embedding, self.entry).parameters()).device
+        """Where token ids go: the device of the embedding; the CPU where it was offloaded, from which it is moved."""
+        device = next(submodule(self.base, self.entry.embedding, self.entry).parameters()).device
+        return torch.device("cpu") if device.type == "meta" else device
 
 
 def configuration(model: nn.Module) -> Config:
