@@ -1,0 +1,274 @@
+"""From a table of gains to the arrays of the heritage model: blocks of contributions, observations, and what is wrong.
+
+A block b contributes f_b (one value per model, in log gain) with E[Σ_i f_b,i² / M] = 1 before it is scaled:
+grouping blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
+covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import Array
+from thermostats.modelling.estimates import columns_of, labels
+
+Integers = NDArray[np.int64]
+
+BLOCKS = ("heritage", "geometry", "scale", "model")
+"""The last is what is left to the single model."""
+GEOMETRY = ("n_layers", "n_heads", "d_head")
+SCALE = ("n_params",)
+SMALL_STUDY, LARGE_STUDY = 10, 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What the heritage model is fitted to; arrays have one entry per model unless they say otherwise."""
+
+    estimand: str
+    models: tuple[str, ...]
+    labs: tuple[str, ...]
+    """Names of labs, in the order of `lab`."""
+    lab: Integers
+    geometry: Array
+    """M × rank, scaled as the module says."""
+    scale: Array
+    categories: tuple[str, ...]
+    y: Array
+    """Per prompt row: log gain."""
+    y_model: Integers
+    y_category: Integers
+    prompted: Integers
+    """Models that have prompt rows."""
+    average: Array
+    """Per model that has no prompt rows: mean log gain."""
+    average_error: Array
+    """Its standard error."""
+    average_df: Array
+    """Prompts less one."""
+    average_model: Integers
+    warnings: tuple[str, ...]
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, M."""
+        return len(self.models)
+
+    def lab_sizes(self) -> Integers:
+        """Models per lab."""
+        return np.bincount(self.lab, minlength=len(self.labs))
+
+    def means(self) -> tuple[Array, Array]:
+        """Mean log gain of every model over its prompts and its standard error."""
+        mean, error = np.zeros(self.n_models), np.zeros(self.n_models)
+        mean[self.average_model], error[self.average_model] = self.average, self.average_error
+        for i in np.unique(self.y_model):
+            rows = self.y[self.y_model == i]
+            mean[i] = rows.mean()
+            error[i] = rows.std(ddof=1) / rows.size**0.5 if rows.size > 1 else np.nan
+        return mean, np.where(np.isnan(error), np.nanmax(error) if np.isfinite(error).any() else 0.0, error)
+
+    def covariances(self) -> dict[str, Array]:
+        """Covariance of every block's contribution at unit variance, M × M."""
+        return {
+            "heritage": lab_basis(self.lab) @ lab_basis(self.lab).T,
+            "geometry": self.geometry @ self.geometry.T,
+            "scale": self.scale @ self.scale.T,
+            "model": np.eye(self.n_models),
+        }
+
+
+def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Design:
+    """Arrays of the heritage model from rows as `gain_rows` gives them.
+
+    `residualise`: `scale` takes from scale what geometry determines, `geometry` the reverse. Rows without a gain are
+    left out and counted in `warnings`. Raises UsageError for gains that are not positive and finite, missing geometry,
+    models with two labs, fewer than 4 models, one lab, one model in every lab, a block without variation.
+    """
+    needed = ["model_id", "heritage", *GEOMETRY, *SCALE, "gain"]
+    columns_of(table, *needed)
+    warnings: list[str] = []
+    rows = table.dropna(subset="gain")
+    if len(rows) < len(table):
+        warnings.append(f"{len(table) - len(rows)} of {len(table)} rows have no gain and are left out")
+    gain = rows["gain"].to_numpy(dtype=np.float64)
+    bad = ~(np.isfinite(gain) & (gain > 0))
+    if bad.any():
+        raise UsageError(
+            "a gain is not positive and finite",
+            where=rows["model_id"].to_numpy()[bad][0],
+            got=f"{gain[bad][0]:g} in {int(bad.sum())} of {gain.size} rows",
+            allowed="gains above 0",
+            next_step="look at these measurements; an overflow in half precision gives such values",
+        )
+    facts = _facts(rows)
+    models, labs = tuple(facts.index), tuple(sorted(set(facts["heritage"])))
+    lab = np.array([labs.index(name) for name in facts["heritage"]], dtype=np.int64)
+    warnings += _sizes(models, labs, lab)
+    blocks = {
+        name: _logs(facts, columns, name, warnings) for name, columns in (("geometry", GEOMETRY), ("scale", SCALE))
+    }
+    if residualise:
+        if residualise not in blocks:
+            raise UsageError("no such block to residualise", got=residualise, allowed="geometry, scale")
+        other = next(blocks[name] for name in blocks if name != residualise)
+        blocks[residualise] = blocks[residualise] - other @ np.linalg.lstsq(other, blocks[residualise], rcond=None)[0]
+    bases = {name: _basis(block, name, warnings) for name, block in blocks.items()}
+    used = len(labs) + sum(basis.shape[1] for basis in bases.values())
+    if used >= len(models):
+        warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
+    return Design(
+        estimand=estimand,
+        models=models,
+        labs=labs,
+        lab=lab,
+        geometry=bases["geometry"],
+        scale=bases["scale"],
+        **_observations(rows, models, warnings),
+        warnings=tuple(warnings),
+    )
+
+
+def lab_basis(lab: Integers) -> Array:
+    """Centred indicators of groups, M × groups, scaled to unit expected variance of exchangeable effects."""
+    indicators = np.eye(int(lab.max()) + 1)[lab]
+    shares = indicators.mean(axis=0)
+    return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
+
+
+def scaled_basis(columns: Array) -> Array:
+    """√(M/r)·Q, Q an orthonormal basis of the centred, standardised columns; rank 0 for columns without variation."""
+    centred = columns - columns.mean(axis=0)
+    norms = np.linalg.norm(centred, axis=0)
+    kept = norms > 1e-9 * (1 + np.abs(columns).max())
+    if not kept.any():
+        return np.empty((columns.shape[0], 0))
+    u, s, _ = np.linalg.svd(centred[:, kept] / norms[kept], full_matrices=False)
+    q = u[:, s > 1e-8 * s[0]]
+    q = q * np.sign(q[np.abs(q).argmax(axis=0), np.arange(q.shape[1])])
+    return np.ascontiguousarray(q * np.sqrt(columns.shape[0] / q.shape[1]))
+
+
+def _facts(rows: pd.DataFrame) -> pd.DataFrame:
+    facts = rows[["model_id", "heritage", *GEOMETRY, *SCALE]].drop_duplicates()
+    labels(facts["heritage"], "heritage")
+    twice = facts["model_id"].duplicated()
+    if twice.any():
+        raise UsageError(
+            "a model has two labs or two geometries", got=facts["model_id"][twice].iloc[0], allowed="one row of facts"
+        )
+    for column in (*GEOMETRY, *SCALE):
+        values = facts[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        bad = ~(np.isfinite(values) & (values > 0))
+        if bad.any():
+            raise UsageError(
+                "missing geometry",
+                where=column,
+                got=", ".join(facts["model_id"].to_numpy()[bad][:5]),
+                allowed="a number above 0 for every model",
+                next_step="fill in the table models, or leave these models out",
+            )
+    return facts.set_index("model_id").sort_index()
+
+
+def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[str]:
+    if len(models) < 4:
+        raise UsageError("too few models", got=len(models), allowed="4 or more")
+    if len(labs) < 2:
+        raise UsageError("one lab: its effect cannot be told from the mean", got=labs[0], allowed="2 labs or more")
+    sizes = np.bincount(lab)
+    if sizes.max() == 1:
+        raise UsageError(
+            "every lab has one model: heritage cannot be told from the model",
+            got=f"{len(labs)} labs",
+            allowed="two models or more in at least one lab",
+        )
+    warnings = []
+    if (sizes > 1).sum() < 2:
+        warnings.append("only one lab has two models or more: heritage rests on the spread within that lab")
+    if len(models) < SMALL_STUDY:
+        warnings.append(f"{len(models)} models: shares stay close to their prior")
+    if len(models) > LARGE_STUDY:
+        warnings.append(f"{len(models)} models: sampling takes long; the closed form answers in seconds")
+    return warnings
+
+
+def _logs(facts: pd.DataFrame, columns: Sequence[str], block: str, warnings: list[str]) -> Array:
+    logs = np.log(facts[list(columns)].to_numpy(dtype=np.float64))
+    constant = np.ptp(logs, axis=0) < 1e-12
+    if constant.all():
+        raise UsageError("a block without variation", where=block, got=f"{', '.join(columns)} constant",
+                         allowed="one column that varies")  # fmt: skip
+    warnings += [
+        f"{column} is the same in all models and left out" for column, c in zip(columns, constant, strict=True) if c
+    ]
+    kept = logs[:, ~constant]
+    return np.asarray(kept - kept.mean(axis=0))
+
+
+def _basis(block: Array, name: str, warnings: list[str]) -> Array:
+    basis = scaled_basis(block)
+    if basis.shape[1] == 0:
+        raise UsageError("a block is determined by the other", where=name, got="rank 0", allowed="rank 1 or more")
+    if basis.shape[1] < block.shape[1]:
+        warnings.append(f"{name} has rank {basis.shape[1]} of {block.shape[1]} columns")
+    return basis
+
+
+def _observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
+    """Prompt rows and averages; the log of an average: log m − s²/(2 m²), standard error s/(m √n)."""
+    prompt = rows["prompt_id"].fillna("") if "prompt_id" in rows else pd.Series("", index=rows.index)
+    has_sd = rows["gain_sd"].notna() if "gain_sd" in rows else pd.Series(False, index=rows.index)
+    averaged = (prompt == "") & has_sd
+    single, means = rows[~averaged], rows[averaged]
+    number = {name: i for i, name in enumerate(models)}
+    both = set(single["model_id"]) & set(means["model_id"])
+    if both or means["model_id"].duplicated().any():
+        raise UsageError(
+            "a model has an average beside other rows",
+            got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
+            allowed="prompt rows, or one average",
+        )
+    once = single["model_id"].value_counts()
+    if (once == 1).any():
+        warnings.append(
+            f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
+        )
+    m, s, n = (
+        means[name].to_numpy(dtype=np.float64, na_value=np.nan) if len(means) else np.empty(0)
+        for name in ("gain", "gain_sd", "n_prompts")
+    )
+    if len(means) and not ((s > 0) & (n >= 2)).all():
+        raise UsageError(
+            "an average without its spread or number of prompts",
+            got=", ".join(means["model_id"].to_numpy()[~((s > 0) & (n >= 2))][:5]),
+            allowed="gain_sd above 0 and n_prompts of 2 or more",
+        )
+    if "category" in single and (single["category"].fillna("") != "").all() and len(single):
+        category = single["category"].astype(str)
+    else:
+        category = pd.Series("all", index=single.index)
+    names = sorted(set(category))
+    if len(set(rows["prompt_set"]) if "prompt_set" in rows else {""}) > 1:
+        warnings.append(
+            "models were measured on different prompt sets: differences between sets are part of the models'"
+        )
+    y_model = np.array([number[name] for name in single["model_id"]], dtype=np.int64)
+    return {
+        "categories": tuple(names),
+        "y": np.log(single["gain"].to_numpy(dtype=np.float64)),
+        "y_model": y_model,
+        "y_category": np.array([names.index(name) for name in category], dtype=np.int64),
+        "prompted": np.unique(y_model),
+        "average": np.log(m) - np.square(s / m) / 2,
+        "average_error": s / m / np.sqrt(n),
+        "average_df": n - 1,
+        "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
+    }
