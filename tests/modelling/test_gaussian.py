@@ -1,0 +1,96 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from thermostats.errors import UsageError
+from thermostats.modelling import linear
+from thermostats.modelling.gaussian import Lines, held_out, log_evidence, posterior, predict
+
+
+def some_lines(seed: int, n: int = 18, groups: int = 5, *, truth: dict[str, float] | None = None) -> Lines:
+    rng = np.random.default_rng(seed)
+    t = {"a": 0.1, "b": 0.2, "tau": 0.2, "sigma": 0.1} | (truth or {})
+    codes = np.arange(n) % max(groups, 1)
+    X = np.column_stack([np.ones(n), rng.standard_normal(n)])
+    effects = t["tau"] * rng.standard_normal(max(groups, 1)) * (groups > 0)
+    y = X @ [t["a"], t["b"]] + effects[codes] + t["sigma"] * rng.standard_normal(n)
+    return Lines(
+        y=y, X=X, groups=codes, n_groups=groups, error=np.full(n, 0.02), mean=np.zeros(2), sd=np.full(2, 0.5),
+        sigma_scale=0.5, tau_scale=0.5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [0, 5])
+def test_evidence_is_the_integral_over_the_prior(groups):
+    lines = some_lines(1, groups=groups)
+    rng = np.random.default_rng(2)
+    sigma, tau = np.abs(rng.normal(0, 0.5, (2, 8000)))
+    same = (lines.groups[:, None] == lines.groups) * float(groups > 0)
+    fixed = 0.25 * lines.X @ lines.X.T + np.diag(lines.error**2)
+    each = [
+        stats.multivariate_normal.logpdf(lines.y, cov=fixed + s**2 * np.eye(lines.y.size) + t**2 * same)
+        for s, t in zip(sigma, tau, strict=True)
+    ]
+    weights = np.exp(each - np.max(each))
+    error = weights.std() / weights.mean() / math.sqrt(weights.size)
+    assert log_evidence(lines) == pytest.approx(logsumexp(each) - math.log(len(each)), abs=4 * error)
+
+
+def test_intervals_of_every_quantity_cover_draws_from_the_prior():
+    rng = np.random.default_rng(5)
+    ranks = []
+    for i in range(150):
+        truth = dict(zip(("a", "b"), rng.normal(0, 0.5, 2), strict=True))
+        truth |= dict(zip(("sigma", "tau"), np.abs(rng.normal(0, 0.5, 2)), strict=True))
+        found = posterior(some_lines(100 + i, n=12, groups=4, truth=truth), seed=i, draws=500)
+        drawn = (found.beta[:, 0], found.beta[:, 1], found.sigma, found.tau)
+        ranks.append([(d < truth[k]).mean() for d, k in zip(drawn, ("a", "b", "sigma", "tau"), strict=True)])
+    for own in np.array(ranks).T:
+        assert stats.kstest(own, "uniform").pvalue > 0.001
+
+
+def test_leaving_one_out_is_a_refit_and_its_intervals_cover():
+    rng = np.random.default_rng(6)
+    inside = []
+    for i in range(12):
+        truth = dict(zip(("sigma", "tau"), np.abs(rng.normal(0, 0.5, 2)), strict=True))
+        lines = some_lines(300 + i, n=16, groups=4, truth=truth)
+        left = held_out(lines, lines.groups.astype(str).tolist(), seed=i, draws=600)
+        low, high = left.interval(0.9)
+        inside.append(((low <= lines.y) & (lines.y <= high)).mean())
+        rest = lines.rows(lines.groups != 0)
+        assert left.log_density[0] == pytest.approx(log_evidence(lines) - log_evidence(rest), abs=1e-8)
+    assert 0.8 < np.mean(inside) < 0.98
+
+
+def test_new_groups_are_wider_than_known_ones():
+    lines = some_lines(3)
+    found = posterior(lines, seed=1)
+    new = replace(lines, groups=np.full(lines.y.size, -1))
+    assert predict(found, new, seed=2).std(axis=0).min() > 1.3 * predict(found, lines, seed=2).std(axis=0).max()
+
+
+def test_one_fold_is_refused():
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        held_out(some_lines(1), ["all"] * 18, seed=1)
+
+
+def test_the_seam_and_the_quadrature_agree():
+    lines = some_lines(8, n=22, groups=6)
+    exact, sampled = posterior(lines, seed=1, draws=20_000), linear.sample(lines, seed=1, cache=False)
+    assert sampled.draws.status == "passed"
+    pairs = [
+        (exact.beta[:, 0], sampled.beta[..., 0]), (exact.beta[:, 1], sampled.beta[..., 1]),
+        (exact.sigma, sampled.sigma),
+        (exact.tau, sampled.tau), (exact.effects[:, 0], sampled.effects[..., 0]),
+    ]  # fmt: skip
+    for one, other in pairs:
+        assert other.mean() == pytest.approx(one.mean(), abs=0.12 * one.std())
+        assert other.std() == pytest.approx(one.std(), rel=0.1)
+    drawn = sampled.replicate(3)
+    assert drawn.shape == (4000, 22)
+    assert np.corrcoef(drawn.mean(axis=0), lines.y)[0, 1] > 0.9

@@ -1,0 +1,83 @@
+"""From one row a model and prompt to the cells of the crossed model: indices, log gains, standardised entropies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import Array
+from thermostats.modelling.estimates import columns_of, numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossed:
+    """Cells of the table models × prompts; prompts lie within categories."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    categories: tuple[str, ...]
+    model: NDArray[np.int64]
+    prompt: NDArray[np.int64]
+    category: NDArray[np.int64]
+    y: Array
+    x: Array
+    """Log gain, standardised within models, of the cells that hold an entropy."""
+    z: Array
+    """Their entropy, standardised within models."""
+    xz_model: NDArray[np.int64]
+    xz_prompt: NDArray[np.int64]
+    warnings: tuple[str, ...]
+
+
+def crossed(table: pd.DataFrame) -> Crossed:
+    """Log gains from one row a model and prompt: model_id, prompt_id, category, value; and entropy where there is one.
+
+    Raises UsageError for gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts.
+    """
+    columns_of(table, "model_id", "prompt_id", "category", "value")
+    rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
+    y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
+    if rows.duplicated(["model_id", "prompt_id"]).any():
+        raise UsageError("a prompt stands twice for one model", where="prompt_id", allowed="one row a model and prompt",
+                         next_step="choose one source")  # fmt: skip
+    if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
+        raise UsageError("a prompt stands in two categories", where="category", allowed="one category a prompt")
+    model, models = pd.factorize(rows["model_id"])
+    prompt, prompts = pd.factorize(rows["prompt_id"])
+    category, categories = pd.factorize(rows["category"])
+    if len(models) < 2 or len(prompts) < 4:
+        raise UsageError("too small a table", got=f"{len(models)} models × {len(prompts)} prompts",
+                         allowed="2 models × 4 prompts or more")  # fmt: skip
+    said = []
+    if len(rows) < len(models) * len(prompts):
+        said.append(f"{len(models) * len(prompts) - len(rows)} of {len(models) * len(prompts)} cells are missing")
+    if len(categories) == 1:
+        said.append("one category: no variance between categories")
+    known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    cells = pd.DataFrame({"m": model[known], "p": prompt[known], "x": y[known]})
+    cells["z"] = rows.loc[known, "entropy"].astype("float64").to_numpy() if known.any() else []
+    by_model = cells.groupby("m")[["x", "z"]]
+    flat = (by_model.transform("std", ddof=0) == 0).any(axis=1) | (by_model.transform("size") < 4)
+    if flat.any():
+        said.append("gain or entropy constant, or fewer than 4 prompts: no slope of " + ", ".join(
+            str(models[m]) for m in sorted(set(cells.loc[flat, "m"]))))  # fmt: skip
+    cells = cells[~flat]
+    scaled = cells.groupby("m")[["x", "z"]].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
+    return Crossed(
+        models=tuple(map(str, models)),
+        prompts=tuple(map(str, prompts)),
+        categories=tuple(map(str, categories)),
+        model=model,
+        prompt=prompt,
+        category=pd.Series(category).groupby(prompt).first().to_numpy(),
+        y=y,
+        x=scaled["x"].to_numpy(),
+        z=scaled["z"].to_numpy(),
+        xz_model=cells["m"].to_numpy(),
+        xz_prompt=cells["p"].to_numpy(),
+        warnings=tuple(said),
+    )

@@ -1,0 +1,223 @@
+"""y = Xβ + u_group + ε by quadrature: exact posteriors, evidence and refits of small Gaussian models without sampling.
+
+β ~ N(prior mean, prior sd²), u_j ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²), σ and τ half-normal. Given σ and τ all is
+Gaussian; σ and τ are summed over a grid of their logarithms that is laid once coarsely and once where the mass is.
+The same model that `linear.sample` samples: here for what needs hundreds of refits, and as its check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import LEVEL, Array, equal_tailed
+
+NODES = 40
+SMALLEST, LARGEST = 1e-3, 6.0
+"""Ends of the first grid in units of the half-normal scale; the prior mass below is 0.08 %."""
+NEGLIGIBLE = 14.0
+"""Nodes whose log density lies this far below the highest are left outside the second grid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Rows of the model and its priors; `groups` counts from 0, and is −1 for a row of a group never seen."""
+
+    y: Array
+    X: Array
+    groups: NDArray[np.int64]
+    n_groups: int
+    """0: no group effects, and `groups` is ignored."""
+    error: Array
+    """Standard errors of y, known; zeros where it is taken as exact."""
+    mean: Array
+    sd: Array
+    """Of the normal priors of β."""
+    sigma_scale: float
+    tau_scale: float
+
+    def rows(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Lines:
+        """The same model of some rows."""
+        return replace(self, y=self.y[chosen], X=self.X[chosen], groups=self.groups[chosen], error=self.error[chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """Independent draws of the posterior, and log p(y)."""
+
+    log_evidence: float
+    beta: Array
+    """draws × coefficients."""
+    effects: Array
+    """draws × groups."""
+    sigma: Array
+    tau: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Every row predicted from the folds it is not in."""
+
+    log_density: Array
+    """One joint log predictive density a fold, in the order of `folds`."""
+    folds: tuple[str, ...]
+    fold_of: NDArray[np.int64]
+    draws: Array
+    """Predictive draws, draws × rows, in the order of the rows."""
+    pit: Array
+    """Share of the predictive draws below each observation: uniform where the model is right."""
+
+    def interval(self, level: float = LEVEL) -> tuple[Array, Array]:
+        """Equal-tailed predictive interval of every row."""
+        return equal_tailed(self.draws, level)
+
+
+def log_evidence(lines: Lines) -> float:
+    """log p(y), priors and all."""
+    return _grid(lines).log_evidence
+
+
+def posterior(lines: Lines, *, seed: int, draws: int = 4000) -> Posterior:
+    """Independent draws of β, u, σ and τ."""
+    grid = _grid(lines)
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(grid.weights.size, draws, p=grid.weights)
+    p, q = lines.X.shape[1], lines.X.shape[1] + lines.n_groups
+    latent = np.empty((draws, q))
+    noise = rng.standard_normal((draws, q))
+    for node in np.unique(chosen):
+        at = chosen == node
+        mean, precision = _latent(lines, *_unravel(grid, int(node)))
+        factor = np.linalg.cholesky(precision)
+        latent[at] = mean + np.linalg.solve(factor.T, noise[at].T).T
+    jitter = rng.uniform(-0.5, 0.5, (2, draws))
+    i, j = np.divmod(chosen, grid.log_tau.size)
+    sigma = np.exp(grid.log_sigma[i] + jitter[0] * grid.step[0])
+    tau = np.exp(grid.log_tau[j] + jitter[1] * grid.step[1]) if lines.n_groups else np.zeros(draws)
+    return Posterior(
+        log_evidence=grid.log_evidence, beta=latent[:, :p] + lines.mean, effects=latent[:, p:], sigma=sigma, tau=tau
+    )
+
+
+def predict(found: Posterior, lines: Lines, *, seed: int) -> Array:
+    """Draws of y of the rows of `lines`, draws × rows; rows of group −1, never seen, share a new effect a draw."""
+    rng = np.random.default_rng(seed)
+    mean = found.beta @ lines.X.T
+    if lines.n_groups:
+        new = rng.standard_normal((found.tau.size, 1)) * found.tau[:, None]
+        known = found.effects[:, np.maximum(lines.groups, 0)]
+        mean = mean + np.where(lines.groups >= 0, known, new)
+    spread = np.sqrt(np.square(found.sigma)[:, None] + np.square(lines.error))
+    return np.asarray(mean + spread * rng.standard_normal(mean.shape))
+
+
+def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000) -> HeldOut:
+    """Predict every fold from all others by exact refits; a fold that holds a whole group is predicted as a new group.
+
+    The log density of a fold is log p(y) − log p(y without the fold), exact to the quadrature.
+    Raises UsageError for fewer than 2 folds.
+    """
+    names = tuple(dict.fromkeys(folds))
+    if len(names) < 2:
+        raise UsageError("nothing to leave out", got=f"{len(names)} fold", allowed="at least 2")
+    fold_of = np.array([names.index(fold) for fold in folds])
+    whole = log_evidence(lines)
+    densities, predicted = np.empty(len(names)), np.empty((draws, lines.y.size))
+    for k in range(len(names)):
+        out = fold_of == k
+        found = posterior(lines.rows(~out), seed=seed + k, draws=draws)
+        seen = np.isin(lines.groups, lines.groups[~out])
+        asked = replace(lines, groups=np.where(seen, lines.groups, -1)).rows(out)
+        densities[k] = whole - found.log_evidence
+        predicted[:, out] = predict(found, asked, seed=seed + 1000 + k)
+    pit = (predicted < lines.y).mean(axis=0)
+    return HeldOut(log_density=densities, folds=names, fold_of=fold_of, draws=predicted, pit=pit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    log_sigma: Array
+    log_tau: Array
+    step: tuple[float, float]
+    weights: Array
+    """Posterior weights of the nodes, flattened with τ running fastest."""
+    log_evidence: float
+
+
+def _grid(lines: Lines) -> _Grid:
+    ends = [(math.log(SMALLEST * scale), math.log(LARGEST * scale)) for scale in (lines.sigma_scale, lines.tau_scale)]
+    densities, axes = _densities(lines, ends)
+    kept = densities > densities.max() - NEGLIGIBLE
+    refined = []
+    for axis, inside in zip(axes, (kept.any(axis=1), kept.any(axis=0)), strict=True):
+        at = np.flatnonzero(inside)
+        refined.append((float(axis[max(at[0] - 1, 0)]), float(axis[min(at[-1] + 1, axis.size - 1)])))
+    densities, (log_sigma, log_tau) = _densities(lines, refined)
+    step = (float(log_sigma[1] - log_sigma[0]), float(log_tau[1] - log_tau[0]) if lines.n_groups else 1.0)
+    total = float(logsumexp(densities))
+    return _Grid(
+        log_sigma=log_sigma,
+        log_tau=log_tau,
+        step=step,
+        weights=np.exp(densities - total).ravel(),
+        log_evidence=total + math.log(step[0]) + (math.log(step[1]) if lines.n_groups else 0.0),
+    )
+
+
+def _densities(lines: Lines, ends: Sequence[tuple[float, float]]) -> tuple[Array, tuple[Array, Array]]:
+    """Log of p(y | σ, τ) p(σ) p(τ) σ τ on a grid of log σ and log τ."""
+    log_sigma: Array = np.linspace(*ends[0], NODES, dtype=np.float64)
+    log_tau: Array = np.linspace(*ends[1], NODES, dtype=np.float64) if lines.n_groups else np.zeros(1)
+    p = lines.X.shape[1]
+    U, r = _latent_design(lines), lines.y - lines.X @ lines.mean
+    variance = np.exp(2 * log_sigma)[:, None] + np.square(lines.error)  # nodes of σ × rows
+    A = np.einsum("ri,sr,rj->sij", U, 1 / variance, U)
+    b = (r / variance) @ U
+    constant = -0.5 * (np.log(2 * math.pi * variance).sum(axis=1) + (np.square(r) / variance).sum(axis=1))
+    prior = np.concatenate([np.tile(lines.sd**-2.0, (log_tau.size, 1)), _tau_precision(lines, log_tau)], axis=1)
+    precision = A[:, None] + np.eye(prior.shape[1]) * prior[None, :, None, :]
+    found = constant[:, None] + _half_normal(log_sigma, lines.sigma_scale)[:, None]
+    if lines.n_groups:
+        found = found + _half_normal(log_tau, lines.tau_scale)
+    if p + lines.n_groups:
+        factor = np.linalg.cholesky(precision)
+        right = np.broadcast_to(b[:, None, :, None], (*precision.shape[:3], 1))
+        z = np.linalg.solve(factor, right)[..., 0]
+        diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+        found = found + 0.5 * (np.square(z).sum(axis=-1) + np.log(prior).sum(axis=1)) - np.log(diagonal).sum(axis=-1)
+    full: Array = np.zeros((log_sigma.size, log_tau.size)) + found
+    return full, (log_sigma, log_tau)
+
+
+def _latent(lines: Lines, sigma: float, tau: float) -> tuple[Array, Array]:
+    """Mean and precision of (β − prior mean, u) given σ and τ."""
+    U, r = _latent_design(lines), lines.y - lines.X @ lines.mean
+    variance = sigma**2 + np.square(lines.error)
+    prior = np.concatenate([lines.sd**-2.0, np.full(lines.n_groups, tau**-2.0)])
+    precision: Array = np.asarray((U.T / variance) @ U + np.diag(prior), dtype=np.float64)
+    return np.asarray(np.linalg.solve(precision, U.T @ (r / variance)), dtype=np.float64), precision
+
+
+def _latent_design(lines: Lines) -> Array:
+    member = lines.groups[:, None] == np.arange(lines.n_groups)
+    return np.concatenate([lines.X, member.astype(np.float64)], axis=1)
+
+
+def _tau_precision(lines: Lines, log_tau: Array) -> Array:
+    return np.repeat(np.exp(-2 * log_tau)[:, None], lines.n_groups, axis=1)
+
+
+def _half_normal(log_x: Array, scale: float) -> Array:
+    """Log density of log x where x is half-normal."""
+    return 0.5 * math.log(2 / math.pi) - math.log(scale) - 0.5 * np.square(np.exp(log_x) / scale) + log_x
+
+
+def _unravel(grid: _Grid, node: int) -> tuple[float, float]:
+    i, j = divmod(node, grid.log_tau.size)
+    return math.exp(grid.log_sigma[i]), math.exp(grid.log_tau[j])
