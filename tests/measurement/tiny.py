@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import transformers
 
+torch.set_num_threads(1)  # matrices this small are slower on more
+
 VOCABULARY = 61
 
 LLAMA: dict[str, Any] = {
