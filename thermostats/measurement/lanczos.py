@@ -70,7 +70,7 @@ def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
         part = slice(first, min(first + rows, matrix.shape[0]))
         yield part, decode(matrix[part])
         if matrix.size * 4 > RESIDENT_BYTES and first // rows % 16 == 15:
-            _release(matrix)
+            release(matrix)
 
 
 def resident(stored: Matrix) -> Matrix:
@@ -81,7 +81,7 @@ def resident(stored: Matrix) -> Matrix:
     whole = np.empty(by_row.shape, np.float32)
     for part, block in row_blocks(by_row):
         whole[part] = block
-    _release(stored)
+    release(stored)
     return whole if by_row is stored else whole.T
 
 
@@ -90,7 +90,7 @@ def _by_row(matrix: Matrix) -> Matrix:
     return matrix.T if matrix.strides[0] < matrix.strides[1] else matrix
 
 
-def _release(matrix: Matrix) -> None:
+def release(matrix: Matrix) -> None:
     """Give the pages of a mapped file back; they are read again when needed."""
     base: Any = matrix
     while isinstance(base, np.ndarray):

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
-from thermostats.measurement.lanczos import Norms, norms, resident, row_blocks
-from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.lanczos import Norms, norms, release, resident, row_blocks
+from thermostats.measurement.layouts import geometry, split, value_rows
 from thermostats.measurement.thirds import published_thirds
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
 COLUMNS = ["layer", "matrix", "head", "spectral_norm", "frobenius_norm", "stable_rank", "missing"]
+GATHERED_ROWS = 256
 NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
@@ -71,20 +72,39 @@ def layer_rows(
     """Rows of one layer (1-based); see `weights`."""
     g = geometry(entry, config)
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
-    parts = split(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
-    w_v = resident(parts.w_v)
+    # split checks the shapes and finds the parts; of the values it gets a stand-in, as it would copy them at once
+    stand_in = np.broadcast_to(np.int8(0), value.shape)
+    parts = split(entry, config, stand_in, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
+    stored_o, kv_head = parts.w_o, parts.kv_head
+    del parts
+    w_v = resident(_values(entry, config, value))
     rows = [_row(layer, "W_V", "", norms(w_v))]
     gram_v = _grams(w_v.reshape(g.n_kv_heads, g.d_head, -1)) if heads else np.empty(0)
+    release(w_v)
     del w_v
-    w_o = resident(parts.w_o)
+    w_o = resident(stored_o)
     rows.append(_row(layer, "W_O", "", norms(w_o)))
     if heads:
         gram_o = _grams(w_o.T.reshape(g.n_heads, g.d_head, -1))
-        del w_o
-        rows += _head_rows(layer, gram_v[parts.kv_head], gram_o)
+        rows += _head_rows(layer, gram_v[kv_head], gram_o)
+    release(w_o)
+    del w_o
     if thirds and entry.layout != "separate":
         rows.append(_row(layer, "W_V_published_thirds", "", norms(published_thirds(entry, value))))
     return rows
+
+
+def _values(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
+    """W_V as stored: a view where it is a matrix of its own, else gathered, a part of the file mapped at a time."""
+    fused = value.T if entry.transposed else value
+    if entry.layout == "separate":
+        return fused
+    places = value_rows(entry, config).ravel()
+    gathered = np.empty((places.size, fused.shape[1]), fused.dtype)
+    for first in range(0, places.size, GATHERED_ROWS):
+        gathered[first : first + GATHERED_ROWS] = fused[places[first : first + GATHERED_ROWS]]
+        release(value)
+    return gathered
 
 
 def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
