@@ -127,7 +127,8 @@ def measure(
     }  # fmt: skip
     outcomes = measure_models(models, options, data, dry_run=dry_run)
     rows = [asdict(outcome) for outcome in outcomes]
-    _print_rows(rows, ["model", "status", "n_params", "gigabytes", "seconds", "reason"], as_json)
+    shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
+    _print_rows(shown, ["model", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)
     if not dry_run:

@@ -22,6 +22,9 @@ class Outcome:
     model: str
     status: str
     runs: tuple[str, ...] = ()
+    """Runs measured, or to be measured."""
+    finished: tuple[str, ...] = ()
+    """Runs that were finished before and are skipped."""
     rows: dict[str, int] | None = None
     n_params: int | None = None
     gigabytes: float | None = None
@@ -79,16 +82,17 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
 
 
 def _outcome(planned: Plan, status: str, done: Done | None = None) -> Outcome:
-    kinds = {run.kind for run in planned.runs if run.tables}
+    todo = [run for run in planned.runs if run.tables]
     width = 4 if planned.spec.dtype == "float32" else 2
     n_params = int(planned.model["n_params"])
     return Outcome(
         planned.folder.model_id,
         status,
-        tuple(run.run["run_id"] for run in planned.runs if run.tables or status == "skipped"),
+        tuple(run.run["run_id"] for run in todo),
+        tuple(run.run["run_id"] for run in planned.runs if not run.tables),
         None if done is None else done.rows,
         n_params,
-        n_params * width / 1e9 if kinds - {"weights"} else None,
+        n_params * width / 1e9 if any(run.kind != "weights" for run in todo) else None,
         0.0 if done is None else done.seconds,
     )
 
