@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,7 @@ def fit_crowding(
         },
         warnings=tuple(said),
         figure=_figure,
+        influence=partial(linear.without_each, apart, labs.tolist(), lambda p: p.beta[:, 1], "within"),
         seed=seed,
     )
 
@@ -165,11 +167,8 @@ def _log_ratio(rivals: pd.DataFrame, one: str, other: str) -> float:
 def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
     codes = pd.factorize(labs)[0]
     centred = x - x.mean()
-    return Part(
-        draws=fit.draws,
-        observed=fit.lines.y,
-        replicate=fit.replicate,
-        statistics={
+    return fit.part(
+        {
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
             "spread of lab means": lambda y: np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)]).std(
                 axis=0
@@ -177,6 +176,7 @@ def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
             "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
             "largest": lambda y: y.max(axis=-1),
         },
+        {"within < 0": fit.beta[..., 1] < 0, "between < 0": fit.beta[..., 2] < 0},
     )
 
 

@@ -3,48 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
-from thermostats.modelling.draws import (
-    BFMI_LIMIT,
-    ESS_LIMIT,
-    LEVEL,
-    PASSED,
-    RHAT_LIMIT,
-    SAMPLER,
-    Array,
-    Draws,
-)
+from thermostats.modelling import checks, sampling
+from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Array, Draws
 
-Statistic = Callable[[Array], Array]
-"""Replicated or observed outcomes, … × rows, to one number each."""
-EXTREME = 0.01
-"""A posterior predictive p below this or above 1 less this is a failed check."""
+POWERS = (0.8, 1.25)
+"""Powers of the prior in the sensitivity check."""
+CHECKED = 500
+"""Draws that are replicated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One sampled model of a fit and how to replicate its data."""
+    """One sampled model of a fit with what its checks need; the functions are called when it is checked."""
 
     draws: Draws
     observed: Array
-    replicate: Callable[[int], Array]
-    """Seed to replicated outcomes, draws × rows."""
-    statistics: Mapping[str, Statistic]
+    statistics: Mapping[str, checks.Statistic]
     """Test quantities of the outcome, chosen for the claim."""
+    decisive: Mapping[str, Array | NDArray[np.bool_]]
+    """Draws of what a verdict may rest on; indicators for probabilities."""
+    prior: Callable[[int], Array]
+    """Seed to outcomes under the prior, draws × rows."""
+    replicate: Callable[[int], Array]
+    """Seed to replicated outcomes of draws at even spacing, draws × rows."""
+    density: Callable[[], Array]
+    """Log density of every outcome under the same draws, draws × rows."""
+    log_prior: Callable[[], Array]
+    """Log prior density of the quantities that no other depends on, one a draw."""
 
 
-def replicates(model: sampling.Model, data: Mapping[str, Any], draws: Draws, outcome: str) -> Callable[[int], Array]:
-    """What `Part.replicate` takes for a model whose outcome is an observed variable of that name."""
-    return lambda seed: sampling.posterior_predictive(model, data, draws, seed=seed)[outcome]
+def sampled_part(
+    model: sampling.Model,
+    data: Mapping[str, Any],
+    draws: Draws,
+    outcome: str,
+    *,
+    observed: Array,
+    top: Sequence[str],
+    statistics: Mapping[str, checks.Statistic],
+    decisive: Mapping[str, Array | NDArray[np.bool_]],
+) -> Part:
+    """A part whose outcome is an observed variable of the model; `top`: quantities whose priors the checks scale."""
+
+    def density() -> Array:
+        found = sampling.log_likelihood(model, data, draws)[outcome]
+        found = found.reshape(-1, found.shape[-1])
+        return np.asarray(found[np.linspace(0, len(found) - 1, CHECKED).astype(int)])
+
+    return Part(
+        draws=draws,
+        observed=observed,
+        statistics=statistics,
+        decisive=decisive,
+        prior=lambda seed: sampling.prior_predictive(model, data, seed=seed, draws=CHECKED)[outcome],
+        replicate=lambda seed: sampling.posterior_predictive(model, data, draws, seed=seed, draws=CHECKED)[outcome],
+        density=density,
+        log_prior=lambda: sampling.log_prior(model, data, draws, list(top)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +95,8 @@ class Fitted:
     figure: Callable[[Fitted, Axes], Axes]
     seed: int
     level: float = LEVEL
+    influence: Callable[[int], checks.Check] | None = None
+    """Seed to what exact refits without each lab say; None where no lab can be left out."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
 
@@ -84,13 +111,13 @@ class Fitted:
         named = {f"{name}[{i}]": f"{name}[{label}]" for name, own in self.labels.items() for i, label in enumerate(own)}
         return table.assign(quantity=table["quantity"].replace(named), estimand=self.estimand)
 
-    def check(self) -> pd.DataFrame:
-        """One row a check: the gate of every part, then its posterior predictive p-values, P(T(y_rep) ≥ T(y))."""
-        rows: list[dict[str, object]] = []
-        for name, part in self.parts.items():
-            rows += [{"part": name, **row} for row in _gate(part.draws)]
-            rows += [{"part": name, **row} for row in _predictive(part, self.seed)]
-        return pd.DataFrame(rows)
+    def check(self, *, seed: int | None = None) -> checks.Gate:
+        """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
+        chosen = self.seed if seed is None else seed
+        found = [replace(c, name=f"{name}: {c.name}") for name, p in self.parts.items() for c in _checks(p, chosen)]
+        if self.influence is not None:
+            found.append(self.influence(chosen))
+        return checks.Gate(checks=tuple(found))
 
     def plot(self, axes: Axes) -> Axes:
         """Draw the fit's figure onto the axes and return them."""
@@ -123,30 +150,16 @@ class Fitted:
         }
 
 
-def _gate(draws: Draws) -> list[dict[str, object]]:
-    d = draws.diagnostics
+def _checks(part: Part, seed: int) -> list[checks.Check]:
+    replicated, log_prior = part.replicate(seed), part.log_prior()
+    powers = {f"prior to the power {p:g}": checks.power_scaling(log_prior, power=p) for p in POWERS}
     return [
-        _row(f"R-hat, {d.rhat_name}", d.rhat_max, f"≤ {RHAT_LIMIT}", d.rhat_max <= RHAT_LIMIT),
-        _row(f"bulk ESS, {d.ess_bulk_name}", d.ess_bulk_min, f"≥ {ESS_LIMIT:.0f}", d.ess_bulk_min >= ESS_LIMIT),
-        _row(f"tail ESS, {d.ess_tail_name}", d.ess_tail_min, f"≥ {ESS_LIMIT:.0f}", d.ess_tail_min >= ESS_LIMIT),
-        _row("divergences", float(d.divergences), "0", d.divergences == 0),
-        _row("energy fraction", d.bfmi_min, f"≥ {BFMI_LIMIT}", d.bfmi_min >= BFMI_LIMIT),
+        checks.diagnostics(part.draws),
+        checks.prior_predictive(part.prior(seed), part.observed, part.statistics),
+        checks.posterior_predictive(replicated, part.observed, part.statistics),
+        checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
+        checks.prior_sensitivity(powers, part.decisive),
     ]
-
-
-def _predictive(part: Part, seed: int) -> list[dict[str, object]]:
-    if not part.statistics:
-        return []
-    replicated, rows = part.replicate(seed), []
-    for name, statistic in part.statistics.items():
-        drawn, seen = statistic(replicated), float(statistic(part.observed))
-        p = float((drawn > seen).mean() + (drawn == seen).mean() / 2)
-        rows.append(_row(f"predictive p, {name}", p, f"{EXTREME} to {1 - EXTREME}", EXTREME <= p <= 1 - EXTREME))
-    return rows
-
-
-def _row(check: str, value: float, limit: str, passed: bool) -> dict[str, object]:
-    return {"check": check, "value": value, "limit": limit, "passed": bool(passed)}
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, object]]:

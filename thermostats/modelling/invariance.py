@@ -17,7 +17,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import LEVEL, Array, Draws, Settings
 from thermostats.modelling.estimates import columns_of, numbers
-from thermostats.modelling.fitted import Fitted, Part, replicates
+from thermostats.modelling.fitted import Fitted, Part, sampled_part
 
 SCALE = 0.5
 """Prior scale of log gains, of their change by tuning, and of both spreads over pairs: a factor 1.6."""
@@ -250,10 +250,14 @@ def _part(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> Part:
     def means(y: Array) -> Array:
         return np.stack([y[..., pairs.pair == j].mean(axis=-1) for j in range(n)])
 
-    return Part(
-        draws=draws,
+    return sampled_part(
+        pairs_model,
+        data,
+        draws,
+        "changes",
         observed=pairs.change,
-        replicate=replicates(pairs_model, data, draws, "changes"),
+        top=("centre", "shift", "level_sd", "shift_sd"),
+        decisive={"shift": draws["shift"], "shift_sd": draws["shift_sd"]},
         statistics={
             "largest mean change": lambda y: np.abs(means(y)).max(axis=0),
             "spread": lambda y: y.std(axis=-1),

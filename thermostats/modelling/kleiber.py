@@ -15,7 +15,7 @@ from thermostats.modelling import sampling
 from thermostats.modelling.bounds import probability_above, quantile_power_law, share_above, share_of_models
 from thermostats.modelling.draws import LEVEL, Array, Draws, equal_tailed
 from thermostats.modelling.estimates import numbers
-from thermostats.modelling.fitted import Fitted, Part, replicates
+from thermostats.modelling.fitted import Fitted, sampled_part
 from thermostats.modelling.model_rows import ModelRows, lines, model_rows, standardised
 from thermostats.modelling.rivals import Rival, compare, mixture, rival
 
@@ -24,6 +24,11 @@ SCALE = 0.3
 BETA = (0.5, 1.0)
 """Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
 NOISE = 0.05
+PARTS = {
+    "curve": ("around", ("middle", "beta", "sigma")),
+    "frontier": ("under", ("frontier_middle", "frontier_beta", "below", "noise")),
+}
+"""Name of the outcome and of its quantities in `power_laws_model`."""
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
 
@@ -57,7 +62,7 @@ def power_laws_model(pm: Any, data: Mapping[str, Any]) -> None:
         return mu - np.abs(rng.normal(0.0, down, size)) + rng.normal(0.0, either, size)
 
     either = pm.math.sqrt(noise**2 + data["error"] ** 2)
-    pm.CustomDist("under", top, below, either, logp=log_density, random=draw, observed=data["y"])
+    pm.CustomDist("under", top, below, either, logp=log_density, random=draw, observed=data["y_under"])
 
 
 def fit_kleiber(
@@ -84,7 +89,7 @@ def fit_kleiber(
     L = numbers(frame["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
     y, error = frame["log_gain"].to_numpy() / math.log(10), frame["error"].to_numpy() / math.log(10)
     reference = float(np.exp(np.log(L).mean()))
-    data = {"y": y, "error": error, "log_depth": np.log(L / reference)}
+    data = {"y": y, "y_under": y.copy(), "error": error, "log_depth": np.log(L / reference)}
     draws = sampling.fit(power_laws_model, data, seed=seed, cache=cache)
     models = _models(frame, y, error, L)
     if not (y > 0).any():
@@ -109,13 +114,17 @@ def fit_kleiber(
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
         parts={
-            name: Part(
-                draws=draws,
+            name: sampled_part(
+                power_laws_model,
+                data,
+                draws,
+                outcome,
                 observed=y,
-                replicate=replicates(power_laws_model, data, draws, outcome),
+                top=top,
                 statistics=_statistics(L),
+                decisive={"beta": draws[top[1]], "at the middle depth": draws[top[0]]},
             )
-            for name, outcome in (("curve", "around"), ("frontier", "under"))
+            for name, (outcome, top) in PARTS.items()
         },
         quantities=quantities,
         probabilities={

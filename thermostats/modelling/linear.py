@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.modelling import sampling
+from thermostats.modelling.checks import Check, Statistic, influence
 from thermostats.modelling.draws import Array, Draws, Settings
-from thermostats.modelling.gaussian import Lines
+from thermostats.modelling.fitted import CHECKED, Part
+from thermostats.modelling.gaussian import Lines, Posterior, posterior
 
+SURE = 0.95
 STEPS = Settings(target_accept=0.97)
 """Six quantities at most, cheap to sample: small steps spare the second attempt."""
 COLUMNS, GROUPS = 4, 8
@@ -51,14 +56,62 @@ class LinesFit:
     sigma: Array
     tau: Array
 
+    def part(self, statistics: Mapping[str, Statistic], decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+        """What the checks need of this fit."""
+        return Part(
+            draws=self.draws,
+            observed=self.lines.y,
+            statistics=statistics,
+            decisive=decisive,
+            prior=lambda seed: _from_prior(self.lines, seed),
+            replicate=self.replicate,
+            density=lambda: stats.norm.logpdf(self.lines.y, *self._outcomes()),
+            log_prior=self._log_prior,
+        )
+
     def replicate(self, seed: int) -> Array:
         """Replicated outcomes of the same rows, draws × rows, the groups' effects kept."""
-        mean = self.beta @ self.lines.X.T
+        mean, spread = self._outcomes()
+        return np.asarray(np.random.default_rng(seed).normal(mean, spread))
+
+    def _outcomes(self) -> tuple[Array, Array]:
+        """Mean and spread of every row's outcome, draws × rows, draws at even spacing."""
+        size = self.sigma.size
+        chosen = np.linspace(0, size - 1, CHECKED).astype(int)
+        mean = self.beta.reshape(size, -1)[chosen] @ self.lines.X.T
         if self.lines.n_groups:
-            mean = mean + self.effects[..., self.lines.groups]
-        spread = np.sqrt(np.square(self.sigma)[..., None] + np.square(self.lines.error))
-        drawn = mean + spread * np.random.default_rng(seed).standard_normal(mean.shape)
-        return np.asarray(drawn.reshape(-1, self.lines.y.size))
+            mean = mean + self.effects.reshape(size, -1)[chosen][:, self.lines.groups]
+        return mean, np.sqrt(np.square(self.sigma.ravel()[chosen])[:, None] + np.square(self.lines.error))
+
+    def _log_prior(self) -> Array:
+        scaled = (self.beta - self.lines.mean) / self.lines.sd
+        total = np.square(scaled).sum(axis=-1) + np.square(self.sigma / self.lines.sigma_scale)
+        return np.asarray(-0.5 * (total + np.square(self.tau / self.lines.tau_scale)))
+
+
+def _from_prior(lines: Lines, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    beta = rng.normal(lines.mean, lines.sd, (CHECKED, lines.X.shape[1]))
+    sigma, tau = (np.abs(rng.normal(0, scale, (CHECKED, 1))) for scale in (lines.sigma_scale, lines.tau_scale))
+    mean = beta @ lines.X.T
+    if lines.n_groups:
+        mean = mean + (tau * rng.standard_normal((CHECKED, lines.n_groups)))[:, lines.groups]
+    return np.asarray(rng.normal(mean, np.sqrt(sigma**2 + lines.error**2)))
+
+
+def without_each(
+    lines: Lines, labs: Sequence[str], quantity: Callable[[Posterior], Array], name: str, seed: int
+) -> Check:
+    """Influence of every lab on P(quantity > 0) by exact refits: does it stay above 0.95, below 0.05 or between?"""
+    groups = np.asarray(labs)
+
+    def say(chosen: Lines) -> tuple[str, dict[str, float]]:
+        drawn = quantity(posterior(chosen, seed=seed))
+        p = float((drawn > 0).mean())
+        return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P({name} > 0)": p}
+
+    found = {f"without {lab}": say(lines.rows(groups != lab)) for lab in dict.fromkeys(labs)}
+    return influence(say(lines)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
 def model_data(lines: Lines) -> dict[str, Any]:

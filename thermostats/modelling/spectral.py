@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -133,6 +134,7 @@ def fit_spectral(
         tables={"left_out": left_out, "rivals": rivals},
         warnings=tuple(said),
         figure=_figure,
+        influence=partial(linear.without_each, full, labs.tolist(), lambda p: p.beta[:, 1], "slope"),
         seed=seed,
     )
 
@@ -151,15 +153,13 @@ def _left_out(
 
 
 def _part(fit: linear.LinesFit, z: Array) -> Part:
-    return Part(
-        draws=fit.draws,
-        observed=fit.lines.y,
-        replicate=fit.replicate,
-        statistics={
+    return fit.part(
+        {
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
             "covariance with the log ratio": lambda y: (y * z).mean(axis=-1),
             "spread": lambda y: y.std(axis=-1),
         },
+        {"slope > 0": fit.beta[..., 1] > 0},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling import linear
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.estimates import columns_of, numbers
-from thermostats.modelling.fitted import Fitted, Part
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import HeldOut, Lines, held_out, posterior, predict
 from thermostats.modelling.model_rows import lines, standardised
 
@@ -101,11 +102,7 @@ def fit_transition(
         sources=files,
         n_models=L.size,
         n_heritages=labs.nunique(),
-        parts={
-            "logit": Part(
-                draws=fit.draws, observed=y, replicate=fit.replicate, statistics=_statistics(L)
-            )
-        },
+        parts={"logit": fit.part(_statistics(L), {"depth": depth, "behind the middle": fit.beta[..., 0] > 0})},
         quantities={
             "depth": depth,
             **{f"slope_{name}": fit.beta[..., i + 1] for i, name in enumerate(_shape_names(L, H))},
@@ -132,6 +129,7 @@ def fit_transition(
         },
         warnings=said,
         figure=_figure,
+        influence=partial(linear.without_each, full, folds, lambda p: p.beta[:, 0], "logit of the depth"),
         seed=seed,
     )  # fmt: skip
 

@@ -1,0 +1,115 @@
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.modelling.simulated import model_table
+from thermostats.errors import UsageError
+from thermostats.modelling.kleiber import BETA, NOISE, SCALE, fit_kleiber
+
+LN10 = np.log(10)
+
+
+def frontier_table(seed: int, *, k: float = 2.0, beta: float = 0.6, below: float = 0.06, n: int = 24):
+    rng = np.random.default_rng(seed)
+    L = rng.choice([6, 12, 16, 24, 32, 36, 48], n)
+    y = k * L**-beta - np.abs(rng.normal(0, below, n)) + rng.normal(0, 0.01, n)
+    return model_table(y * LN10, L=L, error=0.01)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit_kleiber(frontier_table(1), "penultimate_gain", seed=1, cache=False)
+
+
+def test_frontier_recovers_its_truth_and_lies_above_the_middle(fitted):
+    rows = fitted.summary().set_index("quantity")
+    assert fitted.status == "passed"
+    for name, truth in (("frontier_beta", 0.6), ("frontier_k", 2.0), ("below", 0.06)):
+        assert rows.loc[name, "lower"] < truth < rows.loc[name, "upper"]
+    top = fitted.quantities["frontier_over_bound"] / fitted.numbers["middle_depth"]
+    assert top.mean() > fitted.parts["curve"].draws["middle"].mean()
+
+
+def test_frontier_agrees_with_a_sum_over_its_posterior(fitted):
+    part = fitted.parts["frontier"]
+    draws, models = part.draws, fitted.table("models")
+    x = np.log(models["n_layers"].to_numpy(float) / fitted.numbers["middle_depth"])
+    y, error = models["log10_gain"].to_numpy(), models["error"].to_numpy()
+    rng = np.random.default_rng(3)
+    names = ("frontier_middle", "frontier_beta", "below", "noise")
+    centre = np.array([draws[n].mean() for n in names])
+    spread = 2 * np.array([draws[n].std() for n in names])
+    m, b, down, noise = (stats.t(4, c, s).rvs(30_000, random_state=rng) for c, s in zip(centre, spread, strict=True))
+    proposal = sum(stats.t(4, c, s).logpdf(v) for c, s, v in zip(centre, spread, (m, b, down, noise), strict=True))
+    ok = (m > 0) & (down > 0) & (noise > 0)
+    m, b, down, noise, proposal = (v[ok] for v in (m, b, down, noise, proposal))
+    either = np.hypot(noise[:, None], error)
+    e = y - m[:, None] * np.exp(-b[:, None] * x)
+    total = np.hypot(down[:, None], either)
+    density = stats.skewnorm.logpdf(e, -down[:, None] / either, 0, total).sum(axis=1)
+    prior = stats.norm.logpdf(b, *BETA) - (m**2 + down**2) / SCALE**2 / 2 - noise**2 / NOISE**2 / 2
+    weights = np.exp(density + prior - proposal - (density + prior - proposal).max())
+    for name, values in zip(names, (m, b, down, noise), strict=True):
+        expected = np.average(values, weights=weights)
+        assert draws[name].mean() == pytest.approx(expected, abs=0.15 * draws[name].std())
+
+
+def test_result_says_what_it_is_about(fitted):
+    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
+    assert record["estimand"] == "penultimate_gain"
+    assert record["sources"] == ["simulated"]
+    assert {"models", "quantiles", "rivals"} == set(record["tables"])
+    assert fitted.check().passes
+    figure, axes = plt.subplots()
+    assert fitted.plot(axes) is axes
+    plt.close(figure)
+
+
+def test_above_the_bound_everywhere_and_nowhere():
+    L = np.tile([6, 12, 24, 48], 5)
+    far = fit_kleiber(model_table(LN10 / L + 0.2, L=L), "penultimate_gain", seed=1, cache=False)
+    assert far.numbers["share_above"] == pytest.approx(1, abs=1e-6)
+    assert far.probabilities["new model at the middle depth above 10^(1/L)"] > 0.95
+    under = fit_kleiber(model_table(LN10 / L - 0.2, L=L), "penultimate_gain", seed=1, cache=False)
+    assert under.numbers["share_above"] == pytest.approx(0, abs=1e-6)
+
+
+def test_rivals_find_what_made_the_gains():
+    rng = np.random.default_rng(4)
+    L = rng.choice([6, 12, 24, 32, 48], 30)
+    claimed = model_table((1 / L + rng.normal(0, 0.005, 30)) * LN10, L=L, error=0.001)
+    by_depth = fit_kleiber(claimed, "penultimate_gain", seed=1, cache=False)
+    assert by_depth.table("rivals")["rival"].iloc[0] == "published"
+    x = np.linspace(-3, 0, 30)
+    dense = model_table((0.1 - 0.05 * x + rng.normal(0, 0.005, 30)) * LN10, L=L, rho=np.exp(x))
+    by_density = fit_kleiber(dense, "penultimate_gain", seed=1, cache=False).table("rivals")
+    assert by_density["rival"].iloc[0] == "density"
+    assert by_density.set_index("rival").loc["density", ["difference_model", "difference_lab"]].tolist() == [0, 0]
+
+
+def test_missing_geometry_is_said_and_wrong_tables_are_refused():
+    table = frontier_table(2, n=8)
+    with pytest.raises(UsageError, match="another gain|no such column"):
+        fit_kleiber(table, "max_gain", seed=1)
+    with pytest.raises(UsageError, match="too few points"):
+        fit_kleiber(table.head(3), "penultimate_gain", seed=1)
+    with pytest.raises(UsageError, match="constant"):
+        fit_kleiber(table.assign(n_layers=12), "penultimate_gain", seed=1)
+    for wrong in (0.0, -1.0, np.inf):
+        with pytest.raises(UsageError):
+            fit_kleiber(table.assign(penultimate_gain=wrong), "penultimate_gain", seed=1)
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_exponent_and_constant():
+    covered = []
+    for i in range(25):
+        found = fit_kleiber(frontier_table(100 + i), "penultimate_gain", seed=i, cache=False)
+        rows = found.summary().set_index("quantity")
+        covered.append([
+            rows.loc[n, "lower"] < t < rows.loc[n, "upper"] for n, t in (("frontier_beta", 0.6), ("below", 0.06))
+        ])  # fmt: skip
+    assert (np.mean(covered, axis=0) > 0.8).all()

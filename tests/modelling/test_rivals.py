@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from tests.modelling.test_gaussian import some_lines
+from thermostats.errors import UsageError
+from thermostats.modelling.gaussian import held_out, log_evidence
+from thermostats.modelling.rivals import compare, mixture, rival
+
+
+def test_elpd_is_the_sum_of_exact_refits():
+    lines = some_lines(1, n=12, groups=3)
+    folds = lines.groups.astype(str).tolist()
+    table = compare({"a": rival(lines), "b": rival(some_lines(1, n=12, groups=0))}, {"lab": folds}).set_index("rival")
+    assert table.loc["a", "elpd_lab"] == pytest.approx(held_out(lines, folds, seed=1, draws=10).log_density.sum(), abs=1e-8)
+    assert table["probability"].sum() == pytest.approx(1)
+    assert table["difference_lab"].max() == 0
+
+
+def test_a_mixture_of_one_model_with_itself_is_that_model():
+    lines = some_lines(2, n=12, groups=3)
+    twice = mixture([lines, lines], np.array([0.2, 0.8]))
+    table = compare({"once": rival(lines), "twice": twice}, {"row": [str(i) for i in range(12)]}).set_index("rival")
+    assert table.loc["once", "log_evidence"] == pytest.approx(log_evidence(lines))
+    assert table.loc["twice", "elpd_row"] == pytest.approx(table.loc["once", "elpd_row"])
+
+
+def test_the_true_model_wins():
+    lines = some_lines(3, n=30, groups=0, truth={"b": 0.5})
+    flat = some_lines(3, n=30, groups=0, truth={"b": 0.5})
+    without = type(flat)(**{**vars(flat), "X": flat.X[:, :1], "mean": flat.mean[:1], "sd": flat.sd[:1]})
+    table = compare({"slope": rival(lines), "none": rival(without)}, {"row": [str(i) for i in range(30)]})
+    assert table["rival"].iloc[0] == "slope"
+    assert table.set_index("rival").loc["none", "difference_row"] < -5
+
+
+def test_one_fold_is_refused():
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        compare({"a": rival(some_lines(1))}, {"lab": ["x"] * 18})
