@@ -44,6 +44,11 @@ def normal_mean(pm: Any, data: Mapping[str, Any]) -> None:
     pm.Normal("observed", pm.Normal("mu", 0, 10), 1.0, observed=data["y"])
 
 
+def groups(pm: Any, data: Mapping[str, Any]) -> None:
+    m = pm.Normal("m", data["centre"], 1.0, shape=data["n"])
+    pm.Normal("observed", m[data["group"]], 0.01, observed=data["y"])
+
+
 def improper(pm: Any, data: Mapping[str, Any]) -> None:
     """Neal's funnel with a steep neck, which no sampler with few draws passes."""
     depth = pm.Normal("depth", 0, 5)
@@ -124,6 +129,14 @@ def test_conjugate_posterior_refit_without_compilation_and_predictions() -> None
     assert density == pytest.approx(expected)
     prior_density = -0.5 * np.square(mu / 10) - 0.5 * np.log(2 * np.pi) - np.log(10)
     assert sampling.log_prior(normal_mean, {"y": y}, draws, ["mu"]) == pytest.approx(prior_density)
+
+
+def test_replicates_keep_the_posterior_of_what_depends_on_data() -> None:
+    """Group means depend on an array of the data; they must come from the draws, not from their prior."""
+    data = {"n": 2, "centre": np.zeros(2), "group": np.array([0, 0, 1, 1]), "y": np.array([1.0, 1.01, -2.0, -2.01])}
+    draws = sampling.fit(groups, data, seed=8, settings=QUICK, retry=False)
+    replicated = sampling.posterior_predictive(groups, data, draws, seed=9)["observed"]
+    assert np.abs(replicated - data["y"]).max() < 0.1
 
 
 def test_same_seed_same_draws_and_cache() -> None:

@@ -27,6 +27,8 @@ from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED
 
 ORDER = "heritage > geometry > scale"
 SUPPORTED_ABOVE, AGAINST_BELOW = 0.95, 0.05
+CAREFUL = Settings(target_accept=0.98)
+"""Shares near 0 and averages with heavy tails need smaller steps."""
 TOTAL_SD = 0.5
 """Prior scale of τ: models that differ by a factor of e^0.5 = 1.6 are no surprise."""
 SUMMED = ("total_amplification", "total_amplification_from_input")
@@ -154,7 +156,7 @@ def fit_heritage(
     concentration: float = 1.0,
     lab_df: float = 0.0,
     residualise: str = "",
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = CAREFUL,
     cache: bool = True,
     progress: bool | None = None,
 ) -> HeritageFit:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
@@ -71,7 +72,7 @@ def prior_sensitivity(fit: HeritageFit) -> checks.Check:
     }
     ratios |= {f"prior of total SD to the power {p:g}": checks.power_scaling(log_prior_tau, power=p) for p in POWERS}
     sd = {name: gaussian.block_sds(part) for name, part in fit.contributions().items()}
-    quantities = {
+    quantities: dict[str, Array | NDArray[np.bool_]] = {
         "heritage > geometry": sd["heritage"] > sd["geometry"],
         "geometry > scale": sd["geometry"] > sd["scale"],
         ORDER: (sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]),

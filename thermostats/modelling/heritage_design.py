@@ -66,14 +66,20 @@ class Design:
         return np.bincount(self.lab, minlength=len(self.labs))
 
     def means(self) -> tuple[Array, Array]:
-        """Mean log gain of every model over its prompts and its standard error."""
-        mean, error = np.zeros(self.n_models), np.zeros(self.n_models)
-        mean[self.average_model], error[self.average_model] = self.average, self.average_error
+        """Mean log gain of every model over its prompts and its standard error.
+
+        The error of an average of few prompts is the standard deviation of its t distribution (at least 3 degrees of
+        freedom); a model with a single row has the largest error of the others.
+        """
+        mean, error = np.zeros(self.n_models), np.full(self.n_models, np.nan)
+        df = np.maximum(self.average_df, 3.0)
+        mean[self.average_model], error[self.average_model] = self.average, self.average_error * np.sqrt(df / (df - 2))
         for i in np.unique(self.y_model):
             rows = self.y[self.y_model == i]
             mean[i] = rows.mean()
             error[i] = rows.std(ddof=1) / rows.size**0.5 if rows.size > 1 else np.nan
-        return mean, np.where(np.isnan(error), np.nanmax(error) if np.isfinite(error).any() else 0.0, error)
+        known = error[np.isfinite(error)]
+        return mean, np.where(np.isfinite(error), error, known.max() if known.size else 0.0)
 
     def covariances(self) -> dict[str, Array]:
         """Covariance of every block's contribution at unit variance, M × M."""

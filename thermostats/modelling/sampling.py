@@ -91,7 +91,7 @@ def posterior_predictive(
 ) -> dict[str, Array]:
     """Replicated data for `draws` posterior draws at even spacing, each of shape draws × …"""
     pm = _pymc()
-    built = _build(model, data)
+    built = _build(model, data, constant=True)
     size = posterior.settings.chains * posterior.settings.draws
     chosen = np.linspace(0, size - 1, min(draws, size)).astype(int)
     trace = _trace({rv.name: posterior.flat(rv.name)[None, chosen] for rv in built.free_RVs})
@@ -103,7 +103,7 @@ def posterior_predictive(
 def log_likelihood(model: Model, data: Data, posterior: Draws) -> dict[str, Array]:
     """Log density of every observation under every draw, chain × draw × …, by name of the observed variable."""
     pm = _pymc()
-    built = _build(model, data)
+    built = _build(model, data, constant=True)
     trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
     densities = pm.compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
     return {str(name): np.asarray(densities[name].values) for name in densities.data_vars}
@@ -113,7 +113,7 @@ def log_prior(model: Model, data: Data, posterior: Draws, names: Sequence[str]) 
     """Joint log prior density of the named quantities under every draw, chain × draw."""
     compute = importlib.import_module("pymc.stats").compute_log_prior
     _pymc()
-    built = _build(model, data)
+    built = _build(model, data, constant=True)
     trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
     densities = compute(trace, var_names=list(names), model=built, extend_inferencedata=False, progressbar=False)
     parts = [np.asarray(densities[name].values) for name in densities.data_vars]
@@ -239,10 +239,19 @@ def _cores(settings: Settings) -> int:
     return min(settings.chains, available)
 
 
-def _build(model: Model, data: Data) -> Any:
+def _build(model: Model, data: Data, *, constant: bool = False) -> Any:
+    """The PyMC model; with `constant` arrays cannot change.
+
+    Predictions need constants: PyMC draws anew every variable that depends on `pm.Data` which its trace does not hold.
+    """
     pm = _pymc()
+    as_tensor = importlib.import_module("pytensor.tensor").as_tensor_variable
     with pm.Model() as built:
-        model(pm, {n: pm.Data(n, value) if isinstance(value, np.ndarray) else value for n, value in data.items()})
+        wrapped = {
+            name: value if not isinstance(value, np.ndarray) else as_tensor(value) if constant else pm.Data(name, value)
+            for name, value in data.items()
+        }
+        model(pm, wrapped)
     open_shapes = [rv.name for rv in built.free_RVs if None in rv.type.shape]
     if open_shapes:
         raise ThermostatsError(

@@ -16,7 +16,7 @@ from thermostats.modelling import sampling
 from thermostats.modelling.draws import Array, Settings, equal_tailed
 from thermostats.modelling.heritage import HeritageFit, arrays, heritage_model, without
 
-REFIT = Settings(chains=4, draws=500, tune=500)
+REFIT = Settings(draws=750, tune=500, target_accept=0.98)
 
 
 @dataclass(frozen=True, kw_only=True)

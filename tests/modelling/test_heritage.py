@@ -1,0 +1,221 @@
+"""The heritage model by sampling: truth recovered, agreement with the closed form, bad input, cross-validation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.errors import UsageError
+from thermostats.modelling import cache
+from thermostats.modelling import heritage_gaussian as gaussian
+from thermostats.modelling.heritage import HeritageFit, fit_heritage, verdict
+from thermostats.modelling.heritage_checks import sensitivity
+from thermostats.modelling.heritage_design import design, lab_basis, scaled_basis
+from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
+from thermostats.modelling.validation import leave_one_out
+
+mpl.use("Agg")
+SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Simulated:
+    facts = model_facts(18, 6, np.random.default_rng(1))
+    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=10, n_categories=2)
+
+
+@pytest.fixture(scope="module")
+def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> HeritageFit:
+    """Prompts for all models but four, of which only mean and spread are known."""
+    table = simulated.table
+    chosen = sorted(set(table["model_id"]))[:4]
+    means = (
+        table[table["model_id"].isin(chosen)]
+        .groupby("model_id", as_index=False)
+        .agg(
+            {
+                **dict.fromkeys(("heritage", "n_layers", "n_heads", "d_head", "n_params"), "first"),
+                "gain": ["mean", "std", "size"],
+            }
+        )
+    )
+    means.columns = [
+        "model_id",
+        "heritage",
+        "n_layers",
+        "n_heads",
+        "d_head",
+        "n_params",
+        "gain",
+        "gain_sd",
+        "n_prompts",
+    ]
+    mixed = pd.concat([table[~table["model_id"].isin(chosen)], means.assign(prompt_id="", category="")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        return fit_heritage(mixed, estimand="simulated", seed=2)
+
+
+def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
+    assert fitted.status == "passed", fitted.draws.diagnostics.failures()
+    table = fitted.models()
+    assert list(table["model_id"]) == sorted(set(simulated.table["model_id"]))
+    inside = (table["lower"] <= simulated.means) & (simulated.means <= table["upper"])
+    assert inside.mean() >= 0.8
+    summary = fitted.summary().set_index("quantity")
+    for block, truth in simulated.sds.items():
+        assert summary["lower"][f"sd_{block}"] <= truth <= summary["upper"][f"sd_{block}"], block
+    shares = [summary["mean"][f"share_{block}"] for block in simulated.contributions]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
+    mean, error = fitted.design.means()
+    prepared = gaussian.prepare(fitted.design.covariances(), error, total_sd=fitted.total_sd, seed=1)
+    drawn = gaussian.posterior(prepared, mean, seed=1, draws=8000)
+    sampled = fitted.quantities()
+    for b, block in enumerate(("heritage", "geometry", "scale", "model")):
+        assert sampled[f"sd_{block}"].mean() == pytest.approx(drawn["sd"][:, b].mean(), abs=0.01), block
+        assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][:, b].mean(), abs=0.03), block
+    probabilities = fitted.probabilities().set_index("statement")["probability"]
+    for statement, probability in gaussian.orders(drawn["sd"]).items():
+        assert probabilities[statement] == pytest.approx(probability, abs=0.06)
+
+
+def test_result_shows_itself(fitted: HeritageFit) -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    assert fitted.plot(axes) is axes
+    record = json.loads(json.dumps(fitted.to_dict(), default=float))
+    assert record["n_models"] == 18
+    assert record["verdict"] == fitted.verdict()
+    labs = fitted.labs()
+    assert labs["n_models"].sum() == 18
+    assert labs["probability_dampens"].between(0, 1).all()
+    effects = (labs["mean"] * labs["n_models"]).sum()
+    assert effects == pytest.approx(0, abs=1e-9)
+    below = fitted.models().query("upper < 0")["probability_dampens"]
+    assert (below > 0.96).all()
+
+
+def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
+    table = sensitivity(fitted, seed=1)
+    assert len(table) == 1 + 2 + 2 + 6 + 18
+    assert table["bayes_factor"].notna().all()
+
+
+def test_leave_one_lab_out_without_compilation(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    held = leave_one_out(fitted, by="heritage", seed=1)
+    assert len(held.predictions) == 18
+    assert held.coverage >= 0.75
+    assert held.rmse < 1.5 * held.rmse_baseline
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        leave_one_out(fitted, by="prompt", seed=1)
+
+
+@pytest.mark.slow
+def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    gate = fitted.check(seed=1)
+    assert gate.passes, gate.reasons
+    assert {check.name for check in gate.checks} == {
+        "sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence",
+    }  # fmt: skip
+    held = leave_one_out(fitted, by="model", seed=1)
+    assert held.rmse < held.rmse_baseline  # the lab's share is 0.6: knowing it helps
+
+
+@pytest.mark.slow
+def test_coverage_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated tables of one shape, one compilation: 94 % intervals cover the finite-population SDs of most."""
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    covered = []
+    facts = model_facts(18, 6, np.random.default_rng(1))
+    for seed in range(12):
+        rng = np.random.default_rng(100 + seed)
+        shares = dict(zip(("heritage", "geometry", "scale", "model"), rng.dirichlet(np.ones(4)), strict=True))
+        one = simulate_heritage(
+            facts, shares=shares, total=abs(rng.normal(scale=0.5)), seed=seed, n_prompts=10, n_categories=2
+        )
+        rows = fit_heritage(one.table, estimand="simulated", seed=seed).summary().set_index("quantity")
+        covered += [rows["lower"][f"sd_{b}"] <= sd <= rows["upper"][f"sd_{b}"] for b, sd in one.sds.items()]
+    assert np.mean(covered) >= 0.82  # binomial 48, 0.94: below in 1 of 200
+
+
+def test_blocks_have_unit_expected_variance() -> None:
+    rng = np.random.default_rng(0)
+    lab = np.array([0, 0, 0, 0, 1, 1, 2])
+    for basis in (lab_basis(lab), scaled_basis(rng.normal(size=(7, 3)))):
+        assert basis.mean(axis=0) == pytest.approx(0, abs=1e-12)
+        assert np.trace(basis @ basis.T) / 7 == pytest.approx(1)
+    columns = rng.normal(size=(9, 2))
+    assert scaled_basis(np.column_stack([columns, columns.sum(axis=1)])).shape == (9, 2)
+
+
+def test_rule() -> None:
+    assert [verdict(p) for p in (0.95, 0.949, 0.051, 0.05)] == [
+        "supported", "inconclusive", "inconclusive", "not supported",
+    ]  # fmt: skip
+
+
+def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
+    return model_facts(n_models, n_labs, np.random.default_rng(0)).assign(gain=1.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.assign(gain=[0.0] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(gain=[-1.0] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(gain=[np.inf] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(heritage="one"), "one lab"),
+        (lambda t: t.assign(heritage=t["model_id"]), "every lab has one model"),
+        (lambda t: t.iloc[:2], "too few models"),
+        (lambda t: t.assign(d_head=[None, *t["d_head"][1:]]), "missing geometry"),
+        (lambda t: t.assign(n_params=7), "a block without variation"),
+        (lambda t: pd.concat([t, t.assign(heritage="other")]), "two labs"),
+        (lambda t: t.drop(columns="n_heads"), "no such column"),
+        (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
+    ],
+)
+def test_bad_tables_are_refused(change, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        design(change(facts()), "last_gain")
+
+
+def test_doubtful_tables_carry_warnings() -> None:
+    table = facts()
+    constant = design(table.assign(d_head=64), "last_gain")
+    assert any("d_head is the same" in warning for warning in constant.warnings)
+    deficient = design(table.assign(d_head=64, n_heads=table["n_layers"] * 2), "last_gain")
+    assert any("rank 1 of 2" in warning for warning in deficient.warnings)
+    assert deficient.geometry.shape == (12, 1)
+    missing = design(table.assign(gain=[None] + [1.0] * 11), "last_gain")
+    assert any("1 of 12 rows" in warning for warning in missing.warnings)
+    assert any(
+        "one lab has two" in w for w in design(table.assign(heritage=list("aaabcdefghij")), "last_gain").warnings
+    )
+    assert any("closed form" in w for w in design(facts(1000, 100), "last_gain").warnings)
+    determined = table.assign(n_params=table["n_layers"] * 1000)
+    with pytest.raises(UsageError, match="determined by the other"):
+        design(determined, "last_gain", residualise="scale")
+
+
+def test_published_rows_where_they_ship() -> None:
+    from thermostats.modelling.heritage_rows import gain_rows
+
+    if not (Path(__file__).parents[2] / "data" / "published" / "layers.csv").is_file():
+        pytest.skip("the published tables are not there")
+    rows = gain_rows("penultimate_gain")
+    laid_out = design(rows, "penultimate_gain")
+    assert laid_out.n_models == 22  # 23 published, one of them not comparable
+    assert laid_out.prompted.size == 8
+    with pytest.raises(UsageError, match="no such gain"):
+        gain_rows("gain")
