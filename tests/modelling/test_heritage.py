@@ -106,7 +106,7 @@ def test_result_shows_itself(fitted: HeritageFit) -> None:
 
 def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
     table = sensitivity(fitted, seed=1)
-    assert len(table) == 1 + 2 + 2 + 6 + 18
+    assert len(table) == 1 + 2 + 1 + 2 + 6 + 18
     assert table["bayes_factor"].notna().all()
 
 

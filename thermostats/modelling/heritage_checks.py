@@ -18,6 +18,8 @@ from thermostats.modelling.heritage_design import BLOCKS, Design, Integers, scal
 
 CONCENTRATIONS = (0.5, 2.0)
 POWERS = (0.8, 1.25)
+LEFT_OUT = "without "
+ORDERS = ("heritage > geometry", "geometry > scale", ORDER)
 
 
 def check(fit: HeritageFit, *, seed: int, draws: int = 400) -> checks.Gate:
@@ -39,13 +41,13 @@ def check(fit: HeritageFit, *, seed: int, draws: int = 400) -> checks.Gate:
         found.append(checks.loo_pit(density[chosen], replicated["log_gain"], fit.design.y, seed=seed))
     found.append(prior_sensitivity(fit))
     variants = sensitivity(fit, seed=seed)
-    left_out = variants[variants["variant"].str.startswith("without ")]
+    left_out = variants[variants["variant"].str.startswith(LEFT_OUT)]
     base = str(variants.loc[variants["variant"] == "as fitted", "verdict"].iloc[0])
-    figures: Mapping[str, Mapping[str, float]] = {
-        row["variant"]: {name: row[name] for name in ("heritage > geometry", "geometry > scale", ORDER)}
-        for row in left_out.to_dict("records")
-    }
-    found.append(checks.influence(base, dict(zip(left_out["variant"], left_out["verdict"], strict=True)), figures))
+    verdicts, figures = {}, {}
+    for row in left_out.to_dict("records"):
+        name = str(row["variant"]).removeprefix(LEFT_OUT)
+        verdicts[name], figures[name] = str(row["verdict"]), {order: float(row[order]) for order in ORDERS}
+    found.append(checks.influence(base, verdicts, figures))
     return checks.Gate(checks=tuple(found))
 
 
@@ -84,8 +86,9 @@ def prior_sensitivity(fit: HeritageFit) -> checks.Check:
 def sensitivity(fit: HeritageFit, *, seed: int) -> pd.DataFrame:
     """Probabilities of the orders under every listed alternative, in closed form from the means of the models.
 
-    Alternatives: concentrations; geometry residualised on scale and the reverse; labs of one model left out; each lab
-    and each model left out (exact refits, blocks built anew). `as fitted` is the closed form of the fit itself.
+    Alternatives: concentrations; scale dropped (the order is then heritage > geometry); geometry residualised on scale
+    and the reverse; labs of one model left out; each lab and each model left out (exact refits, blocks built anew).
+    `as fitted` is the closed form of the fit itself.
     """
     design, a = fit.design, fit.concentration
     everyone = np.arange(design.n_models)
@@ -94,14 +97,15 @@ def sensitivity(fit: HeritageFit, *, seed: int) -> pd.DataFrame:
     single = design.lab_sizes()[design.lab] == 1
     variants: list[tuple[str, Design, Integers, float]] = [("as fitted", design, everyone, a)]
     variants += [(f"concentration {value * a:g}", design, everyone, value * a) for value in CONCENTRATIONS]
+    variants.append(("scale dropped", replace(design, scale=np.zeros((design.n_models, 1))), everyone, a))
     if geometry.shape[1]:
         variants.append(("geometry residualised on scale", replace(design, geometry=geometry), everyone, a))
     if scale.shape[1]:
         variants.append(("scale residualised on geometry", replace(design, scale=scale), everyone, a))
     if single.any():
-        variants.append(("without labs of one model", design, everyone[~single], a))
-    variants += [(f"without {name}", design, everyone[design.lab != j], a) for j, name in enumerate(design.labs)]
-    variants += [(f"without {name}", design, everyone[everyone != i], a) for i, name in enumerate(design.models)]
+        variants.append((f"{LEFT_OUT}labs of one model", design, everyone[~single], a))
+    variants += [(f"{LEFT_OUT}{name}", design, everyone[design.lab != j], a) for j, name in enumerate(design.labs)]
+    variants += [(f"{LEFT_OUT}{name}", design, everyone[everyone != i], a) for i, name in enumerate(design.models)]
     rows = []
     for name, laid_out, kept, concentration in variants:
         try:

@@ -1,0 +1,90 @@
+"""Checks against data whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling import checks
+from thermostats.modelling.draws import Diagnostics
+
+STATISTICS: dict[str, checks.Statistic] = {"mean": lambda x: float(x.mean()), "largest": lambda x: float(x.max())}
+GOOD = Diagnostics(
+    rhat_max=1.0, rhat_name="a", ess_bulk_min=900.0, ess_bulk_name="a", ess_tail_min=900.0, ess_tail_name="a",
+    divergences=0, bfmi_min=0.9,
+)  # fmt: skip
+
+
+def normal_posterior(data: np.ndarray, rng: np.random.Generator, draws: int = 2000) -> np.ndarray:
+    """Draws of the mean of a normal with SD 1 and a flat prior."""
+    return data.mean() + rng.normal(size=draws) / data.size**0.5
+
+
+def test_predictive_checks_pass_the_right_model_and_fail_a_wrong_one() -> None:
+    rng = np.random.default_rng(0)
+    replicates = rng.normal(size=(1000, 40))
+    right = checks.posterior_predictive(replicates, rng.normal(size=40), STATISTICS)
+    wrong = checks.posterior_predictive(replicates, rng.normal(size=40) + 3, STATISTICS)
+    assert (right.outcome, wrong.outcome) == ("passed", "failed")
+    assert "mean" in wrong.reason
+    assert checks.prior_predictive(replicates, rng.normal(size=40) + 3, STATISTICS).outcome == "failed"
+    known = checks.posterior_predictive(replicates, np.zeros(40), {"mean": STATISTICS["mean"]}).table
+    assert known["p"][0] == pytest.approx(0.5, abs=0.06)
+    with pytest.raises(UsageError, match="replicates do not match"):
+        checks.posterior_predictive(replicates, np.zeros(39), STATISTICS)
+
+
+def test_loo_pit_against_its_closed_form() -> None:
+    """Leaving x_i out of a normal mean with n points: x_i ~ N(mean of the others, 1 + 1/(n − 1))."""
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=60)
+    mu = normal_posterior(data, rng, 4000)
+    density = stats.norm.logpdf(data[None, :], mu[:, None], 1)
+    replicates = mu[:, None] + rng.normal(size=(4000, 60))
+    found = checks.loo_pit(density, replicates, data, seed=2)
+    others = (data.sum() - data) / 59
+    expected = stats.norm.cdf((data - others) / np.sqrt(1 + 1 / 59))
+    assert found.table["pit"].to_numpy() == pytest.approx(expected, abs=0.06)
+    assert found.outcome == "passed"
+    wide = checks.loo_pit(density, mu[:, None] + 4 * rng.normal(size=(4000, 60)), data, seed=2)
+    assert wide.outcome == "failed"
+
+
+def test_prior_sensitivity_against_conjugate_posteriors() -> None:
+    """Prior N(0, 1), one datum 2: mean 1; prior to the power 0.5 is N(0, 2), mean 4/3."""
+    mu = np.random.default_rng(3).normal(1, 0.5**0.5, size=(4, 5000))
+    ratio = checks.power_scaling(-0.5 * mu**2, power=0.5)
+    found = checks.prior_sensitivity({"half": ratio}, {"mu": mu, "positive": mu > 0})
+    table = found.table.set_index("quantity")
+    assert table["mean_under_alternative"]["mu"] == pytest.approx(4 / 3, abs=0.03)
+    assert table["mean_under_alternative"]["positive"] == pytest.approx(
+        stats.norm.sf(-(4 / 3) / (2 / 3) ** 0.5), abs=0.01
+    )
+    assert found.outcome == "passed"
+    shifted = checks.prior_sensitivity({"to the tail": 2.0 * mu}, {"mu": mu})
+    assert shifted.outcome == "undecided"
+
+
+def test_influence_and_gate() -> None:
+    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
+    other = checks.influence("supported", {"a": "supported", "b": "inconclusive"}, {"a": {"p": 0.97}, "b": {"p": 0.9}})
+    assert (same.outcome, other.outcome) == ("passed", "undecided")
+    failed = checks.Check(name="sampler", outcome="failed", reason="R-hat", table=other.table)
+    assert checks.Gate(checks=(same, other)).passes
+    gate = checks.Gate(checks=(same, other, failed))
+    assert not gate.passes
+    assert gate.reasons == ("influence undecided: the verdict changes without b", "sampler failed: R-hat")
+    assert list(gate.table()["outcome"]) == ["passed", "undecided", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"rhat_max": 1.02}, "R-hat"), ({"ess_bulk_min": 399.0}, "bulk ESS"), ({"ess_tail_min": 10.0}, "tail ESS"),
+     ({"divergences": 1}, "divergent"), ({"bfmi_min": 0.2}, "energy"), ({"rhat_max": float("nan")}, "R-hat")],
+)  # fmt: skip
+def test_every_diagnostic_can_fail(change: dict[str, float], word: str) -> None:
+    assert GOOD.failures() == ()
+    (failure,) = Diagnostics(**{**vars(GOOD), **change}).failures()
+    assert word in failure
