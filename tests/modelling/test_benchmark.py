@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import benchmark_table
 
-from tests.modelling.simulated import benchmark_table
 from thermostats.errors import UsageError
 from thermostats.modelling.benchmark import fit_benchmark
 
@@ -77,7 +77,9 @@ def test_gains_are_covered_and_ties_are_even():
     for i in range(20):
         rng = np.random.default_rng(100 + i)
         levels = [*rng.normal(0, 0.3, 2), 0.1, 0.1]
-        found = fit_benchmark(benchmark_table(rng, levels, category_sd=0.0, prompt_sd=0.0), order=["m2", "m3"], seed=i, cache=False)
+        found = fit_benchmark(
+            benchmark_table(rng, levels, category_sd=0.0, prompt_sd=0.0), order=["m2", "m3"], seed=i, cache=False
+        )
         rows = found.table("ranks").set_index("model_id").loc[["m0", "m1", "m2", "m3"]]
         covered += ((rows["lower"] < np.exp(levels)) & (np.exp(levels) < rows["upper"])).tolist()
         wins.append(found.probabilities["order"])

@@ -45,7 +45,10 @@ def test_quantile_line_has_the_loss_of_the_linear_programme(tau):
     design = np.column_stack([np.ones(40), x])
     both = np.hstack([design, np.eye(40), -np.eye(40)])
     best = optimize.linprog(
-        np.r_[0, 0, np.full(40, tau), np.full(40, 1 - tau)], A_eq=both, b_eq=z, bounds=[(None, None)] * 2 + [(0, None)] * 80
+        np.r_[0, 0, np.full(40, tau), np.full(40, 1 - tau)],
+        A_eq=both,
+        b_eq=z,
+        bounds=[(None, None)] * 2 + [(0, None)] * 80,
     )
     residual = z - np.log10(row["k"]) + row["beta"] * x
     loss = np.where(residual > 0, tau * residual, (tau - 1) * residual).sum()

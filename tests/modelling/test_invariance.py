@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from simulated import pairs_table
 
-from tests.modelling.simulated import pairs_table
 from thermostats.errors import UsageError
 from thermostats.modelling.invariance import fit_invariance, pairs_of
 
@@ -20,7 +20,9 @@ def fitted():
 def test_ratios_and_changes_of_sign_are_recovered(fitted):
     pairs = fitted.table("pairs")
     assert fitted.status == "passed"
-    assert ((pairs["ratio_lower"] < np.exp([-0.3, 0.02, 0.4])) & (np.exp([-0.3, 0.02, 0.4]) < pairs["ratio_upper"])).all()
+    assert (
+        (pairs["ratio_lower"] < np.exp([-0.3, 0.02, 0.4])) & (np.exp([-0.3, 0.02, 0.4]) < pairs["ratio_upper"])
+    ).all()
     assert pairs["p_sign_changes"].round(2).tolist() == [0, 0, 1]
     assert pairs["p_within_margin"].round(2).tolist() == [0, 1, 0]
     assert fitted.probabilities["any of these pairs changes sides"] > 0.99
@@ -80,6 +82,8 @@ def test_ratios_are_covered_at_their_level():
     for i in range(25):
         rng = np.random.default_rng(100 + i)
         levels, changes = rng.normal(0.2, 0.4, 3), rng.normal(0, 0.2, 3)
-        pairs = fit_invariance(pairs_table(rng, levels=list(levels), changes=list(changes)), seed=i, cache=False).table("pairs")
+        pairs = fit_invariance(pairs_table(rng, levels=list(levels), changes=list(changes)), seed=i, cache=False).table(
+            "pairs"
+        )
         covered += ((pairs["ratio_lower"] < np.exp(changes)) & (np.exp(changes) < pairs["ratio_upper"])).tolist()
     assert np.mean(covered) > 0.85

@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
+from simulated import model_table
 
-from tests.modelling.simulated import model_table
 from thermostats.errors import UsageError
 from thermostats.modelling.kleiber import BETA, NOISE, SCALE, fit_kleiber
 
@@ -92,7 +92,7 @@ def test_rivals_find_what_made_the_gains():
 
 def test_missing_geometry_is_said_and_wrong_tables_are_refused():
     table = frontier_table(2, n=8)
-    with pytest.raises(UsageError, match="another gain|no such column"):
+    with pytest.raises(UsageError, match="no such column"):
         fit_kleiber(table, "max_gain", seed=1)
     with pytest.raises(UsageError, match="too few points"):
         fit_kleiber(table.head(3), "penultimate_gain", seed=1)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from test_gaussian import some_lines
 
-from tests.modelling.test_gaussian import some_lines
 from thermostats.errors import UsageError
 from thermostats.modelling.gaussian import held_out, log_evidence
 from thermostats.modelling.rivals import compare, mixture, rival
@@ -11,7 +11,9 @@ def test_elpd_is_the_sum_of_exact_refits():
     lines = some_lines(1, n=12, groups=3)
     folds = lines.groups.astype(str).tolist()
     table = compare({"a": rival(lines), "b": rival(some_lines(1, n=12, groups=0))}, {"lab": folds}).set_index("rival")
-    assert table.loc["a", "elpd_lab"] == pytest.approx(held_out(lines, folds, seed=1, draws=10).log_density.sum(), abs=1e-8)
+    assert table.loc["a", "elpd_lab"] == pytest.approx(
+        held_out(lines, folds, seed=1, draws=10).log_density.sum(), abs=1e-8
+    )
     assert table["probability"].sum() == pytest.approx(1)
     assert table["difference_lab"].max() == 0
 

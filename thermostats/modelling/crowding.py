@@ -18,10 +18,12 @@ from thermostats.modelling.estimates import is_constant, numbers
 from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, posterior
 from thermostats.modelling.model_rows import lines, model_rows
-from thermostats.modelling.rivals import compare, mixture, node_evidence, rival
+from thermostats.modelling.rivals import compare, mixture, model_folds, node_evidence, rival
 
 SCALE = 0.5
-"""Prior scale of log gains, of their change over one e-fold of ρ, of a step, of labs and of the rest: a factor 1.6."""
+"""Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
+SHARE = SCALE / 2
+MOST_CUTS = 24
 PUBLISHED = (0.15, 0.20)
 """The study's threshold of ρ lies between these."""
 
@@ -61,20 +63,21 @@ def fit_crowding(
         said.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
     one = np.ones(y.size)
 
-    def of(*columns: Array) -> Lines:
+    def of(*columns: Array, slope: float = SHARE / float(x.std())) -> Lines:
+        slope_sd = [slope] * len(columns)
         X = np.column_stack([one, *columns])
-        return lines(frame, y, X, sd=[SCALE] * X.shape[1], sigma_scale=SCALE, tau_scale=SCALE, error=error)
+        return lines(frame, y, X, sd=[SCALE, *slope_sd], sigma_scale=SHARE, tau_scale=SHARE, error=error)
 
     apart = of(within, between)
     fit = linear.sample(apart, seed=seed, cache=cache)
     b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
     cuts, widths = _cuts(rho)
-    steps = [of((rho > c).astype(np.float64)) for c in cuts]
+    steps = [of((rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
     threshold, joint = _threshold(steps, cuts, widths, seed)
     step = mixture(steps, widths)
     rivals = compare(
         {"constant": rival(of()), "slope": rival(of(x - x.mean())), "slopes apart": rival(apart), "step": step},
-        {"model": [str(i) for i in range(y.size)], "lab": labs.tolist()},
+        {"model": model_folds(y.size, said), "lab": labs.tolist()},
     )
     chance = dict(zip(rivals["rival"], rivals["probability"], strict=True))
     return Fitted(
@@ -124,8 +127,14 @@ def fit_crowding(
 
 
 def _cuts(rho: Array) -> tuple[Array, Array]:
-    """Middle of every gap between neighbouring values of ρ and its width, both on the log scale."""
+    """Middle of every gap between neighbouring values of ρ and its width, both on the log scale.
+
+    Of more than `MOST_CUTS` gaps the narrowest are put to their neighbours.
+    """
     values = np.log(np.unique(rho))
+    if values.size > MOST_CUTS + 1:
+        near = np.linspace(values[0], values[-1], MOST_CUTS + 1)
+        values = np.unique(values[np.abs(values[:, None] - near).argmin(axis=0)])
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 

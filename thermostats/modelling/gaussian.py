@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
 
-NODES = 40
+NODES = 24
 SMALLEST, LARGEST = 1e-3, 6.0
 """Ends of the first grid in units of the half-normal scale; the prior mass below is 0.08 %."""
 NEGLIGIBLE = 14.0

@@ -17,7 +17,7 @@ from thermostats.modelling.draws import LEVEL, Array, Draws, equal_tailed
 from thermostats.modelling.estimates import numbers
 from thermostats.modelling.fitted import Fitted, sampled_part
 from thermostats.modelling.model_rows import ModelRows, lines, model_rows, standardised
-from thermostats.modelling.rivals import Rival, compare, mixture, rival
+from thermostats.modelling.rivals import Rival, compare, mixture, model_folds, rival
 
 SCALE = 0.3
 """Prior scale of log10 gains and their spread: a factor of two."""
@@ -196,7 +196,7 @@ def _compared(rows: ModelRows, y: Array, error: Array, L: Array, reference: floa
             said.append(f"rival {name} left out: {column} is missing, constant or not above 0")
             continue
         found[name] = of(y, np.column_stack([one, standardised(np.log(values), column)[0]]))
-    folds = {"model": [str(i) for i in range(y.size)]}
+    folds = {"model": model_folds(y.size, said)}
     if frame["heritage"].nunique() > 1:
         folds["lab"] = frame["heritage"].astype(str).tolist()
     else:

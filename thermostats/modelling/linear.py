@@ -110,7 +110,7 @@ def without_each(
         p = float((drawn > 0).mean())
         return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P({name} > 0)": p}
 
-    found = {f"without {lab}": say(lines.rows(groups != lab)) for lab in dict.fromkeys(labs)}
+    found = {lab: say(lines.rows(groups != lab)) for lab in dict.fromkeys(labs)}
     return influence(say(lines)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 

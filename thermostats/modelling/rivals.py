@@ -13,6 +13,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Lines, log_evidence
 
+MOST_FOLDS, FEWER = 100, 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
@@ -20,6 +22,14 @@ class Rival:
 
     nodes: tuple[Lines, ...]
     log_weights: Array
+
+
+def model_folds(n: int, said: list[str]) -> list[str]:
+    """Every model a fold of its own; of more than `MOST_FOLDS` models every `FEWER`-th together, which is said."""
+    if n <= MOST_FOLDS:
+        return [str(i) for i in range(n)]
+    said.append(f"{n} models: left out in {FEWER} groups, not one by one")
+    return [str(i % FEWER) for i in range(n)]
 
 
 def rival(lines: Lines) -> Rival:

@@ -16,10 +16,11 @@ from thermostats.modelling.estimates import columns_of
 from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
-from thermostats.modelling.rivals import compare, rival
+from thermostats.modelling.rivals import compare, model_folds, rival
 
 SCALE = 0.5
-"""Prior scale of log gains, of their change over one SD of the ratio, of labs and of the rest: a factor 1.6."""
+"""Prior scale of log gains, a factor 1.6; slope over one SD of the ratio, labs and the rest share it, 0.5/√3 each."""
+SHARE = SCALE / 3**0.5
 SLICINGS = {"right": "W_V", "published_thirds": "W_V_published_thirds"}
 """Which matrix is taken for W_V: the right one, or the fused matrix cut in thirds as the study cut it."""
 
@@ -100,13 +101,13 @@ def fit_spectral(
     one = np.ones((y.size, 1))
 
     def of(X: Array) -> Lines:
-        return lines(frame, y, X, sd=[SCALE] * X.shape[1], sigma_scale=SCALE, tau_scale=SCALE, error=error)
+        return lines(frame, y, X, sd=[SCALE, SHARE][: X.shape[1]], sigma_scale=SHARE, tau_scale=SHARE, error=error)
 
     full, bare = of(np.column_stack([one, z])), of(one)
     fit = linear.sample(full, seed=seed, cache=cache)
     rivals = compare(
         {"ratio": rival(full), "constant": rival(bare)},
-        {"model": [str(i) for i in range(y.size)], "lab": labs.tolist()},
+        {"model": model_folds(y.size, said), "lab": labs.tolist()},
     )
     left_out = _left_out(frame, y, ratio.to_numpy(), full, bare, labs.tolist(), seed)
     errors = left_out[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()

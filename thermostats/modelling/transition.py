@@ -21,8 +21,8 @@ from thermostats.modelling.model_rows import lines, standardised
 
 PUBLISHED = (0.11, 0.012, 4.9)
 """a, b, c of the study's L* = L (a + b L + c/H)."""
-CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 1.0, 1.0
-"""Prior scales on the logit: places from 5 % to 95 % of the depth, a slope of 1 an SD of a predictor."""
+CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
+"""Prior scales on the logit: places from 5 % to 95 % of the depth; slopes (over one SD), labs and the rest share 1."""
 ROUNDING = 12**-0.5
 """Standard error of L* in layers: it is a whole number."""
 FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
