@@ -20,8 +20,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import Correlation, correlation, slope
-from thermostats.reporting.evidence import GAIN_WORDS, PYTHIA, gains, stated
+from thermostats.reporting.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import gain_by_depth
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number, relation
@@ -35,6 +36,11 @@ STATED = {
     "r of the later note": "Kleiber r",
     "p of the later note": "Kleiber p",
 }
+IN_THE_FILE = {
+    "r with ρ in place of depth": "/analysis/rho_gain_correlation",
+    "p with ρ in place of depth": "/analysis/correlation_p_value",
+}
+POINTS = {"mean gain of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
 
 CLAIM = Claim(
     id="C01",
@@ -79,6 +85,15 @@ def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
     )
 
 
+def points(rows: pd.DataFrame) -> dict[str, float]:
+    """Means and standard deviations (divisor n, as in the file) of figure 1, by the names of `POINTS`."""
+    sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
+    names = rows["model_id"].map(short_name)
+    return {f"mean gain of {name}": float(gain) for name, gain in zip(names, rows["gain"], strict=True)} | {
+        f"SD of {name}": float(value) for name, value in zip(names, sd, strict=True)
+    }
+
+
 def analyse(tables: Tables) -> list[Finding]:
     """One finding for each named gain, the penultimate one first."""
     everything = gains(tables)
@@ -98,7 +113,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "p of the later note": depth.p_value,
         "r with ρ in place of depth": density.estimate,
         "p with ρ in place of depth": density.p_value,
-    }
+    } | points(rows)
     notes = (
         f"Depth gives r = {number(depth.estimate)} (p {relation(depth.p_value)}); head density ρ = H/d_h in place of "
         f"depth gives r = {number(density.estimate)} (p {relation(density.p_value)}), which is the pair of figures "
@@ -124,7 +139,9 @@ def analyse(tables: Tables) -> list[Finding]:
     )
     primary = replace(
         primary,
-        published=stated(tables, STATED),
+        published=stated(tables, STATED)
+        | stated(tables, IN_THE_FILE, PYTHIA)
+        | stated_by_model(tables, PYTHIA, POINTS),
         reproduced=figures,
         notes=notes,
         table=shown,

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import correlation, power_law
 from thermostats.modelling.contingency import one_sample_bound
-from thermostats.reporting.evidence import gains, stated
+from thermostats.reporting.evidence import FOUR, gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.plots import gain_by_depth
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
@@ -112,7 +112,12 @@ def analyse(tables: Tables) -> list[Finding]:
     law = power_law(rows["n_layers"], np.log10(rows[largest]), against=-1.0)
     growth = correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED)
     left_out = ", ".join(everything.loc[~everything["comparable"], "model_id"])
+    products = stated_by_model(tables, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
     notes = (
+        f"The study's own products of gains, over {len(products)} models with block 1 and the final norm in them, run "
+        f"from {number(min(products.values()))} to {number(max(products.values()))}: "
+        f"{sum(value > TOTAL for value in products.values())} of them are above {TOTAL:g}. The bound is stated as a "
+        "formula and a curve, without other figures.",
         f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · L^({number(law.estimate)}), "
         f"95 % interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is "
         "a line through the middle of the models; a bound would have to lie above them all.",

@@ -25,7 +25,7 @@ from thermostats.reporting.evidence import HUNT, clearly_above, clearly_below, f
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.plots import forest
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import number
+from thermostats.reporting.words import agrees, number
 
 FOCAL = "EleutherAI"
 ALPHA = 0.05
@@ -36,6 +36,10 @@ STATED = {
     "others expand, %": "abstract (2) others",
     "Fisher p <": "section 4.2 Fisher",
 } | {f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS}
+FIGURE = f"mean gain {FOCAL}"
+IN_THE_HUNT = {f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS} | {
+    f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS
+}
 
 CLAIM = Claim(
     id="C03",
@@ -112,11 +116,16 @@ def analyse(tables: Tables) -> list[Finding]:
     reproduced |= {"Fisher p <": fisher.p_value} | {
         f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means
     }
+    of_lab = hunt.groupby("heritage")["penultimate_gain"]
+    for lab, gain in of_lab:
+        reproduced[f"mean gain {lab} in the hunt"] = float(gain.mean())
+        reproduced[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
     exceptions = every[(every["heritage"] != FOCAL) & (every["gain"] < 1)]
     named = ", ".join(
         f"{row.model_id} {number(row.gain, 4)} ({number(row.lower, 4)} to {number(row.upper, 4)})"
         for row in exceptions.itertuples()
     )
+    published = stated(tables, STATED)
     focal = every.loc[every["heritage"] == FOCAL, "gain"]
     in_focal = float(hunt.loc[hunt["heritage"] == FOCAL, "penultimate_gain"].mean())
     if_all_expanded = fisher_exact([[a, b], [0, c + d]]).p_value
@@ -127,7 +136,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"Fisher's test on the hunt's own counts, {a} of {a + b} against {c} of {c + d}, gives p = "
         f"{number(fisher.p_value, 2)}, and {number(if_all_expanded, 2)} even if no other lab's model dampened.",
         f"The mean gain of {FOCAL} is {number(in_focal)} in the hunt and {number(float(focal.mean()))} over all "
-        f"{len(focal)} models; their median is {number(float(focal.median()))}.",
+        f"{len(focal)} models; their median is {number(float(focal.median()))}"
+        + (", which is the published figure." if agrees("", published[FIGURE], float(focal.median())) else "."),
         f"Models of other labs below 1: {named or 'none'}. A model that norms after the residual sum has a gain near "
         "1 by construction and is left out of the primary finding.",
         "A difference between labs is a difference between everything that goes with them: corpus, optimiser, norm, "
@@ -154,7 +164,7 @@ def analyse(tables: Tables) -> list[Finding]:
     columns = ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
     findings[0] = replace(
         findings[0],
-        published=stated(tables, STATED),
+        published=published | stated(tables, IN_THE_HUNT, HUNT),
         reproduced=reproduced,
         notes=notes,
         table=every[columns],

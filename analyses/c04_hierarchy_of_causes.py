@@ -166,6 +166,7 @@ def analyse(tables: Tables) -> list[Finding]:
     known = float(np.corrcoef(fitted, rows["log_n"])[0, 1] ** 2)
     labs = rows.groupby("heritage").size()
     notes = (
+        "The study gives no figure for the hierarchy, so there is none to recompute.",
         *primary.notes,
         f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of {len(labs)} labs "
         "have one model, which its own dummy fits exactly: what is heritage and what is shape rests on few models.",

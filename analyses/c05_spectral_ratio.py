@@ -131,6 +131,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"({number(largest['ratio'])}, gain {number(largest['gain'])}).",
         f"‖W_V‖₂ alone has a rank correlation with the gain of {number(by_norm.estimate)} over {by_norm.n} models (p "
         f"{relation(by_norm.p_permutation)}).",
+        "The norms of figure 3 are rows of the file as they stand; nothing beneath them is published, so they cannot "
+        "be recomputed.",
         f"With {fewest} models on the smaller side of gain 1 no classifier can be judged; norms of the right W_V are "
         "needed for more models.",
         f"The study's own labels of behaviour are not used; they disagree with the gain for {disagree or 'no model'}.",

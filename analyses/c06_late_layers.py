@@ -106,7 +106,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"between {LEAST:g} and {MOST:g}.",
         f"The largest layer of {name} against the smallest of those means gives "
         f"{number(by_layer.loc[by_layer['model_id'] == top['model_id'], 'squared'].max() / others['squared'].min())}.",
-        "The published values of the other models by layer are only in figure 8, and are not in the files.",
+        "The published factor cannot be recomputed: norms of the other models by layer are drawn in figure 8 and are "
+        "not in the files.",
     )
 
     def draw(axes: Axes) -> None:

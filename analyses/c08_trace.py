@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.plots import legend_above, mark
@@ -33,6 +33,14 @@ STATED = {
     "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
     "ratio of the two": "section 5.2.3 ratio",
 }
+BY_MODEL = {
+    H4_V2: {
+        "trace of {}, all heads": r"/results/\d+/mean_trace_multihead",
+        "trace of {}, first head": r"/results/\d+/mean_trace_full",
+    },
+    H4_EXTENDED: {"trace of {}, all heads": r"/extended_results/\d+/mean_trace_mh"},
+}
+"""Mean traces in the files, whose larger models have none where a layer is no number."""
 GPT2, OPT = "openai-community/gpt2", "facebook/opt-125m"
 
 CLAIM = Claim(
@@ -47,10 +55,14 @@ CLAIM = Claim(
 )
 
 
+def by_layer(tables: Tables) -> pd.DataFrame:
+    """Traces of every layer, of the first head and summed over heads."""
+    return tables.read("attention", source=list(FILES), variant=["first_head", "multi_head"], head="")
+
+
 def traces(tables: Tables) -> pd.DataFrame:
     """One row per model and file: mean trace over the layers that are numbers, by variant, and the stated behaviour."""
-    rows = tables.read("attention", source=list(FILES), variant=["first_head", "multi_head"], head="")
-    groups = rows.groupby(["source", "model_id", "heritage", "variant"])["trace"]
+    groups = by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
     wide = groups.mean().unstack("variant").reset_index()
     layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
     wide["layers_missing"] = layers["multi_head"]
@@ -132,10 +144,19 @@ def separation(rows: pd.DataFrame, behaviour: str, variant: str, words: str) -> 
 def analyse(tables: Tables) -> list[Finding]:
     """By the study's labels first, then by the gains it gives, then for the other published trace."""
     rows = traces(tables).sort_values(["source", "multi_head"], ignore_index=True)
+    published = stated(tables, STATED)
+    for source, names in BY_MODEL.items():
+        published |= stated_by_model(tables, source, names)
     small = rows[rows["source"] == H4_V2].set_index("model_id")
     pair = {
         "mean trace of GPT-2": float(small["multi_head"][GPT2]),
         "mean trace of OPT-125m": float(small["multi_head"][OPT]),
+    }
+    words = {"multi_head": "all heads", "first_head": "first head"}
+    in_files = {
+        f"trace of {short_name(model)}, {words[variant]}": float(value)
+        for (model, variant), value in by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items()
+        if f"trace of {short_name(model)}, {words[variant]}" in published
     }
     ratio = pair["mean trace of GPT-2"] / pair["mean trace of OPT-125m"]
     means = {variant: small.groupby("by_label")[variant].mean() for variant in ("first_head", "multi_head")}
@@ -168,8 +189,8 @@ def analyse(tables: Tables) -> list[Finding]:
 
     primary = replace(
         separation(rows, "by_label", "multi_head", "behaviour as labelled"),
-        published=stated(tables, STATED),
-        reproduced=pair | {"ratio of the two": ratio},
+        published=published,
+        reproduced=pair | {"ratio of the two": ratio} | in_files,
         notes=notes,
         table=rows[
             ["model_id", "heritage", "source", "multi_head", "first_head", "behaviour", "known_gain", "layers_missing"]

@@ -21,8 +21,9 @@ from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import correlation, slope
 from thermostats.modelling.contingency import Accuracy, classification_accuracy, roc_threshold
-from thermostats.reporting.evidence import CLEAN, GAIN_WORDS, HUNT, features_of, gains, stated
+from thermostats.reporting.evidence import CLEAN, GAIN_WORDS, HUNT, PYTHIA, features_of, gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import reference, scatter_labelled
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
 from thermostats.reporting.words import number, relation
@@ -31,8 +32,14 @@ ALPHA = 0.05
 WEAK = -0.3
 SEED = 10
 FAMILY = "pythia"
-IN_THE_FILE = "correlation with rho given as with depth"
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
+IN_THE_FAMILY = {
+    "r of ρ and gain in the file": "/analysis/rho_gain_correlation",
+    "its p": "/analysis/correlation_p_value",
+    "share of dense models that dampen": "/analysis/high_rho_dampen_rate",
+    "share of other models that expand": "/analysis/low_rho_expand_rate",
+}
+ACCURACY = {HUNT: "accuracy in the hunt's file, share", CLEAN: "accuracy in the clean residual's file, %"}
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
 STATED = {
     "accuracy in the hunt, %": "appendix B with",
@@ -128,6 +135,14 @@ def named_pair(rows: pd.DataFrame) -> Finding:
     )
 
 
+def in_family(rows: pd.DataFrame, cut: float) -> dict[str, float]:
+    """The figures of the family's file, by the names of `IN_THE_FAMILY`."""
+    r = correlation(rows["rho"], rows["gain"], seed=SEED)
+    dense = rows["rho"] >= cut
+    shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
+    return dict(zip(IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
+
+
 def analyse(tables: Tables) -> list[Finding]:
     """Held-out accuracy, association inside and outside the Pythia family, and the two named models."""
     every = gains(tables)
@@ -137,13 +152,16 @@ def analyse(tables: Tables) -> list[Finding]:
     )
     cuts = stated(tables, CUTS)
     hunt = features_of(tables, HUNT).assign(gain=lambda frame: frame["penultimate_gain"])
-    clean = features_of(tables, CLEAN).set_index("model_id")["penultimate_gain"]
+    two = features_of(tables, CLEAN).assign(gain=lambda frame: frame["penultimate_gain"])
+    clean = two.set_index("model_id")["gain"]
     rho = every.set_index("model_id")["rho"]
     reproduced = {
         "accuracy in the hunt, %": 100 * accuracy(hunt, cuts["upper"]).estimate,
         "ρ of Pythia-6.9B": float(rho[DENSE]),
         "ρ of GPT-J-6B": float(rho[SPARSE]),
         "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
+        ACCURACY[HUNT]: accuracy(hunt, cuts["upper"]).estimate,
+        ACCURACY[CLEAN]: 100 * accuracy(two, cuts["upper"]).estimate,
     }
     learned = accuracy(inside, cuts["upper"])
     best = roc_threshold(rows["rho"], rows["gain"] < 1, seed=SEED)
@@ -161,6 +179,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"give {best.accuracy_by_chance:.0%} (p {relation(best.p_value)}).",
         "Inside the family ρ and depth compete: with both in one model of the log gain ρ has p "
         f"{relation(own['rho'].p_value)} and depth p {relation(own['n_layers'].p_value)}.",
+        "The ends of the published range of the threshold have no computation in the files; the best cut found here "
+        "stands beside them.",
         "Pythia-6.9B was measured with three prompt sets: "
         f"{', '.join(number(value, 4) for value in [*repeated, clean[DENSE]])}.",
     )
@@ -174,7 +194,13 @@ def analyse(tables: Tables) -> list[Finding]:
 
     primary = replace(
         held_out(outside, cuts),
-        published=stated(tables, STATED) | {f"critical ρ, {end}": cut for end, cut in cuts.items()},
+        published=stated(tables, STATED)
+        | {
+            name: value
+            for file, name in ACCURACY.items()
+            for value in stated(tables, {name: "/h25_accuracy"}, file).values()
+        }
+        | {f"critical ρ, {end}": cut for end, cut in cuts.items()},
         reproduced=reproduced | {"best cut of ρ": best.estimate},
         notes=notes,
         table=every[["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]].sort_values(
@@ -185,18 +211,21 @@ def analyse(tables: Tables) -> list[Finding]:
         "shaded: the published range of the threshold. The claim needs models right of it below 1 and models left "
         "of it above.",
     )
-    field = tables.read("inconsistencies", inconsistency_id=IN_THE_FILE)["value"]
-    plain_r = correlation(inside["rho"], inside["gain"], seed=SEED).estimate
     within = replace(
         association(inside, "Pythia family"),
-        published={"r of ρ and gain in the file": float(field.iloc[0])},
-        reproduced={"r of ρ and gain in the file": plain_r},
+        published=stated(tables, IN_THE_FAMILY, PYTHIA),
+        reproduced=in_family(inside, cuts["upper"]),
+    )
+    pair = replace(
+        named_pair(every),
+        published=stated_by_model(tables, CLEAN, {"gain of {} on three prompts": r"/results/[^/]+/gain_no_ln_mean"}),
+        reproduced={f"gain of {short_name(name)} on three prompts": float(gain) for name, gain in clean.items()},
     )
     return [
         primary,
         within,
         association(outside, "all other comparable models"),
-        named_pair(every),
+        pair,
     ]
 
 

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from thermostats.modelling.contingency import proportion
 from thermostats.modelling.means import one_sample, paired_difference
 from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
-from thermostats.reporting.evidence import stated
+from thermostats.reporting.evidence import stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, paired
@@ -35,6 +35,15 @@ POINTERS = {
     "gemma-7b": "section 5.5 Gemma base",
     "gemma-7b-it": "section 5.5 Gemma instruct",
     "largest change, %": "section 5.5 change",
+}
+
+COUNTS = {"pairs": "/n_families", "measurements": "/n_total_measurements"}
+BASE, TUNED = r"/twin_summary/[^/]+/base/", r"/twin_summary/[^/]+/instruct/"
+BY_MODEL = {
+    "{} in the file": f"({BASE}|{TUNED})mean_gain",
+    "SD of {}": f"({BASE}|{TUNED})std_gain",
+    "{} over its base": r"/hypothesis_results/\d+/Ratio",
+    "{} less its base": r"/hypothesis_results/\d+/Delta",
 }
 
 CLAIM = Claim(
@@ -67,6 +76,7 @@ def pairs(tables: Tables) -> pd.DataFrame:
         rows.append({
             "model_id": base, "instruct": child, "heritage": models.loc[child, "heritage"],
             "base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both),
+            "base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0),
             "base_gain": both[base].mean(), "instruct_gain": both[child].mean(),
             "base_geometric": b.ratio, "base_lower": b.ratio_lower, "base_upper": b.ratio_upper,
             "instruct_geometric": c.ratio, "instruct_lower": c.ratio_lower, "instruct_upper": c.ratio_upper,
@@ -121,6 +131,7 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
         f"to begin with{'' if dampeners else ', so it was never seen whether a dampener stays one'}.",
         estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
         n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table, draw=draw,
+        published=stated(tables, COUNTS, TWIN),
         reproduced={"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))},
         caption=f"Gain of the last block before (open) and after (filled) tuning, {len(table)} pairs; grey bars, "
                 "base above and tuned below, 95 % "
@@ -147,8 +158,14 @@ def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Findin
         reproduced |= {
             base: row.base_gain,
             child: row.instruct_gain,
-            f"{child} over {base}": row.instruct_gain / row.base_gain,
+            f"{base} in the file": row.base_gain,
+            f"{child} in the file": row.instruct_gain,
+            f"SD of {base}": row.base_sd,
+            f"SD of {child}": row.instruct_sd,
+            f"{child} over its base": row.instruct_gain / row.base_gain,
+            f"{child} less its base": row.instruct_gain - row.base_gain,
         }
+    published = stated(tables, POINTERS) | stated_by_model(tables, TWIN, BY_MODEL)
     reproduced["largest change, %"] = float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())
     percent = f"{most['ratio'] - 1:+.0%}".replace("-", MINUS)
     return Finding(
@@ -162,8 +179,8 @@ def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Findin
         interval=f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %",
         probability=most["p"],
         probability_kind="p-value", n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table,
-        published=stated(tables, POINTERS),
-        reproduced=reproduced,
+        published=published,
+        reproduced={name: value for name, value in reproduced.items() if name in published},
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from scipy import stats
 from thermostats.modelling.crossed import concordance
 from thermostats.modelling.means import paired_difference
 from thermostats.reporting.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, gain_by_prompt, one_run_each, wide
-from thermostats.reporting.evidence import stated
+from thermostats.reporting.evidence import stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
@@ -33,6 +33,8 @@ SEED = 12
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
 CAVEAT = "One model stands for each family, so an order of models is not yet an order of families."
 NAMES = ("Pythia", "Mistral", "LLaMA", "Gemma")
+MEASUREMENTS = "measurements"
+IN_THE_FILE = "mean of {}"
 
 CLAIM = Claim(
     id="C12",
@@ -71,6 +73,8 @@ def analyse(tables: Tables) -> list[Finding]:
     four = wide(last[last["source"] == BENCHMARK])[list(ORDER)]
     total = wide(gain_by_prompt(tables, "total_amplification", BENCHMARK))[list(ORDER)]
     published = stated(tables, {name: f"abstract (6) {name}" for name in NAMES})
+    published[MEASUREMENTS] = stated(tables, {MEASUREMENTS: "abstract (6) measurements"})[MEASUREMENTS]
+    published |= stated_by_model(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     again = (wide(last[last["source"] == TWIN]).mean() / four.mean() - 1).dropna()
     worst = f"{again.abs().max():.2%}"
     note = f"{len(again)} of the four were measured again in another precision; their means differ by at most {worst}."
@@ -108,7 +112,7 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
         f"{number(weakest['ratio'])} {range_text(weakest['ratio_lower'], weakest['ratio_upper'])} between "
         f"{short_name(weakest['lower'])} and {short_name(weakest['higher'])}.",
         published=published,
-        reproduced=dict(zip(NAMES, table.mean(), strict=True)) if published else {},
+        reproduced=figures(table) if published else {},
         estimate=weakest["ratio"], lower=weakest["ratio_lower"], upper=weakest["ratio_upper"],
         interval=f"paired t interval of the log ratio, least favourable step, {100 * (1 - 0.05 / len(order)):.1f} %",
         probability=order["p"].max(), probability_kind="p-value", n_models=len(ORDER),
@@ -118,6 +122,13 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
         f"order on every prompt: {agreement.every_row:.0%}.",
         notes=(CAVEAT,),
     )  # fmt: skip
+
+
+def figures(table: pd.DataFrame) -> dict[str, float]:
+    """Means as the preprint and its file name them, and the number of measurements."""
+    means = table[list(ORDER)].mean()
+    named = {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
+    return dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(table.count().sum())} | named
 
 
 def families(tables: Tables, last: pd.DataFrame) -> Finding:

@@ -31,6 +31,14 @@ THRESHOLD = 0.2
 ALPHA = 0.05
 ERROR = 0.05
 
+STATED = {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
+IN_FILES = {
+    HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
+    CLEAN: {"two models, without, %": "/h25_accuracy"},
+    PYTHIA: {"Pythia family, dense models below 1, share": "/analysis/high_rho_dampen_rate",
+             "Pythia family, other models above 1, share": "/analysis/low_rho_expand_rate"},
+}  # fmt: skip
+
 CLAIM = Claim(
     id="C13",
     title="The final norm makes an artifact; leaving it out raises accuracy from 43.75 % to 100 %",
@@ -59,12 +67,16 @@ def analyse(tables: Tables) -> list[Finding]:
     rows = judged(features_of(tables, HUNT, PYTHIA, CLEAN))
     hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
     every = pd.concat([pythia, hunt]).drop_duplicates("model_id")
-    published = stated(
-        tables, {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
-    )
+    published = stated(tables, STATED)
+    for file, names in IN_FILES.items():
+        published |= stated(tables, names, file)
+    dense = pythia["rho"] >= THRESHOLD
     figures = {
         "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
         "accuracy without, %": 100 * hunt["right_without"].mean(),
+        "hunt, without the norm, share": hunt["right_without"].mean(),
+        "Pythia family, dense models below 1, share": (pythia.loc[dense, "penultimate_gain"] < 1).mean(),
+        "Pythia family, other models above 1, share": (pythia.loc[~dense, "penultimate_gain"] > 1).mean(),
         "hunt, without the norm, %": 100 * hunt["right_without"].mean(),
         "hunt, with it, %": 100 * hunt["right_with"].mean(),
         "Pythia family, without, %": 100 * pythia["right_without"].mean(),

@@ -13,6 +13,8 @@ input_dependency.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,8 +22,8 @@ from scipy import stats
 
 from thermostats.modelling.crossed import variance_components
 from thermostats.modelling.resampling import bca
-from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.reporting.evidence import PYTHIA
+from thermostats.reporting.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.reporting.evidence import PYTHIA, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
@@ -30,6 +32,27 @@ from thermostats.reporting.words import number, range_text
 
 INPUT = "input_dependency_thermodynamics.json"
 SEED = 14
+PROMPTS = {"prompts per model": "fig. 7"}
+FIGURE_7 = {"mean of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
+RANGES = {
+    "smallest of {}": r"/modulation_ranges/[^/]+/min",
+    "largest of {}": r"/modulation_ranges/[^/]+/max",
+    "range of {}": r"/modulation_ranges/[^/]+/range",
+}
+COMPLEXITY = {
+    "complexity and gain of {}, Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
+    "complexity and gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
+}
+CORRELATION = {
+    "Pearson r": "pearson_r",
+    "Pearson p": "pearson_p",
+    "Spearman ρ": "spearman_r",
+    "Spearman p": "spearman_p",
+}
+NESTED = (
+    "A tuned model is nested in the base that it was tuned from, and models of one family in the family, so models are "
+    "not independent: intervals over models are too narrow."
+)
 ROBUST = 0.90
 
 CLAIM = Claim(
@@ -48,9 +71,22 @@ def analyse(tables: Tables) -> list[Finding]:
     """Agreement in the Pythia family (figure 7) and for last gains, variance, and the file on one model's input."""
     pythia = gain_by_prompt(tables, "penultimate_gain", PYTHIA)
     last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    by_file = gain_by_prompt(tables, "last_gain", BENCHMARK)
+    family = agreement(pythia, "penultimate gain, Pythia family")
+    every = agreement(last, "last gain, all models measured by prompt")
     return [
-        agreement(pythia, "penultimate gain, Pythia family"),
-        agreement(last, "last gain, all models measured by prompt"),
+        replace(
+            family,
+            published=stated(tables, PROMPTS) | stated_by_model(tables, PYTHIA, FIGURE_7),
+            reproduced=figure_7(pythia),
+            notes=(*family.notes, "The eight sizes are one family of one lab, and not independent models."),
+        ),
+        replace(
+            every,
+            published=stated_by_model(tables, BENCHMARK, RANGES | COMPLEXITY),
+            reproduced=ranges(by_file) | complexity(by_file, tables),
+            notes=(*every.notes, NESTED),
+        ),
         variance(last, "last gain, all models measured by prompt"),
         one_model(tables),
     ]
@@ -63,6 +99,37 @@ def by_model(rows: pd.DataFrame) -> pd.DataFrame:
     grouped = table.groupby(["model_id", "heritage"], as_index=False)
     return grouped.agg(prompts=("value", "size"), mean_gain=("value", "mean"), smallest=("value", "min"),
                        largest=("value", "max"), share_on_own_side=("agrees", "mean"))  # fmt: skip
+
+
+def figure_7(rows: pd.DataFrame) -> dict[str, float]:
+    """Prompts per model, means and standard deviations (divisor n, as in the file), by the names of `FIGURE_7`."""
+    figures = {"prompts per model": float(rows.groupby("model_id").size().max())}
+    for model, gain in rows.groupby("model_id")["value"]:
+        name = short_name(str(model))
+        figures |= {f"mean of {name}": float(gain.mean()), f"SD of {name}": float(gain.std(ddof=0))}
+    return figures
+
+
+def ranges(rows: pd.DataFrame) -> dict[str, float]:
+    """Smallest and largest gain over prompts of every model and their difference, by the names of `RANGES`."""
+    figures: dict[str, float] = {}
+    for model, gain in rows.groupby("model_id")["value"]:
+        values = (gain.min(), gain.max(), gain.max() - gain.min())
+        names = (name.format(short_name(str(model))) for name in RANGES)
+        figures |= {name: float(value) for name, value in zip(names, values, strict=True)}
+    return figures
+
+
+def complexity(rows: pd.DataFrame, tables: Tables) -> dict[str, float]:
+    """Spearman correlation over prompts of complexity and gain, by the names of `COMPLEXITY`."""
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    both = rows.merge(prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"])
+    figures: dict[str, float] = {}
+    for model, part in both.groupby("model_id"):
+        found = stats.spearmanr(part["complexity"].astype(float), part["value"])
+        names = (name.format(short_name(str(model))) for name in COMPLEXITY)
+        figures |= dict(zip(names, (float(found.statistic), float(found.pvalue)), strict=True))
+    return figures
 
 
 def agreement(rows: pd.DataFrame, name: str) -> Finding:
@@ -120,7 +187,7 @@ def variance(rows: pd.DataFrame, name: str) -> Finding:
         f"{SENTENCES[verdict]} as a statement about magnitude: the models' share is between {number(lower)} and "
         f"{number(upper)}.",
         estimate=share, lower=lower, upper=upper, interval=f"{parts.interval}, 95 %",
-        n_models=parts.n_rows, n_heritages=rows["heritage"].nunique(), table=table,
+        n_models=parts.n_rows, n_heritages=rows["heritage"].nunique(), table=table, notes=(NESTED,),
     )  # fmt: skip
 
 
@@ -131,7 +198,6 @@ def one_model(tables: Tables) -> Finding:
     table = gains.merge(entropy, on="prompt_id")[["model_id", "heritage", "prompt_id", "value", "entropy"]]
     r, rho = stats.pearsonr(table["value"], table["entropy"]), stats.spearmanr(table["value"], table["entropy"])
     low, high = (float(bound) for bound in r.confidence_interval())
-    names = {"Pearson r": "pearson_r", "Pearson p": "pearson_p", "Spearman ρ": "spearman_r", "Spearman p": "spearman_p"}
     values = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
     factor = table["value"].max() / table["value"].min()
     sides = int((table["value"] < 1).sum())
@@ -142,7 +208,8 @@ def one_model(tables: Tables) -> Finding:
         plain=f"Over {len(table)} prompts of one model the gain with the final norm varies by a factor of "
         f"{factor:.2f} and lies below 1 on {sides} of them. {SENTENCES[OPEN]}: with so few prompts its correlation "
         f"with the entropy, {number(r.statistic)}, may be anything in {range_text(low, high)}.",
-        reproduced=dict(zip(names, map(float, values), strict=True)),
+        published=stated(tables, {name: f"/correlation/{key}" for name, key in CORRELATION.items()}, INPUT),
+        reproduced=dict(zip(CORRELATION, map(float, values), strict=True)),
         estimate=float(r.statistic), lower=low, upper=high, interval="Fisher-z confidence interval, 95 %, unit: the "
         "prompt",
         n_models=1, n_heritages=1, table=table,

@@ -24,6 +24,7 @@ from scipy import stats
 from thermostats.modelling.means import welch_difference
 from thermostats.modelling.within import WithinCorrelation, within_correlation
 from thermostats.reporting.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, one_run_each, wide
+from thermostats.reporting.evidence import stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest, strip_by_group
@@ -34,6 +35,29 @@ from thermostats.reporting.words import number, range_text, relation
 SEED, RESAMPLES, BESIDE = 18, 4999, 999
 ALPHA, NEGLIGIBLE = 0.05, 0.1
 BENTOV = "{} Pearson of entropy and |gain − 1|"
+BENTOV_P = "p of " + BENTOV
+IN_THE_FILE = {
+    f"{{}} {name}": rf"/entropy_correlations/\d+/{key}"
+    for name, key in {
+        "Spearman": "Spearman_r", "Spearman p": "Spearman_p", "Pearson": "Pearson_r", "Pearson p": "Pearson_p",
+    }.items()
+}  # fmt: skip
+IN_GPT2_FILE = {
+    BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation",
+    BENTOV_P: r"/bentov_law_results/\d+/p_value",
+}
+CLICHES = {
+    f"{{}} {name}": rf"/p3_platitude_tunnel/\d+/{key}"
+    for name, key in {
+        "mean entropy, clichés": "Cliche_Entropy_Mean", "mean entropy, novel": "Novel_Entropy_Mean", "t": "t_stat",
+        "p": "p_val", "Cohen's d": "cohens_d",
+    }.items()
+}  # fmt: skip
+NESTED = (
+    "A tuned model is nested in the base that it was tuned from, and its correlation repeats the base's in part, so "
+    "that the interval, which resamples models, is too narrow; the p-value shuffles prompts for all models at once and "
+    "allows for it."
+)
 GPT2_NOTE = (
     "The GPT-2 file's correlations are of the entropy with the distance of the gain from 1, not with the gain; only "
     "where every gain exceeds 1 are the two the same."
@@ -70,10 +94,11 @@ def analyse(tables: Tables) -> list[Finding]:
     every = one_run_each(rows, LAST_GAIN_FILES)
     four = rows[rows["source"] == BENCHMARK]
     high = every.groupby("category")["entropy"].mean().idxmax()
-    reproduced, files = {**by_hand(four), **bentov(rows)}, (follows(tables, BENCHMARK), follows(tables, GPT2))
-    mean = correlation(every, "all models", reproduced, in_gpt2_file(tables), files)
+    published = stated_by_model(tables, BENCHMARK, IN_THE_FILE) | stated_by_model(tables, GPT2, IN_GPT2_FILE)
+    reproduced, files = {**by_hand(four), **bentov(rows)}, (follows(tables, BENCHMARK), follows(tables, GPT2), NESTED)
+    mean = correlation(every, "all models", reproduced, published, files)
     without = correlation(every[every["category"] != high], f"all models, without the category {high}")
-    words = cliches(every, four)
+    words = cliches(every, four, stated_by_model(tables, BENCHMARK, CLICHES))
     return [
         whole(mean, without, words, str(high)),
         replace(mean, draw=None, caption=""),
@@ -95,7 +120,7 @@ def whole(mean: Finding, without: Finding, words: Finding, category: str) -> Fin
         f"({with_range(words)} nats). Without the category of the highest entropy, {category}, the mean correlation "
         f"is {with_range(without)}.",
         probability=max(mean.probability or 0.0, words.probability or 0.0),
-        notes=("Both parts have to hold, so the p-value is the larger of the two.",),
+        notes=("Both parts have to hold, so the p-value is the larger of the two.", NESTED, GPT2_NOTE),
     )
 
 
@@ -117,18 +142,11 @@ def by_hand(four: pd.DataFrame) -> dict[str, float]:
 
 def bentov(rows: pd.DataFrame) -> dict[str, float]:
     """The GPT-2 file's correlation, which is that of entropy and the distance of the gain from 1."""
-    gpt2 = rows[rows["source"] == GPT2]
-    return {
-        BENTOV.format(short_name(str(m))): float(stats.pearsonr(r["entropy"], (r["value"] - 1).abs()).statistic)
-        for m, r in gpt2.groupby("model_id")
-    }
-
-
-def in_gpt2_file(tables: Tables) -> dict[str, float]:
-    """The GPT-2 file's correlations that do not follow as correlations of entropy and gain."""
-    rows = tables.read("statements", source=GPT2)
-    rows = rows[rows["pointer"].str.endswith("Bentov_Correlation")]
-    return {BENTOV.format(short_name(r.model_id)): float(r.value) for r in rows.itertuples()}
+    figures: dict[str, float] = {}
+    for model, r in rows[rows["source"] == GPT2].groupby("model_id"):
+        found, name = stats.pearsonr(r["entropy"], (r["value"] - 1).abs()), short_name(str(model))
+        figures |= {BENTOV.format(name): float(found.statistic), BENTOV_P.format(name): float(found.pvalue)}
+    return figures
 
 
 def correlation(
@@ -181,7 +199,7 @@ def each_model(result: WithinCorrelation, rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("estimate", ascending=False, ignore_index=True)
 
 
-def cliches(rows: pd.DataFrame, four: pd.DataFrame) -> Finding:
+def cliches(rows: pd.DataFrame, four: pd.DataFrame, published: Mapping[str, float]) -> Finding:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
     prompts = rows.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
     cliche, novel = (prompts.loc[prompts["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
@@ -189,8 +207,12 @@ def cliches(rows: pd.DataFrame, four: pd.DataFrame) -> Finding:
     verdict = if_below(d.lower, d.upper, 0.0)
     reproduced: dict[str, float] = {}
     for model, r in four.groupby("model_id"):
-        test = stats.ttest_ind(*(r.loc[r["category"] == c, "entropy"] for c in ("Cliche", "Novel")))
-        reproduced |= {f"{short_name(model)} t": float(test.statistic), f"{short_name(model)} p": float(test.pvalue)}
+        first, second = (r.loc[r["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
+        test, difference = stats.ttest_ind(first, second), first.mean() - second.mean()
+        size = difference / ((first.var() + second.var()) / 2) ** 0.5
+        names = (name.format(short_name(str(model))) for name in CLICHES)
+        values = (first.mean(), second.mean(), test.statistic, test.pvalue, size)
+        reproduced |= {name: float(value) for name, value in zip(names, values, strict=True)}
     smallest = min(p for name, p in reproduced.items() if name.endswith(" p"))
 
     def draw(axes: Axes) -> None:
@@ -207,7 +229,7 @@ def cliches(rows: pd.DataFrame, four: pd.DataFrame) -> Finding:
         f"{relation(d.p_permutation)}).",
         estimate=d.estimate, lower=d.lower, upper=d.upper, interval=f"{d.interval} over prompts, 95 %",
         probability=d.p_permutation,
-        probability_kind="p-value", reproduced=reproduced, n_models=rows["model_id"].nunique(),
+        probability_kind="p-value", published=published, reproduced=reproduced, n_models=rows["model_id"].nunique(),
         n_heritages=rows["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True), draw=draw,
         caption=f"Entropy of every prompt by category, mean over {rows['model_id'].nunique()} models. Clichés "

@@ -27,6 +27,8 @@ from scipy import stats
 
 from thermostats.modelling.means import Difference, one_sample
 from thermostats.reporting.by_prompt import BENCHMARK, GPT2, GPTJ, gain_by_prompt
+from thermostats.reporting.derived import BY_FILE, LLAMA_FILE, MISTRAL_FILE, OPT_FILE, attention_means, projectors
+from thermostats.reporting.evidence import FOUR, H4_V2, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, forest, scatter_labelled, strip_by_group
@@ -35,10 +37,22 @@ from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all
 from thermostats.reporting.words import number, range_text
 
-OPT_FILE, H4 = "OPT_anomaly_20260106_013155.json", "H4_v2_validation_20260106_015547.json"
-LLAMA_FILE, FOUR = "llama_anomaly_hypothesis_tests.json", "4model_validation_results.json"
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
+PROJECTOR = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
 SEED, ALPHA, TWOFOLD = 19, 0.05, 2.0
+BY_TEST = {
+    GPT2: {
+        "{} mean": r"/validation_results/\d+/Mean_Gain", "{} SD": r"/validation_results/\d+/Std",
+        "{} smallest": r"/validation_results/\d+/Min", "{} largest": r"/validation_results/\d+/Max",
+        "{} t": r"/validation_results/\d+/t_stat", "{} one-sided p": r"/validation_results/\d+/p_value",
+    },
+    GPTJ: {
+        "{} mean": "/results/mean_gain", "{} SD": "/results/std_gain", "{} smallest": "/results/min_gain",
+        "{} largest": "/results/max_gain", "{} t": "/results/t_statistic",
+        "{} one-sided p": "/results/p_value_one_sided",
+    },
+}  # fmt: skip
+CATEGORY = "mean over the category {}"
 NOT_ASKED = ("google/gemma-7b", "EleutherAI/pythia-6.9b")
 INTERVAL = "t interval of the mean log over prompts, 95 %"
 
@@ -96,7 +110,7 @@ def analyse(tables: Tables) -> list[Finding]:
 
 def opt(tables: Tables) -> Finding:
     """Does the norm of W_V account for OPT's small trace?"""
-    traces = tables.read("attention", source=H4, variant="multi_head").groupby("model_id")["trace"].mean()
+    traces = tables.read("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
     norms = tables.read("summaries", source=OPT_FILE)
     norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
     table = (
@@ -113,6 +127,7 @@ def opt(tables: Tables) -> Finding:
     most = others.loc[others["raw_ratio"].idxmax()]
     sliced = [short_name(str(m)) for m in table.index[table["estimand"].str.endswith("published_thirds")]]
     shown = table.reset_index()
+    published = stated_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE])
 
     def draw(axes: Axes) -> None:
         axes.set(xscale="log", yscale="log")
@@ -140,7 +155,7 @@ def opt(tables: Tables) -> Finding:
         f"{number(most['divided_ratio'])}. {SENTENCES[verdict]}, by the arithmetic of the trace, which is an "
         "attention term times that square; whether a weak W_V makes a model expand is not tested by it.",
         estimate=float(most["divided_ratio"]), n_models=len(table), n_heritages=table["heritage"].nunique(),
-        table=shown, draw=draw,
+        table=shown, draw=draw, published=published, reproduced=attention_means(tables),
         caption=f"Trace over the norm of W_V for {len(table)} models; dashed: what OPT's trace would be at that "
         f"norm. Largest ratio of traces {number(most['raw_ratio'])}, {number(most['divided_ratio'])} once divided by "
         "‖W_V‖².",
@@ -151,15 +166,13 @@ def opt(tables: Tables) -> Finding:
 def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
     """Do models with a small last gain have a large unembedding?"""
     spectra = tables.read("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
-    stated = tables.read("statements", source=LLAMA_FILE, statistic="last gain, copied by hand").set_index("model_id")[
-        "value"
-    ]
+    copied = tables.read("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
     measured = gains.groupby("model_id")["value"].mean()
     table = pd.DataFrame(
         {
             "heritage": spectra["heritage"],
             "spectral_norm": spectra["spectral_norm"],
-            "gain_stated": stated,
+            "gain_stated": copied.set_index("model_id")["value"],
             "last_gain_measured": measured.reindex(spectra.index),
         }
     )
@@ -183,10 +196,9 @@ def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
         interval="Fisher-z confidence interval, 95 %" if enough else "whole range: too few models",
         probability=p, probability_kind="p-value", n_models=len(table), n_heritages=table["heritage"].nunique(),
         table=table.reset_index(),
-        reproduced={
-            f"{short_name(str(m))} effective amplification": float(v)
-            for m, v in table["effective_amplification"].items()
-        },
+        published={k: v for file in (LLAMA_FILE, MISTRAL_FILE)
+                   for k, v in stated_by_model(tables, file, BY_FILE[file]).items()},
+        reproduced=projectors(tables, table),
         notes=(
             "The gains that the file multiplies are copied from other files, some with the final norm in them and "
             "pooled over tokens.",
@@ -211,13 +223,21 @@ def llama(tables: Tables, gains: pd.DataFrame) -> Finding:
         f"final norm and pools all tokens{', and without that there is no anomaly' if verdict == AGAINST else ''}.",
         estimate=d.ratio, lower=d.ratio_lower, upper=d.ratio_upper, interval=INTERVAL, probability=below(d),
         probability_kind="p-value", n_models=1, n_heritages=1,
-        reproduced={"last gain, block": d.ratio, "last ratio, final norm in it": pooled},
+        published=stated(tables, {"last ratio, final norm in it": PROJECTOR}, LLAMA_FILE),
+        reproduced={"last ratio, final norm in it": pooled, "last gain, block": d.ratio},
     )  # fmt: skip
 
 
 def below(d: Difference) -> float:
     """One-sided p of "the mean log gain is not below 0"."""
     return float(stats.t.cdf(d.statistic, d.df))
+
+
+def by_category(tables: Tables, rows: pd.DataFrame) -> dict[str, float]:
+    """Mean gain over the prompts of each category."""
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    both = rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
+    return {str(name): float(mean) for name, mean in both.groupby("category")["value"].mean().items()}
 
 
 def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Finding:
@@ -239,9 +259,17 @@ def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Find
         )
         reproduced |= {
             f"{short_name(str(model))} mean": float(r["value"].mean()),
+            f"{short_name(str(model))} SD": float(r["value"].std()),
+            f"{short_name(str(model))} smallest": float(r["value"].min()),
+            f"{short_name(str(model))} largest": float(r["value"].max()),
             f"{short_name(str(model))} t": float(t.statistic),
             f"{short_name(str(model))} one-sided p": float(t.pvalue),
         }
+    published = stated_by_model(tables, source, BY_TEST[source])
+    if source == GPTJ:
+        means = by_category(tables, gains[gains["source"] == source])
+        published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means}, source)
+        reproduced |= {CATEGORY.format(name): mean for name, mean in means.items()}
     table = pd.DataFrame(rows).sort_values("estimate", ignore_index=True)
     verdict = AGAINST if (table["lower"] > 1).any() else SUPPORTED if (table["upper"] < 1).all() else OPEN
     worst = table.iloc[-1]
@@ -259,7 +287,7 @@ def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Find
         f"{number(worst['estimate'], 4)} {range_text(worst['lower'], worst['upper'])}.",
         estimate=worst["estimate"], lower=worst["lower"], upper=worst["upper"], interval="t interval of the mean log "
         "over prompts, 95 %", probability=worst["p"],
-        probability_kind="p-value", reproduced=reproduced, n_models=len(table),
+        probability_kind="p-value", published=published, reproduced=reproduced, n_models=len(table),
         n_heritages=table["heritage"].nunique(), table=table, draw=draw,
         caption=f"Last gain of {len(table)} models with 95 % intervals over prompts; dashed line: 1. "
         f"{int((table['lower'] > 1).sum())} lie clearly above it.",

@@ -13,6 +13,8 @@ Source: 4model_validation_results; last-gain and penultimate-gain files.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ from matplotlib.axes import Axes
 from thermostats.modelling.contingency import proportion
 from thermostats.modelling.means import one_sample
 from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.reporting.evidence import gains
+from thermostats.reporting.evidence import FOUR, gains, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest
@@ -28,7 +30,13 @@ from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
-FOUR = "4model_validation_results.json"
+OFFSET = 1e-10
+"""The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
+BY_MODEL = {
+    "product of {}": r"/results/[^/]+/final_cumulative",
+    "{}, % of gains below 1": r"/results/[^/]+/contracting_pct",
+    "{}, % of gains from 1 on": r"/results/[^/]+/expanding_pct",
+}
 SEED = 20
 INTERVAL = "Clopper–Pearson exact interval of the share of families, 95 %"
 
@@ -72,9 +80,11 @@ def published_product(tables: Tables) -> pd.DataFrame:
     rows = []
     for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
         g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
-        whole = float(np.prod(g) * normed[model])
+        every = np.append(g, normed[model])
+        whole = float(np.prod(every))
         rows.append({
             "model_id": model, "heritage": heritage, "family": family, "amplification": whole, "comparable": True,
+            "as_published": float(np.prod(every + OFFSET)), "below_1": 100 * float(np.mean(every < 1)),
             "of_block_1": g[0], "without_block_1": whole / g[0], "blocks_2_to_before_last": float(np.prod(g[1:])),
         })  # fmt: skip
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
@@ -93,7 +103,8 @@ def judge(table: pd.DataFrame) -> tuple[str, int, int, float, float]:
 
 def analyse(tables: Tables) -> list[Finding]:
     """Net amplification of every model, then the study's own product."""
-    return [every_model(amplification(tables)), as_published(published_product(tables))]
+    whole = as_published(published_product(tables))
+    return [every_model(amplification(tables)), replace(whole, published=stated_by_model(tables, FOUR, BY_MODEL))]
 
 
 def every_model(table: pd.DataFrame) -> Finding:
@@ -134,6 +145,16 @@ def every_model(table: pd.DataFrame) -> Finding:
     )  # fmt: skip
 
 
+def figures(table: pd.DataFrame) -> dict[str, float]:
+    """The figures of the file, by the names of `BY_MODEL`."""
+    found: dict[str, float] = {}
+    for row in table.itertuples():
+        values = (row.as_published, row.below_1, 100 - row.below_1)
+        names = (name.format(short_name(row.model_id)) for name in BY_MODEL)
+        found |= {name: float(value) for name, value in zip(names, values, strict=True)}
+    return found
+
+
 def as_published(table: pd.DataFrame) -> Finding:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     verdict, amplify, n, low, high = judge(table)
@@ -156,7 +177,7 @@ def as_published(table: pd.DataFrame) -> Finding:
         f"{short_name(smallest['model_id'])} amplifies by {number(smallest['blocks_2_to_before_last'])}.",
         estimate=amplify / n, lower=low, upper=high, interval=INTERVAL,
         n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw,
-        reproduced={f"{short_name(r.model_id)}": r.amplification for r in table.itertuples()},
+        reproduced=figures(table),
         caption=f"Product of all gains of {len(table)} models; the bar ends at the product without block 1. All "
         "tokens pooled, final norm included.",
         notes=("The last factor runs over the final norm and the norms pool all tokens, the first among them, whose "

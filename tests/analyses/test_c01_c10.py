@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from thermostats.reporting.evidence import GAIN_WORDS
 from thermostats.reporting.findings import Finding, Tables
-from thermostats.reporting.words import agrees
+from thermostats.reporting.words import agrees, comparison
 
 ANALYSES = Path(__file__).parents[2] / "analyses"
 DATA = Path(__file__).parents[2] / "data"
@@ -82,6 +82,33 @@ def test_every_finding_is_whole(found: dict[str, list[Finding]]) -> None:
             if finding.estimate is not None and finding.lower is not None and finding.upper is not None:
                 assert finding.lower <= finding.estimate <= finding.upper
             assert set(finding.reproduced) or not finding.published or finding.verdict == UNMEASURED
+
+
+SHOWN = {"c01": 22, "c02": 1, "c03": 18, "c05": 1, "c06": 1, "c08": 14, "c09": 40, "c10": 14}
+"""Least number of published figures that each claim shows; the others have none."""
+DO_NOT_FOLLOW = {
+    "c01": {"r of the text", "p of the text"},
+    "c02": {"total gain ≤"},
+    "c03": {"others expand, %", "Fisher p <", "mean gain EleutherAI"},
+    "c09": {"error within heritage, % of depth", "error of L/2, % of depth"},
+}
+IN_FIGURES_ONLY = {
+    "c06": {"ratio of squared W_V norms, late layers"},
+    "c09": {
+        f"L* of {name} in figure 5"
+        for name in ("pythia-160m", "pythia-410m", "bloom-560m", "opt-125m", "opt-350m", "gpt2")
+    },
+    "c10": {"critical ρ, lower", "critical ρ, upper"},
+}
+
+
+@pytest.mark.parametrize("claim", [path.name[:3] for path in SCRIPTS])
+def test_published_figures_stand_beside_the_recomputed_ones(found: dict[str, list[Finding]], claim: str) -> None:
+    rows = [row for finding in found[claim] for row in comparison(finding.published, finding.reproduced)]
+    printed = {row.name: row.agrees for row in rows if row.published}
+    assert len(printed) >= SHOWN.get(claim, 0)
+    assert {name for name, agrees in printed.items() if agrees is False} == DO_NOT_FOLLOW.get(claim, set())
+    assert {name for name, agrees in printed.items() if agrees is None} == IN_FIGURES_ONLY.get(claim, set())
 
 
 @pytest.mark.parametrize("claim", [path.name[:3] for path in SCRIPTS])

@@ -71,17 +71,26 @@ def test_every_claim_has_one_analysis_and_it_runs_on_the_shipped_tables(found):
             assert finding.draw is None or finding.caption
 
 
-@pytest.mark.parametrize("claim", ["c11", "c12"])
-def test_published_figures_are_reproduced_to_their_printed_digits(found, claim):
+FOLLOW = {"c11": 23, "c12": 9, "c13": 6, "c14": 41, "c16": 2, "c17": 22, "c18": 42, "c19": 49, "c20": 12}
+"""Least number of published figures that each claim shows."""
+DO_NOT_FOLLOW = {
+    "c13": {"accuracy without, %"}, "c16": {"L* minimum, from 0", "L* inflection, from 0"},
+    "c17": {"exponent as claimed"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", list(FOLLOW))
+def test_published_figures_are_all_recomputed_and_agree_but_for_those_that_do_not_follow(found, claim):
     rows = [row for finding in found[claim] for row in comparison(finding.published, finding.reproduced)]
-    printed = [row for row in rows if row.published]
-    assert len(printed) >= 3 and all(row.agrees for row in printed)
+    printed = {row.name: row.agrees for row in rows if row.published}
+    assert len(printed) >= FOLLOW[claim]
+    assert {name for name, agrees in printed.items() if agrees is not True} == DO_NOT_FOLLOW.get(claim, set())
 
 
 def test_figures_known_from_the_study(found):
     by_name = {claim: {k: v for f in fs for k, v in f.reproduced.items()} for claim, fs in found.items()}
     for claim, name, printed in (
-        ("c11", "gemma-7b-it over gemma-7b", 0.498),
+        ("c11", "gemma-7b-it over its base", 0.498),
         ("c13", "hunt, without the norm, %", 43.75),
         ("c13", "two models, without, %", 100.0),
         ("c14", "Pearson r", 0.2075225),
@@ -95,8 +104,8 @@ def test_figures_known_from_the_study(found):
         ("c18", "gpt2-xl Pearson of entropy and |gain − 1|", 0.0446425),
         ("c19", "gpt2-xl one-sided p", 0.9996026),
         ("c19", "gpt-j-6b t", 3.6334906),
-        ("c20", "pythia-6.9b", 249.4492),
-        ("c20", "Apertus-8B-2509", 17212.091),
+        ("c20", "product of pythia-6.9b", 249.4492),
+        ("c20", "product of Apertus-8B-2509", 17212.091),
     ):
         assert agrees(name, printed, by_name[claim][name]), (claim, name, by_name[claim][name])
 

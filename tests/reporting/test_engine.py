@@ -54,6 +54,22 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     assert build(check=True).ok
 
 
+def test_a_joined_measurement_makes_the_index_stale_and_stands_on_it(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    assert "Measured here" not in (workplace["out"] / "index.md").read_text()
+    write_gains(workplace["data"], "meta/small", 2.0, source="thermostats")
+    checked = build("C02", check=True), build(check=True)
+    assert statuses(checked[0]) == {"C02": "fresh"} and statuses(checked[1])["index"] == "stale"
+    build("C02")
+    for name in ("index.md", "index.html"):
+        assert "Measured here" in (workplace["out"] / name).read_text()
+    lines = (workplace["out"] / "index.md").read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith("| meta/small | Meta | 3 | two (1) | float32 |"))
+    # gains 2, 4, 6 of the three blocks: last, penultimate, √(4·6), 4·6
+    assert [cell.strip() for cell in row.split("|")[6:-1]] == ["6", "4", "", "4.899", "24.00"]
+    assert statuses(build(check=True))["index"] == "fresh"
+
+
 def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     build: Build, workplace: dict[str, Path], tmp_path: Path
 ) -> None:

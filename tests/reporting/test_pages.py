@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workplaces import EVIL, make_workplace
+from workplaces import EVIL, make_workplace, write_analysis
 
 from thermostats.reporting.engine import report
 
@@ -96,6 +96,19 @@ def test_the_index_tells_each_verdict_and_the_adjusted_p(out: Path) -> None:
     rows = [line for line in text.splitlines() if line.startswith("| [C0")]
     assert len(rows) == 2
     assert all("= 0.040" in row for row in rows)  # Holm on 0.02 and 0.03: 2·0.02, then at least that
+
+
+def test_claims_supported_without_the_adjusted_p_are_named(tmp_path: Path, out: Path) -> None:
+    assert "own rule with an adjusted p" not in (out / "index.md").read_text(encoding="utf-8")
+    workplace = make_workplace(tmp_path)
+    write_analysis(workplace["analyses"], "C02", "TII", p=0.04)
+    assert report(**workplace, processes=1).ok
+    for name in ("index.md", "index.html"):
+        text = (workplace["out"] / name).read_text(encoding="utf-8")
+        assert (
+            "2 claims are supported by their own rule with an adjusted p above 0.05: C01 (p = 0.060); C02 (p = 0.060)."
+            in (text)
+        )
 
 
 def test_agreement_is_told_on_the_claim_page(out: Path) -> None:

@@ -45,9 +45,9 @@ def write_analysis(folder: Path, claim: str, lab: str, p: float = 0.03, *, draws
     return path
 
 
-def write_gains(data: Path, model_id: str, gain: float) -> None:
+def write_gains(data: Path, model_id: str, gain: float, source: str = "tests") -> None:
     """Measured gains of one model."""
-    measured = run(model_id)
+    measured = run(model_id, source=source)
     rows = [layer(measured, number, gain * number) for number in (1, 2, 3)]
     store.save(table("runs", measured), "runs", data / "measured" / "runs" / f"{measured['run_id']}.csv")
     store.save(table("layers", *rows), "layers", data / "measured" / "layers" / f"{measured['run_id']}.csv")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
@@ -35,7 +36,9 @@ from thermostats.tables import store
 
 INDEX = "index"
 INDEX_TABLES = ("inconsistencies", "reconciliation", "sources")
-"""Tables that the index tells of, beside the findings."""
+"""Tables that the index tells of, beside the findings and the gains measured by this package."""
+MEASURED = "thermostats"
+"""Source of the runs that this package measured."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class Build:
         """Write the pages about all claims where they or anything they tell of changed."""
         if self.written or self.removed or self.index_stale_because():
             entries = [self._entry(claim) for claim in self.scripts]
-            files = pages.index_files(entries, *map(self.tables.fork().read, INDEX_TABLES))
+            files = pages.index_files(entries, *index_tables(self.tables.fork()))
             self._write(INDEX, self._index_key(), {}, files)
 
     def _write(self, name: str, script: str, selections: dict[str, str], files: dict[str, bytes]) -> None:
@@ -176,13 +179,17 @@ class Build:
         listed = {claim: self.records[claim] for claim in self.scripts if claim in self.records}
         findings = {claim: record.files.get(pages.findings_name(claim)) for claim, record in listed.items()}
         reader = self.tables.fork()
-        for name in INDEX_TABLES:
-            reader.read(name)
+        index_tables(reader)
         errors = {claim: run.error for claim, run in self.failed.items()}
         return sha_of([code_sha(), list(self.scripts), findings, errors, reader.selections])
 
     def _script_sha(self, claim: str) -> str:
         return sha(self.scripts[claim].read_bytes())
+
+
+def index_tables(tables: Tables) -> list[pd.DataFrame]:
+    """What the index tells of beside the findings: gains measured by this package, then `INDEX_TABLES`."""
+    return [tables.read("features", source=MEASURED), *map(tables.read, INDEX_TABLES)]
 
 
 def _outcome(claim: str, why: str, failed: Run | None) -> Outcome:

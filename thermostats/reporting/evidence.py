@@ -11,11 +11,13 @@ from scipy import stats
 
 from thermostats.errors import DataError
 from thermostats.reporting.findings import Tables
+from thermostats.reporting.labels import short_name
 from thermostats.tables.features import combine
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
+FOUR = "4model_validation_results.json"
 STATED_IN = ("preprint", "note")
 H4_V2 = "H4_v2_validation_20260106_015547.json"
 H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
@@ -73,17 +75,34 @@ def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
     return rows["lower"] > bar
 
 
-def stated(tables: Tables, names: Mapping[str, str]) -> dict[str, float]:
-    """Figures of the preprint and its notes: name in the finding → value; `names` maps it to its pointer.
+def stated(tables: Tables, names: Mapping[str, str], *sources: str) -> dict[str, float]:
+    """Figures of the preprint and its notes, or of the named file: name in the finding → value.
 
-    Raises DataError for a pointer that the table does not hold.
+    `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table does not hold.
     """
-    rows = tables.read("statements", source=list(STATED_IN), pointer=sorted(set(names.values())))
+    rows = tables.read("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
     values = rows.set_index("pointer")["value"]
     absent = sorted(set(names.values()) - set(values.index))
     if absent:
         raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
     return {name: float(values[pointer]) for name, pointer in names.items()}
+
+
+def stated_by_model(tables: Tables, source: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Figures of one file model by model: name in the finding → value; figures that are no number are left out.
+
+    `names` maps a name, with {} for the model's short name, to a pattern of pointers.
+    Raises DataError for a pattern without a figure.
+    """
+    rows = tables.read("statements", source=source)
+    rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
+    figures: dict[str, float] = {}
+    for name, pattern in names.items():
+        found = rows[rows["pointer"].str.fullmatch(pattern)]
+        if found.empty:
+            raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
+        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in found.itertuples()}
+    return figures
 
 
 def known_gains(tables: Tables, *sources: str) -> pd.DataFrame:

@@ -23,7 +23,10 @@ MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the study and the rule by which it is judged, written before the data are looked at."""
+    """One claim of the study and the rule by which it is judged.
+
+    The rule is fixed before its test is run; the study's own figures were known.
+    """
 
     id: str
     title: str

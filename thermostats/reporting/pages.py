@@ -20,12 +20,22 @@ from thermostats.reporting import words
 from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.freshness import code_sha, machine
 from thermostats.reporting.runner import Run
+from thermostats.reporting.verdicts import SUPPORTED
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
 DOI = "10.5281/zenodo.18165365"
 ROWS_SHOWN = 40
 """Rows of a finding's table on its page; the file beside it has all."""
+LEVEL = 0.05
+"""Adjusted p above which a supported claim is named below the table."""
+MEASURED_GAINS = {
+    "last_gain": "last gain",
+    "penultimate_gain": "last gain but one",
+    "normed_gain": "last gain, normed",
+    "geometric_gain": "mean gain a block",
+    "total_amplification": "total amplification",
+}
 FAILED, MISSING = "analysis failed", "not built"
 SIGNS = {
     "supported": "✔",
@@ -108,9 +118,16 @@ def read_entry(content: bytes) -> Entry:
 
 
 def index_files(
-    entries: Sequence[Entry], inconsistencies: pd.DataFrame, reconciliation: pd.DataFrame, sources: pd.DataFrame
+    entries: Sequence[Entry],
+    measured: pd.DataFrame,
+    inconsistencies: pd.DataFrame,
+    reconciliation: pd.DataFrame,
+    sources: pd.DataFrame,
 ) -> dict[str, bytes]:
-    """Files about all claims: `index.html`, `index.md`, `findings.csv`."""
+    """Files about all claims: `index.html`, `index.md`, `findings.csv`.
+
+    measured: rows of the table `features` of the runs measured by this package.
+    """
     adjusted = adjusted_p_values(entries)
     rows = [_row(entry, adjusted) for entry in entries]
     tally = Counter(row["verdict"] for row in rows)
@@ -119,6 +136,7 @@ def index_files(
         "family": len(adjusted), "inconsistencies": inconsistencies.to_dict("records"),
         "kinds": sorted(Counter(inconsistencies["kind"]).items()), "fates": _fates(reconciliation),
         "sources": len(sources), "machine": machine(), "code_sha": code_sha(),
+        "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
     }  # fmt: skip
     return {
         "index.html": _html().get_template("index.html").render(shared).encode(),
@@ -137,6 +155,34 @@ def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
         and entry.findings[0].probability is not None
     }
     return holm(family) if family else {}
+
+
+def supported_but_not_adjusted(entries: Sequence[Entry], adjusted: Mapping[str, float]) -> str:
+    """One sentence that names claims supported by their rule whose adjusted p is above `LEVEL`; empty: none."""
+    named = [
+        f"{entry.id} (p {words.relation(adjusted[entry.id])})"
+        for entry in entries
+        if not entry.error
+        and entry.findings
+        and entry.findings[0].verdict == SUPPORTED
+        and adjusted.get(entry.id, 0.0) > LEVEL
+    ]
+    if not named:
+        return ""
+    who = "One claim is supported by its" if len(named) == 1 else f"{len(named)} claims are supported by their"
+    return f"{who} own rule with an adjusted p above {LEVEL:g}: {'; '.join(named)}."
+
+
+def measured_table(features: pd.DataFrame) -> dict[str, Any] | None:
+    """Gains that this package measured itself, one row a model, prompt set and precision; None where there are none."""
+    rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
+    if rows.empty:
+        return None
+    shown = pd.DataFrame({
+        "model": rows["model_id"], "lab": rows["heritage"], "L": rows["n_layers"],
+        "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")", "dtype": rows["dtype"],
+    })  # fmt: skip
+    return _table(shown.assign(**{label: rows[gain] for gain, label in MEASURED_GAINS.items()}), "", len(shown))
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -167,12 +213,12 @@ def _fates(reconciliation: pd.DataFrame) -> list[tuple[str, int]]:
     return [(str(fate), int(total)) for fate, total in numbers.sort_values(ascending=False).items()]
 
 
-def _table(table: pd.DataFrame, name: str) -> dict[str, Any]:
+def _table(table: pd.DataFrame, name: str, most: int = ROWS_SHOWN) -> dict[str, Any]:
     """A finding's table with its cells as text; columns of numbers are set to the right."""
     columns = [column for _, column in table.items()]
     right = [pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column) for column in columns]
     cells = [_cells(column) for column in columns]
-    rows = [list(row) for row in zip(*(column[:ROWS_SHOWN] for column in cells), strict=True)]
+    rows = [list(row) for row in zip(*(column[:most] for column in cells), strict=True)]
     return {
         "name": name,
         "columns": list(zip(map(str, table.columns), right, strict=True)),

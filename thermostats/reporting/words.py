@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 MINUS = "\u2212"
 SIGNIFICANT = 3
-MOST_DIGITS = 9
-"""Published figures with more digits than this were stored, not printed; they are compared to this many."""
+MOST_DIGITS = 6
+"""Published figures with more digits than this were stored, not printed, and are compared to this many.
+
+Some were computed in single precision, which keeps six digits through a sum or two.
+"""
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -83,11 +86,11 @@ def printed_decimals(value: float) -> int:
 def agrees(name: str, published: float, reproduced: float) -> bool:
     """True where the recomputed figure rounds to the published one, or keeps to it where it is a bound."""
     if name.rstrip().endswith(("<", "≤")):
-        return reproduced <= published
+        return bool(reproduced <= published)
     if name.rstrip().endswith((">", "≥")):
-        return reproduced >= published
+        return bool(reproduced >= published)
     half = 0.5 * 10.0 ** -printed_decimals(published)
-    return abs(reproduced - published) <= half * (1 + 1e-9)
+    return bool(abs(reproduced - published) <= half * (1 + 1e-9))
 
 
 def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) -> list[Compared]:
@@ -126,5 +129,5 @@ def _fixed(value: float, decimals: int) -> str:
 
 def _beside(value: float, decimals: int) -> str:
     """Two digits more than the published figure, and enough to tell it from zero."""
-    text = _fixed(value, min(decimals + 2, MOST_DIGITS))
+    text = _fixed(value, decimals + 2)
     return number(value) if value and not re.search("[1-9]", text) else text

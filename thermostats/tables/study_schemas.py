@@ -22,7 +22,8 @@ SOURCES = table(
 
 STATEMENTS = table(
     "statements",
-    "figures the study states that are no measurement: correlations, p-values, formulas, values read off figures",
+    "figures the study states that are no measurement: correlations, p-values, means, formulas, values read off "
+    "figures; those of files that follow from imported rows have the fate derivable in reconciliation",
     ["source", "pointer"],
     {
         "source": column(TEXT, "file name, or preprint"),
@@ -60,7 +61,8 @@ RECONCILIATION = table(
         "pointer": column(TEXT, "place in the file, * for any index"),
         "fate": column(
             TEXT,
-            "imported: a row of a table; derivable: recomputed from imported rows and compared; left out",
+            "imported: a row of a table; derivable: recomputed from imported rows and compared, and a row of "
+            "statements where it is a figure of its own and no copy, count, shape or entry of a list; left out",
             allowed=FATES,
         ),
         "numbers": column(INTEGER, "numbers at this place", "count", lower=0),

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import stats
 
 from thermostats.tables.published.ledger import Document, Place
-from thermostats.tables.published.study import DOUBLE, EXACT, Study
+from thermostats.tables.published.study import EXACT, Study
 
+PENULTIMATE = "layers.gain_block, layer L-1"
 FAMILY_SET, HUNT_SET, CLEAN_SET = "study_family_25", "study_hunt_5", "study_clean_3"
 
 
@@ -73,7 +74,7 @@ def read_hunt(study: Study, document: Document) -> None:
         L = _geometry(study, place, model)
         _hidden_states(study, place, L)
         mean = _curve(study, place, run, L)
-        study.derive(place["gain_no_ln_mean"], mean, "layers.gain_block, layer L-1", within=DOUBLE)
+        study.derive(place["gain_no_ln_mean"], mean, PENULTIMATE, "mean penultimate gain")
         study.take(place["gain_no_ln_std"], run, "penultimate_gain_sd", lower=0.0)
         by_lab.setdefault(place["lab"].text(), []).append(mean)
         right.append((study.fact(model, "n_heads") / study.fact(model, "d_head") >= 0.2) == (mean < 1))
@@ -102,7 +103,7 @@ def read_clean(study: Study, document: Document) -> None:
         L = _geometry(study, place, model)
         _hidden_states(study, place, L)
         mean = _curve(study, place, run, L)
-        study.derive(place["gain_no_ln_mean"], mean, "layers.gain_block, layer L-1")
+        study.derive(place["gain_no_ln_mean"], mean, PENULTIMATE, "mean penultimate gain")
         study.take(place["gain_no_ln_std"], run, "penultimate_gain_sd", lower=0.0)
         if place["is_dampening_no_ln"].flag() != (mean < 1):
             _label_wrong(study, place, mean, model)
@@ -115,7 +116,7 @@ def _geometry(study: Study, place: Place, model: str) -> int:
     for label in ("n_heads", "d_model", "d_head"):
         study.same(place[label], model, label)
     rho = study.fact(model, "n_heads") / study.fact(model, "d_head")
-    study.derive(place["rho"], rho, "models.n_heads / models.d_head", within=DOUBLE)
+    study.derive(place["rho"], rho, "models.n_heads / models.d_head", within=EXACT)
     return L
 
 
@@ -127,7 +128,7 @@ def _curve(study: Study, place: Place, run: str, L: int) -> float:
         values.append(gain.number("layers.gain_block", above=0.0))
         study.layer(run, layer, "", "last", gain_block=values[-1])
     normed = study.take(curve[-1], run, "normed_gain", above=0.0)
-    study.derive(place["gain_with_ln_mean"], _nan(normed), "summaries.value normed_gain")
+    study.derive(place["gain_with_ln_mean"], _nan(normed), "summaries.value normed_gain", "mean normed gain")
     study.take(place["gain_with_ln_std"], run, "normed_gain_sd", lower=0.0)
     return _nan(values[-1])
 

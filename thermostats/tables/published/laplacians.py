@@ -41,11 +41,11 @@ def read_h4(study: Study, document: Document, copy: Document) -> None:
             ("Known Gain", place["known_gain"].peek(), "known_gain"),
             ("Layers", L, "models.n_layers"),
             ("L* (gap max)", peak, "argmax of the spectral gaps, 0-based"),
-            ("L* / L", peak / L, "the same over L"),
+            ("L* / L", peak / L, "argmax of the spectral gaps, 0-based, over L"),
             ("Max Gap", float(np.max(gap)), "largest of the spectral gaps"),
             ("Mean Gap", float(np.mean(gap)), "mean of the spectral gaps"),
         ):
-            study.derive(summary[key], value, rule, model=model)
+            study.derive(summary[key], value, rule, model=model, within=EXACT)
     twin(study, copy, document.root["summary"], document.file)
 
 
@@ -65,8 +65,8 @@ def read_h4_v2(study: Study, document: Document, copy: Document) -> None:
             study.attention(run, layer, "unstated", graph_lambda2=entry.number("attention.graph_lambda2"))
         gain = place["known_gain"].peek()
         a_priori = L / 2 * (1 + np.tanh(5 * (gain - 1)))
-        study.derive(place["L_star_apriori"], a_priori, "(L/2)(1 + tanh(5(known_gain - 1)))")
-        study.derive(place["L_star_ratio_apriori"], a_priori / L, "the same over L")
+        study.derive(place["L_star_apriori"], a_priori, "(L/2)(1 + tanh(5(known_gain - 1)))", "L* a priori")
+        study.derive(place["L_star_ratio_apriori"], a_priori / L, "L_star_apriori over L")
         steepest = _argmax(np.abs(np.gradient(first)))
         study.transition(place["L_star_trace"], run, "max_abs_gradient", "first_head", L, expected=steepest)
         study.transition(place["L_star_spectral"], run, "max_spectral_gap", "spectral_gap", L, expected=_argmax(gap))
@@ -82,7 +82,7 @@ def read_h4_v2(study: Study, document: Document, copy: Document) -> None:
             ("Mean Trace", float(f"{np.mean(first):.2f}"), "mean of attention.trace first_head, two decimals"),
             ("Mean Trace (MH)", float(f"{np.mean(multi):.2f}"), "mean of attention.trace multi_head, two decimals"),
         ):
-            study.derive(summary[key], float(value), rule, model=model)
+            study.derive(summary[key], float(value), rule, model=model, within=EXACT)
     twin(study, copy, document.root["summary"], document.file)
 
 

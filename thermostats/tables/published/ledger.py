@@ -115,6 +115,11 @@ class Place:
         """File and pointer, for messages."""
         return f"{self.document.file}{self.pointer}"
 
+    @property
+    def is_entry(self) -> bool:
+        """True for an entry of a list."""
+        return self.pattern.endswith("/*") and self.pointer.rsplit("/", 1)[-1].isdigit()
+
     def each(self, length: int | None = None) -> list[Place]:
         """The places of a list; raises DataError where it has another length."""
         if not isinstance(self.value, list):

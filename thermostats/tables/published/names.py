@@ -61,6 +61,18 @@ def model_id(name: str, where: Place) -> str:
     return known
 
 
+def model_named(place: Place) -> str:
+    """Hub id of the model that a place is about, by the last name on the way to it; empty where there is none."""
+    value, found = place.document.root, ""
+    for part in place.pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        names = [value.get("model"), value.get("Model"), key] if isinstance(value, dict) else []
+        for name in names:
+            found = MODELS.get(str(name).rsplit("/", 1)[-1].lower(), found)
+        value = value[key] if isinstance(value, dict) else value[int(key)]
+    return found
+
+
 def heritage(lab: str) -> str:
     """Lab as the table `models` names it."""
     return LABS.get(lab, lab)

@@ -78,25 +78,27 @@ def read_twins(study: Study, document: Document, copy: Document) -> None:
     families: dict[str, dict[str, str]] = {}
     for place in top["all_results"].each():
         families.setdefault(place["Family"].text(), {})[place["Variant"].text()] = place["Model"].text()
-    study.derive(top["n_families"], len(families), "number of families", within=EXACT)
+    study.derive(top["n_families"], len(families), "number of pairs")
     per_model = len(rows) / max(1, len({row.name for row in rows}))
     study.derive(top["n_prompts_per_model"], per_model, "rows per model", within=EXACT)
-    study.derive(top["n_total_measurements"], len(rows), "number of rows", within=EXACT)
+    study.derive(top["n_total_measurements"], len(rows), "number of measurements")
     means: dict[tuple[str, str], float] = {}
     for family, pair in top["twin_summary"].named():
         for variant, name in study.known(families, family, pair).items():
-            place = pair[variant]
+            place, model = pair[variant], study.name(name)
             g = _gains(rows, name)
-            means[family, variant] = study.derive(place["mean_gain"], g.mean(), f"mean of {GAIN}")
-            study.derive(place["std_gain"], g.std(), f"standard deviation (n) of {GAIN}")
+            means[family, variant] = study.derive(place["mean_gain"], g.mean(), f"mean of {GAIN}", model=model)
+            study.derive(place["std_gain"], g.std(), f"standard deviation (n) of {GAIN}", model=model)
             study.derive(place["n_samples"], len(g), "rows of the model", within=EXACT)
     for place in top["hypothesis_results"].each():
         family = place["Family"].text()
         base, instruct = (study.known(means, (family, variant), place) for variant in ("base", "instruct"))
-        study.derive(place["Base_Gain"], base, f"mean of {GAIN}, base")
-        study.derive(place["Instruct_Gain"], instruct, f"mean of {GAIN}, instruct")
-        study.derive(place["Delta"], instruct - base, "difference of the means", within=SINGLE)
-        study.derive(place["Ratio"], instruct / base, "ratio of the means")
+        first, second = (study.name(families[family][variant]) for variant in ("base", "instruct"))
+        study.derive(place["Base_Gain"], base, f"mean of {GAIN}, base", model=first)
+        study.derive(place["Instruct_Gain"], instruct, f"mean of {GAIN}, instruct", model=second)
+        of = f"means of {GAIN}, instruct and base"
+        study.derive(place["Delta"], instruct - base, f"difference of the {of}", model=second, within=SINGLE)
+        study.derive(place["Ratio"], instruct / base, f"ratio of the {of}", model=second)
     for name, place in top["reference_gains"].named():
         study.state(place, "reference last gain, copied by hand", model_id(name, place))
 
@@ -116,8 +118,8 @@ def read_gpt2(study: Study, document: Document, copy: Document) -> None:
         _below_one(study, place, g, "t_stat", "p_value")
     for place in top["bentov_law_results"].each():
         name = place["Model"].text()
-        found = stats.pearsonr(_gains(rows, name), _entropies(rows, name))
-        _correlation(study, place, "Bentov_Correlation", "p_value", found, "gain and entropy")
+        found = stats.pearsonr(_entropies(rows, name), np.abs(_gains(rows, name) - 1))
+        _correlation(study, place, "Bentov_Correlation", "p_value", found, "entropy and |gain - 1|")
     for name, place in top["reference_models"].named():
         study.state(place["gain"], "reference last gain, copied by hand", model_id(name, place))
 
@@ -212,7 +214,7 @@ def _platitude(study: Study, place: Place, rows: Sequence[Row]) -> None:
     study.derive(place["Cliche_Entropy_Mean"], cliche.mean(), "mean of outputs.entropy, Cliche", within=SINGLE)
     study.derive(place["Novel_Entropy_Mean"], novel.mean(), "mean of outputs.entropy, Novel", within=SINGLE)
     study.derive(place["t_stat"], found.statistic, "t of outputs.entropy, Cliche against Novel", within=SINGLE)
-    study.derive(place["p_val"], found.pvalue, "its two-sided p", within=SINGLE)
+    study.derive(place["p_val"], found.pvalue, "two-sided p of outputs.entropy, Cliche against Novel", within=SINGLE)
     study.derive(place["cohens_d"], (cliche.mean() - novel.mean()) / pooled, "Cohen's d", within=SINGLE)
     if place["hypothesis"].text() == "CONFIRMED" and found.pvalue > 0.05:
         study.disagree(

@@ -44,7 +44,7 @@ def read_four_models(study: Study, document: Document) -> None:
     swiglu = top["swiglu_comparison"]
     llama = study.derive(swiglu["llama31_8b_last_gain"], gains["llama3.1-8b"][-1], "gains, last entry", within=EXACT)
     other = study.state(swiglu["mistral_7b_last_gain"], "last ratio over all tokens, copied by hand", mistral)
-    study.derive(swiglu["ratio"], llama / (other or np.nan), "ratio of the two above")
+    study.derive(swiglu["ratio"], llama / (other or np.nan), "LLaMA-3.1's last ratio over Mistral's")
     test = top["universal_principle_test"]
     study.derive(test["total_models"], len(finals) + 1, "number of models and the Mistral reference", within=EXACT)
     second = top["paper2_connection"]
@@ -86,9 +86,9 @@ def read_input_dependency(study: Study, document: Document) -> None:
     found = top["correlation"]
     pearson, spearman = stats.pearsonr(last, entropies), stats.spearmanr(last, entropies)
     study.derive(found["pearson_r"], pearson[0], "Pearson correlation of normed gain and entropy")
-    study.derive(found["pearson_p"], pearson[1], "its p")
+    study.derive(found["pearson_p"], pearson[1], "p of the Pearson correlation of normed gain and entropy")
     study.derive(found["spearman_r"], spearman[0], "Spearman correlation of normed gain and entropy")
-    study.derive(found["spearman_p"], spearman[1], "its p")
+    study.derive(found["spearman_p"], spearman[1], "p of the Spearman correlation of normed gain and entropy")
 
 
 def read_mistral(study: Study, document: Document) -> None:

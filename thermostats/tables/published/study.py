@@ -13,7 +13,7 @@ from typing import Any, SupportsFloat, TypeVar
 from thermostats.errors import DataError
 from thermostats.tables.published.files import stated_date
 from thermostats.tables.published.ledger import DERIVABLE, Document, Place
-from thermostats.tables.published.names import MODELS, heritage, model_id
+from thermostats.tables.published.names import MODELS, heritage, model_id, model_named
 from thermostats.tables.runs import run_id
 
 Known = TypeVar("Known")
@@ -208,6 +208,10 @@ class Study:
     def state(self, place: Place, statistic: str, model: str = "", missing: str = OVERFLOW) -> float | None:
         """Import a number as a statement and return it."""
         value = place.number("statements.value")
+        self._statement(place, statistic, model, value, missing)
+        return value
+
+    def _statement(self, place: Place, statistic: str, model: str, value: float | None, missing: str) -> None:
         self.add(
             "statements",
             source=place.document.file,
@@ -217,7 +221,6 @@ class Study:
             value=value,
             missing=missing if value is None else "",
         )
-        return value
 
     def derive(
         self,
@@ -230,6 +233,8 @@ class Study:
     ) -> float:
         """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
 
+        Where they agree and the number is a figure of its own it is a statement too, so that it can be shown beside
+        what is recomputed; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
         The difference is relative to the larger of the two; both NaN counts as equal. Raises
         DataError where a percentage, p, rate or correlation is outside its range.
         """
@@ -238,6 +243,9 @@ class Study:
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
             place.enter(DERIVABLE, f"{rule}; {tolerance}", difference)
+            if within and not place.is_entry:
+                known = None if math.isnan(value) else value
+                self._statement(place, statistic or rule, model or model_named(place), known, OVERFLOW)
             return value
         self.state(place, statistic or rule, model)
         self.disagree(
