@@ -117,7 +117,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"The study's own products of gains, over {len(products)} models with block 1 and the final norm in them, run "
         f"from {number(min(products.values()))} to {number(max(products.values()))}: "
         f"{sum(value > TOTAL for value in products.values())} of them are above {TOTAL:g}. The bound is stated as a "
-        "formula and a curve, without other figures.",
+        "formula and a curve, without other figures; the recomputed total gain is the largest product of blocks 2 to "
+        "L − 1.",
         f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · L^({number(law.estimate)}), "
         f"95 % interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is "
         "a line through the middle of the models; a bound would have to lie above them all.",

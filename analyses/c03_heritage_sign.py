@@ -134,7 +134,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"The published share of EleutherAI rests on the {a + b} models of the hunt (95 % interval {own.lower:.0%} "
         f"to {own.upper:.0%}); the Pythia family adds models on both sides.",
         f"Fisher's test on the hunt's own counts, {a} of {a + b} against {c} of {c + d}, gives p = "
-        f"{number(fisher.p_value, 2)}, and {number(if_all_expanded, 2)} even if no other lab's model dampened.",
+        f"{number(fisher.p_value, 2)}, and {number(if_all_expanded, 2)} even if no other lab's model dampened; the "
+        f"published bound is {published['Fisher p <']:g}.",
         f"The mean gain of {FOCAL} is {number(in_focal)} in the hunt and {number(float(focal.mean()))} over all "
         f"{len(focal)} models; their median is {number(float(focal.median()))}"
         + (", which is the published figure." if agrees("", published[FIGURE], float(focal.median())) else "."),

@@ -154,6 +154,16 @@ def analyse(tables: Tables) -> list[Finding]:
     at = stated(tables, CONSTANTS)
     leaves = (1 - at["a"] - at["c"] / 64) / at["b"]
     relative = relative_error(calibrated, "half")
+    errors_of_half = {
+        f"{kind} on the {words}": value
+        for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
+        for kind, value in (
+            ("error of depth", float(part["error_half"].mean())),
+            ("error relative to L*", relative_error(part, "half")),
+        )
+    }
+    wanted = published["error of L/2, % of depth"]
+    nearest = min(errors_of_half, key=lambda name: abs(errors_of_half[name] - wanted))
     missing = tables.read("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
     gone = ", ".join(short_name(name) for name in missing.loc[missing["layer"].isna(), "model_id"])
     seen = sorted(set(figure["model_id"]) & set(calibrated["model_id"]))
@@ -167,6 +177,7 @@ def analyse(tables: Tables) -> list[Finding]:
         f"{number(float(calibrated['error_half'].mean()))} % of depth, or {number(relative)} % relative to L*; on "
         f"the rows of figure 5, where the formula has its {number(across)} %, L/2 misses by "
         f"{number(float(figure['error_half'].mean()))} %.",
+        f"Nearest to the published {wanted:g} % of L/2 is its {nearest}, {number(errors_of_half[nearest])} %.",
         "The values of figure 5 were read off the figure; no file holds the curves beneath them, so they cannot be "
         "recomputed.",
         f"With 64 heads the formula puts L* behind the last layer from {leaves:.0f} layers on.",

@@ -81,7 +81,7 @@ def analyse(tables: Tables) -> list[Finding]:
         n_heritages=last["heritage"].nunique(),
         published=parts[0].published, reproduced=parts[0].reproduced, table=last, draw=parts[0].draw,
         caption=parts[0].caption,
-        notes=("Eight sizes of one family from one lab: nothing here speaks of other families.",
+        notes=(parts[0].notes[0], "Eight sizes of one family from one lab: nothing here speaks of other families.",
             follows(tables, SCALING)),
     )  # fmt: skip
     return [whole, replace(parts[0], draw=None, caption=""), *parts[1:]]
