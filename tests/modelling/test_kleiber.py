@@ -68,6 +68,7 @@ def test_result_says_what_it_is_about(fitted):
     plt.close(figure)
 
 
+@pytest.mark.slow
 def test_above_the_bound_everywhere_and_nowhere():
     L = np.tile([6, 12, 24, 48], 5)
     far = fit_kleiber(model_table(LN10 / L + 0.2, L=L), "penultimate_gain", seed=1, cache=False)

@@ -28,6 +28,8 @@ NU = 4.0
 PUBLISHED_ORDER = (
     "EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b",
 )  # fmt: skip
+CENTRED = {"prompt": 0.0, "category": 0.5, "model × category": 0.0}
+"""How far effects are sampled on their own scale rather than in units of their spread, which may be 0."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
 
 
@@ -36,14 +38,15 @@ def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
 
     Beside it, sharing nothing: entropy z_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e, β_m ~ N(b, s_b²), x the log gain,
     both standardised within models. b is the slope inside prompts, B that between prompts: whether prompts with high
-    gain in every model have high entropy in every model. All effects of an outcome are one vector, its spreads times
-    standard normals, met by one design matrix: a graph that compiles in a third of the time.
+    gain in every model have high entropy in every model. All effects of an outcome are one vector that meets one
+    design matrix: a graph that compiles in a third of the time of one variable for each kind.
     """
     level = pm.Normal("level", 0.0, SCALE, shape=data["n_models"])
     log_sigma = pm.Normal("log_sigma", -2.5, 1.0, shape=data["n_models"])
     spreads = pm.HalfNormal("spreads", SHARE, shape=data["n_spreads"])
-    z = pm.Normal("z", 0.0, 1.0, shape=data["n_effects"])
-    effects = pm.Deterministic("effects", pm.math.dot(data["kind"], spreads) * z)
+    spread = pm.math.dot(data["kind"], spreads)
+    z = pm.Normal("z", 0.0, spread ** data["centred"], shape=data["n_effects"])
+    effects = pm.Deterministic("effects", z * spread ** (1 - data["centred"]))
     fitted = pm.math.dot(data["which"], level) + pm.math.dot(data["design"], effects)
     sigma = pm.math.exp(pm.math.dot(data["which"], log_sigma))
     pm.StudentT("gains", nu=NU, mu=fitted, sigma=sigma, observed=data["y"])
@@ -146,6 +149,7 @@ def _data(cells: Crossed, has_entropy: bool) -> dict[str, Any]:
     data = {"y": cells.y, "n_models": len(cells.models), "which": which, "entropy": has_entropy}
     design, kind = _stack(list(_blocks(cells).values()))
     data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
+    data |= {"centred": kind @ [CENTRED[name] for name in _kinds(cells)]}
     if not has_entropy:
         return data
     mean = pd.Series(cells.x).groupby(cells.xz_prompt).transform("mean").to_numpy()

@@ -20,7 +20,10 @@ from thermostats.modelling.estimates import columns_of, numbers
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 
 SCALE = 0.5
-"""Prior scale of log gains, of their change by tuning, and of both spreads over pairs: a factor 1.6."""
+"""Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
+SHARE = SCALE / 2**0.5
+PROMPTS = SCALE / 2
+"""Prior scale of the spread over prompts within a model: half of that over models."""
 LONGER = Settings(draws=2000)
 """The level of a base and its change go together where tuning undoes the base's differences between prompts."""
 MARGIN = 1.1
@@ -98,15 +101,15 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     sampled as they are (centred): every pair has its prompts.
     """
     n, pair = data["n_pairs"], data["pair"]
-    centre = pm.Normal("centre", 0.0, SCALE)
-    shift = pm.Normal("shift", 0.0, SCALE)
-    level_sd = pm.HalfNormal("level_sd", SCALE)
-    shift_sd = pm.HalfNormal("shift_sd", SCALE)
+    centre = pm.Normal("centre", 0.0, SHARE)
+    shift = pm.Normal("shift", 0.0, SHARE)
+    level_sd = pm.HalfNormal("level_sd", SHARE)
+    shift_sd = pm.HalfNormal("shift_sd", SHARE)
     level = pm.Normal("level", centre, level_sd, shape=n)
     change = pm.Normal("change", shift, shift_sd, shape=n)
     slope = pm.Normal("slope", 0.0, 0.5, shape=n)
-    spread = pm.HalfNormal("spread", SCALE, shape=n)
-    residual = pm.HalfNormal("residual", SCALE, shape=n)
+    spread = pm.HalfNormal("spread", PROMPTS, shape=n)
+    residual = pm.HalfNormal("residual", PROMPTS, shape=n)
     pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
     expected = change[pair] + slope[pair] * (data["base"] - level[pair])
     pm.StudentT("changes", nu=4.0, mu=expected, sigma=residual[pair], observed=data["change_observed"])
@@ -210,8 +213,8 @@ def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator) -> dict[str
 
 
 def _hyperprior(rng: np.random.Generator, draws: int = 20_000) -> dict[str, Array]:
-    level_sd, shift_sd = np.abs(rng.normal(0, SCALE, (2, draws)))
-    centre, shift = rng.normal(0, SCALE, (2, draws))
+    level_sd, shift_sd = np.abs(rng.normal(0, SHARE, (2, draws)))
+    centre, shift = rng.normal(0, SHARE, (2, draws))
     return {"centre": centre, "level_sd": level_sd, "shift": shift, "shift_sd": shift_sd}
 
 

@@ -183,7 +183,7 @@ def _compared(rows: ModelRows, y: Array, error: Array, L: Array, reference: floa
     def of(outcome: Array, X: Array) -> Rival:
         return rival(_lines(frame, outcome, X, error))
 
-    grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], 57)
+    grid = np.linspace(BETA[0] - 3 * BETA[1], BETA[0] + 3 * BETA[1], 31)
     curves = [_lines(frame, y, ((L / reference) ** -b)[:, None], error) for b in grid]
     found = {
         "published": of(y - 1 / L, np.empty((y.size, 0))),
