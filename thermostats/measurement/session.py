@@ -6,7 +6,7 @@ attention implementation that is its default, and `attention` with eager attenti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -140,6 +140,7 @@ def measure_one(planned: Plan, data: Path, progress: Progress | None = None) -> 
         tick = perf_counter()
         frames = MEASURE[run.kind](planned, run, progress)
         recorded = {
+            "special_tokens": str(frames.pop("special_tokens", "")),
             "versions": _versions(),
             "device": str(frames.pop("device", "cpu")),
             "seconds": perf_counter() - tick,
@@ -190,16 +191,16 @@ def _weights(planned: Plan, run: Planned, progress: Progress | None) -> dict[str
 def _residual(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
 
-    loaded, prompts = _loaded(planned, "default")
+    loaded, words = _loaded(planned, "default")
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(
         loaded.decoder,
-        prompts,
+        words.prompts,
         decode=decode,
         token_budget=planned.spec.token_budget,
         progress=_part("gains", progress),
     )
-    frames = {"layers": measured.layers, "summaries": measured.summaries, "device": loaded.device}
+    frames = {"layers": measured.layers, "summaries": measured.summaries, **_where(loaded, words)}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
@@ -207,11 +208,11 @@ def _attention(planned: Plan, run: Planned, progress: Progress | None) -> dict[s
     from thermostats.measurement.attention import measure_attention  # noqa: PLC0415 - as above
 
     del run
-    loaded, prompts = _loaded(planned, "eager")
+    loaded, words = _loaded(planned, "eager")
     rows = measure_attention(
-        loaded.decoder, prompts, token_budget=planned.spec.token_budget, progress=_part("attention", progress)
+        loaded.decoder, words.prompts, token_budget=planned.spec.token_budget, progress=_part("attention", progress)
     )
-    return {"attention": rows, "transitions": transitions(rows), "device": loaded.device}
+    return {"attention": rows, "transitions": transitions(rows), **_where(loaded, words)}
 
 
 MEASURE: dict[str, Callable[[Plan, Planned, Progress | None], dict[str, Any]]] = {
@@ -221,7 +222,7 @@ MEASURE: dict[str, Callable[[Plan, Planned, Progress | None], dict[str, Any]]] =
 }
 
 
-def _loaded(planned: Plan, attention: str) -> tuple[Any, Sequence[Any]]:
+def _loaded(planned: Plan, attention: str) -> tuple[Any, Any]:
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
     from thermostats.measurement.tokenising import tokenise  # noqa: PLC0415 - as above
 
@@ -231,7 +232,11 @@ def _loaded(planned: Plan, attention: str) -> tuple[Any, Sequence[Any]]:
         trust_remote_code=spec.trust_remote_code,
     )  # fmt: skip
     texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
-    return loaded, tokenise(loaded.tokenizer, texts).prompts
+    return loaded, tokenise(loaded.tokenizer, texts)
+
+
+def _where(loaded: Any, words: Any) -> dict[str, str]:
+    return {"device": loaded.device, "special_tokens": words.special_before}
 
 
 def _part(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:

@@ -97,6 +97,7 @@ RUNS = table(
         "prompt_sha": column(TEXT, "SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
         "measure_version": column(TEXT, "version of the measurement code; published: as published"),
         "source": column(TEXT, "who measured: thermostats, or the file the rows come from"),
+        "special_tokens": column(TEXT, "recorded: tokens that the tokenizer puts before every prompt"),
         "versions": column(TEXT, "recorded: library versions, name=version separated by spaces"),
         "device": column(TEXT, "recorded: device"),
         "seconds": column(FLOAT, "recorded: wall-clock time", "s", nullable=True, lower=0.0),
