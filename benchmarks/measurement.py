@@ -1,0 +1,235 @@
+"""The measurement layer side by side with other ways to the same numbers: speed, memory and accuracy, one thread each.
+
+    python benchmarks/measurement.py [--repeats 5] [--only norms,spectra,sheaf,file] [--tiny] [--cache DIR]
+
+Every contender is a process of its own that has loaded its model before the clock starts; they work in turns.
+Prints targets and what was reached, and writes them to benchmarks/results/ (see benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from peers import ONE_THREAD, PEERS, Contender, Environment, install, own
+
+os.environ.update(ONE_THREAD)
+
+import torch
+import transformers
+from results import Results, interleaved, ratio, worst
+from shapes import DECAY, SHAPES, save_large_file, save_model
+
+from thermostats.measurement.prompts import load_prompts
+
+SGEMM = 2048
+MB = 1e6
+
+
+def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int, results: Results) -> None:
+    """Norms of every layer: against the notebook way, the other tools and the floor of arithmetic; memory."""
+    contenders = [
+        Contender("thermostats", own(), "norms", folder),
+        Contender("notebook way", own(), "norms_notebook", folder),
+        Contender("TransformerLens", peers["TransformerLens"], "norms_transformer_lens", folder),
+        Contender("nnsight", peers["nnsight"], "norms_nnsight", folder),
+        Contender(f"sgemm {SGEMM}³", own(), "sgemm", folder),
+    ]
+    memory = {contender.name: contender.ask("memory") for contender in contenders[:-1]}
+    runs = interleaved(contenders, repeats, results)
+    ours, sgemm = runs["thermostats"], runs[contenders[-1].name]
+    missed = False
+    for other in contenders[1:-1]:
+        found = runs[other.name]
+        same = f"same norms within {worst(ours, found):.0e}" if found else other.reason
+        missed |= results.target(
+            f"norms: how many times faster than {other.name}", shape, "×", 2.5 if other.name != "nnsight" else None,
+            ratio(found, ours), ratio(found, ours, "cpu"), note=same,
+        )  # fmt: skip
+    flop, tokens = needed_flop(folder)
+    floor = {
+        clock: flop / (2 * SGEMM**3 / statistics.median(run[clock] for run in sgemm)) for clock in ("seconds", "cpu")
+    }
+    shares = {clock: floor[clock] / statistics.median(run[clock] for run in ours) for clock in floor}
+    rate = 2e-9 * SGEMM**3 / statistics.median(run["cpu"] for run in sgemm)
+    missed |= results.target(
+        "norms: share of the floor", shape, "", 0.8, shares["seconds"], shares["cpu"],
+        note=f"floor: {flop / 1e9:.1f} GFLOP for {tokens} tokens at {rate:.0f} GFLOP/s of CPU time (torch, {SGEMM}³)",
+    )  # fmt: skip
+    for name, found in memory.items():
+        if found:
+            results.target(
+                f"norms: memory above the loaded model, {name}", shape, "MB", 16 if name == "thermostats" else None,
+                found["second"] / MB, at_least=False,
+                note=f"first pass {found['first'] / MB:.1f} MB, which brings in the libraries' own code and tables",
+            )  # fmt: skip
+    finish("norms", shape, contenders, runs, results, missed)
+
+
+def spectra(folder: Path, shape: str, kind: str, peers: dict[str, Environment], repeats: int, results: Results) -> None:
+    """‖W_V‖₂ and ‖W_O‖₂ of every layer from disk: against the SVD without its model loading, and WeightWatcher."""
+    contenders = [
+        Contender("thermostats", own(), "spectra", folder),
+        Contender("all singular values", own(), "svd", folder),
+        Contender("full SVD", own(), "full_svd", folder),
+        Contender("WeightWatcher, same matrices", peers["WeightWatcher"], "weightwatcher", folder),
+        Contender("WeightWatcher, the model's attention layers", peers["WeightWatcher"], "weightwatcher_model", folder),
+    ]
+    truth = Contender("float64", own(), "exact", folder)
+    exact = [truth.ask("run")]
+    truth.close()
+    runs = interleaved(contenders, repeats, results)
+    ours = runs["thermostats"]
+    on, missed = f"{shape}, {kind}", False
+    for other in contenders[1:]:
+        found, tool = runs[other.name], other.name.split(",")[0] == "WeightWatcher"
+        note = other.reason or (f"float32, off by {worst(found, exact):.0e}" if other in contenders[1:3] else "")
+        missed |= results.target(
+            f"spectral norms: how many times faster than {other.name}", on, "×",
+            30 if tool else {"flat": 20, "decaying": 60}[kind], ratio(found, ours), ratio(found, ours, "cpu"),
+            note=note,
+        )  # fmt: skip
+    missed |= results.target(
+        "spectral norms: largest relative error", on, "", 1e-6, worst(ours, exact), at_least=False,
+        note="against all singular values in float64",
+    )  # fmt: skip
+    finish("spectral norms", on, contenders, runs, results, missed)
+
+
+def sheaf(folder: Path, shape: str, repeats: int, results: Results) -> None:
+    """Sheaf features of all prompts against the eager forward pass that they are taken from."""
+    contenders = [
+        Contender("thermostats", own(), "sheaf", folder),
+        Contender("eager forward pass, same batches", own(), "eager_forward", folder),
+        Contender("eager forward pass, one prompt at a time", own(), "eager_notebook", folder),
+    ]
+    runs = interleaved(contenders, repeats, results)
+    ours = runs["thermostats"]
+    missed = False
+    for other in contenders[1:]:
+        found = runs[other.name]
+        missed |= results.target(
+            f"sheaf: time as a multiple of an {other.name}", shape, "×", 1.5, ratio(ours, found),
+            ratio(ours, found, "cpu"), at_least=False,
+        )  # fmt: skip
+    finish("sheaf", shape, contenders, runs, results, missed)
+
+
+def large_file(folder: Path, layers: int, repeats: int, results: Results) -> None:
+    """Peak memory of all spectra of a file of 7B shapes, and reading speed where reading is all there is to do."""
+    save_large_file(folder, layers)
+    on = f"{(folder / 'model.safetensors').stat().st_size / 1e9:.1f} GB of 7B shapes, bfloat16"
+    whole = Contender("thermostats, whole table", own(), "every_spectrum", folder)
+    answer = whole.ask("peak")
+    missed = results.target(
+        "file: peak memory of the whole process", on, "MB", 250, answer["peak"] / MB, at_least=False,
+        note=f"{answer['imported'] / MB:.0f} MB once numpy, scipy and pandas are imported",
+    )  # fmt: skip
+    results.timing("file", on, whole.name, [answer], "whole matrices, heads and embeddings; once")
+    ours = Contender("thermostats, one pass", own(), "row_norms", folder)
+    disk = Contender("plain read", own(), "plain_read", folder)
+    runs: dict[str, list[dict[str, Any]]] = {ours.name: [], disk.name: []}
+    for turn in range(repeats):
+        results.loads.append(os.getloadavg()[0])
+        for contender in (ours, disk) if turn % 2 else (disk, ours):
+            runs[contender.name].append(contender.ask("cold"))
+    size = runs[disk.name][0]["values"]
+    speeds = {name: statistics.median(size / run["seconds"] for run in found) / MB for name, found in runs.items()}
+    missed |= results.target(
+        "file: share of the disk's own reading speed, one pass", on, "", 0.8, ratio(runs[disk.name], runs[ours.name]),
+        note=f"{size / MB:.0f} MB not in the page cache: {speeds[ours.name]:.0f} MB/s, plain {speeds[disk.name]:.0f}",
+    )  # fmt: skip
+    whole.close()
+    finish("file", on, [ours, disk], runs, results, missed)
+
+
+def finish(
+    section: str, on: str, contenders: list[Contender], runs: dict[str, Any], results: Results, missed: bool
+) -> None:
+    """Note the timings, profile this package's part where a target was missed, end the processes."""
+    if missed:
+        results.profiles.append((f"{section}, {on}", contenders[0].ask("profile")["profile"]))
+    for contender in contenders:
+        results.timing(section, on, contender.name, runs[contender.name], contender.reason)
+        contender.close()
+
+
+def needed_flop(folder: Path) -> tuple[float, int]:
+    """2 × parameters of the blocks × tokens, and the tokens."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    blocks = model.h if hasattr(model, "h") else model.layers
+    tokens = sum(len(ids) for ids in json.loads((folder / "prompts.json").read_text(encoding="utf-8")))
+    return 2.0 * sum(weight.numel() for weight in blocks.parameters()) * tokens, tokens
+
+
+def heading(environments: dict[str, Environment], results: Results, repeats: int) -> list[str]:
+    """Under what circumstances the run was made."""
+    tools = [found.version or f"{name}: not installed ({found.reason})" for name, found in environments.items()]
+    loads = f"{min(results.loads):.1f} to {max(results.loads):.1f}" if results.loads else "not taken"
+    own_versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "scipy"))
+    threads = ", ".join(f"{name}=1" for name in ONE_THREAD)
+    return [
+        f"Run {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {os.cpu_count()} cores of {_processor()}, one thread each "
+        f"({threads}); load average during the run {loads}.",
+        f"This package with {own_versions}. Peers: {'; '.join(tools)}.",
+        "",
+        f"Medians of {repeats} interleaved rounds. A ratio is the median of the rounds' ratios by the wall clock; the",
+        "same by CPU time, which other work on the machine disturbs less, stands beside it. Models are random, prompts",
+        f"the 25 of the set `core` as whole words. A flat spectrum is Gaussian, a decaying one i^-{DECAY:g}.",
+    ]
+
+
+def _processor() -> str:
+    found = Path("/proc/cpuinfo")
+    lines = found.read_text(encoding="utf-8").splitlines() if found.is_file() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main() -> None:
+    """Run what is asked for and write the tables."""
+    sections = ("norms", "spectra", "sheaf", "file")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default=",".join(sections), help="some of " + ", ".join(sections))
+    parser.add_argument("--tiny", action="store_true", help="models of two layers and a small file, to try this out")
+    parser.add_argument("--layers", type=int, default=13, help="layers of the large file, 0.4 GB each")
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "thermostats-benchmarks")
+    options = parser.parse_args()
+    only = options.only.split(",")
+    texts = list(load_prompts("core")["text"])
+    environments = {name: install(name, options.cache.expanduser()) for name in PEERS} if only != ["file"] else {}
+    results = Results()
+    with tempfile.TemporaryDirectory() as root:
+        for shape in SHAPES:
+            for kind in ("flat", "decaying"):
+                folder = Path(root) / f"{shape}-{kind}"
+                save_model(folder, shape, texts, tiny=options.tiny, decaying=kind == "decaying")
+                if "spectra" in only:
+                    spectra(folder, shape, kind, environments, options.repeats, results)
+            folder = Path(root) / f"{shape}-flat"
+            if "norms" in only:
+                norms(folder, shape, environments, options.repeats, results)
+            if "sheaf" in only:
+                sheaf(folder, shape, options.repeats, results)
+        if "file" in only:
+            folder = Path(root) / "large"
+            folder.mkdir()
+            large_file(folder, 1 if options.tiny else options.layers, options.repeats, results)
+    if options.tiny:
+        sys.exit("tried out; nothing written")
+    results.write(heading(environments, results, options.repeats))
+
+
+if __name__ == "__main__":
+    main()

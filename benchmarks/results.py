@@ -1,0 +1,116 @@
+"""Timings and targets to the tables that the benchmark prints and writes."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass
+class Results:
+    """What the sections of a run found, in order."""
+
+    targets: list[dict[str, Any]] = field(default_factory=list)
+    timings: list[dict[str, Any]] = field(default_factory=list)
+    profiles: list[tuple[str, str]] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+
+    def target(
+        self, what: str, on: str, unit: str, target: float | None, reached: float, cpu: float = float("nan"), *,
+        at_least: bool = True, note: str = "",
+    ) -> bool:  # fmt: skip
+        """Add a line and print it: reached by the wall clock and, beside it, by CPU time. True where it is missed."""
+        missed, by = False, ""
+        if math.isnan(reached):
+            by = "not measured"
+        elif target is not None:
+            missed = reached < target if at_least else reached > target
+            by = f"missed by {abs(reached / target - 1):.0%}" if missed else "reached"
+        sign = "≥" if at_least else "≤"
+        wanted = "" if target is None else f"{sign} {target:g} {unit}".rstrip()
+        row = {
+            "what": what, "on": on, "unit": unit, "target": wanted, "reached": reached, "by_cpu_time": cpu,
+            "verdict": by, "note": note,
+        }  # fmt: skip
+        print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), sep=" | ", flush=True)
+        self.targets.append(row)
+        return missed
+
+    def timing(self, section: str, on: str, contender: str, runs: Sequence[dict[str, Any]], note: str) -> None:
+        """Add the repeats of one contender."""
+        wall, cpu = ([run[name] for run in runs] for name in ("seconds", "cpu"))
+        row = {"section": section, "on": on, "contender": contender, "repeats": len(runs)}
+        for name, seconds in (("seconds", wall), ("cpu_seconds", cpu)):
+            row |= {f"{name}_median": _of(statistics.median, seconds), f"{name}_lowest": _of(min, seconds)}
+            row[f"{name}_highest"] = _of(max, seconds)
+        self.timings.append({**row, "note": note})
+
+    def write(self, heading: Sequence[str]) -> None:
+        """measurement.csv (targets), measurement-timings.csv, measurement.md (both) and measurement-profile.md."""
+        RESULTS.mkdir(exist_ok=True)
+        targets, timings = pd.DataFrame(self.targets), pd.DataFrame(self.timings)
+        for name, table in (("measurement", targets), ("measurement-timings", timings)):
+            table.to_csv(RESULTS / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+        lines = ["# The measurement layer beside other ways", "", *heading, "", markdown(targets), ""]
+        lines += ["## Seconds", "", markdown(timings), ""]
+        (RESULTS / "measurement.md").write_text("\n".join(lines), encoding="utf-8")
+        lines = ["# Where the time goes where a target is missed", "", *heading, ""]
+        for title, text in self.profiles:
+            lines += [f"## {title}", "", "```", text.strip(), "```", ""]
+        if not self.profiles:
+            lines.append("No target was missed.")
+        (RESULTS / "measurement-profile.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def interleaved(contenders: Sequence[Any], repeats: int, results: Results) -> dict[str, list[dict[str, Any]]]:
+    """Every contender once to warm up, then `repeats` rounds in which each runs once; the order turns every round."""
+    for contender in contenders:
+        contender.ask("run")
+    runs: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
+    for turn in range(repeats):
+        results.loads.append(os.getloadavg()[0])
+        shift = turn % len(contenders)
+        for contender in [*contenders[shift:], *contenders[:shift]]:
+            answer = contender.ask("run")
+            if answer:
+                runs[contender.name].append(answer)
+    return runs
+
+
+def ratio(above: Sequence[dict[str, Any]], below: Sequence[dict[str, Any]], clock: str = "seconds") -> float:
+    """Median over rounds of the ratio of two contenders' times; NaN where one of them is not there."""
+    return _of(statistics.median, [a[clock] / b[clock] for a, b in zip(above, below, strict=False)])
+
+
+def worst(ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> float:
+    """Largest relative difference between the numbers that two contenders found."""
+    if not ours or not others:
+        return float("nan")
+    pairs = zip(ours[-1]["values"], others[-1]["values"], strict=True)
+    return max(abs(a / b - 1) for a, b in pairs)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else f"{value:.3g}"
+        return str(value).replace("|", "\\|")
+
+    rows = [[str(name).replace("_", " ") for name in table.columns], ["---"] * len(table.columns)]
+    rows += [[text(value) for value in row] for row in table.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _of(reduce: Callable[[Sequence[float]], float], values: Sequence[float]) -> float:
+    return float(reduce(values)) if values else float("nan")
