@@ -126,7 +126,7 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
         if stored is None:
             found |= {f"{name}_row_norm_{of}": found[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")}
             continue
-        squares = [np.einsum("ij,ij->i", b, b, dtype=np.float64) for _, b in row_blocks(_plain(stored))]
+        squares = [np.einsum("ij,ij->i", b, b).astype(np.float64) for _, b in row_blocks(_plain(stored))]
         lengths = np.sqrt(np.concatenate(squares))
         of_rows = {"mean": lengths.mean(), "sd": lengths.std(), "min": lengths.min(), "max": lengths.max()}
         found |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
