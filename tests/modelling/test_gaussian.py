@@ -92,5 +92,5 @@ def test_the_seam_and_the_quadrature_agree():
         assert other.mean() == pytest.approx(one.mean(), abs=0.12 * one.std())
         assert other.std() == pytest.approx(one.std(), rel=0.1)
     drawn = sampled.replicate(3)
-    assert drawn.shape == (4000, 22)
+    assert drawn.shape == (500, 22)
     assert np.corrcoef(drawn.mean(axis=0), lines.y)[0, 1] > 0.9
