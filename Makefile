@@ -10,10 +10,10 @@ report: $(VENV)/.report
 
 test: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
 
 test-slow: $(VENV)/.test
-	$(BIN)/pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m slow
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
