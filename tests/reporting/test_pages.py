@@ -113,5 +113,5 @@ def test_claims_supported_without_the_adjusted_p_are_named(tmp_path: Path, out: 
 
 def test_agreement_is_told_on_the_claim_page(out: Path) -> None:
     text = (out / "c01" / "index.md").read_text(encoding="utf-8")
-    assert "| mean | 1 | 1.00 | yes |" in text
+    assert "| mean | 1 | 1 | yes |" in text
     assert "| p | 0.01 | not recomputed |  |" in text

@@ -2,7 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from thermostats.reporting.words import agrees, comparison, first_sentence, markdown, number, printed_decimals, relation
+from thermostats.reporting.findings import Finding
+from thermostats.reporting.words import (
+    agrees,
+    comparison,
+    figure,
+    first_sentences,
+    markdown,
+    number,
+    printed_decimals,
+    probability_text,
+    relation,
+)
+
+KINDS = ("p-value", "one-sided p-value")
 
 
 @pytest.mark.parametrize(
@@ -61,11 +74,24 @@ def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
     assert markdown(text) == escaped
 
 
-def test_first_sentence() -> None:
-    assert first_sentence("Pythia 1.4B has G = 0.9. The rest.") == "Pythia 1.4B has G = 0.9."
-    assert first_sentence("Meta vs. Google, i.e. BERT. More.") == "Meta vs. Google, i.e. BERT."
-    assert first_sentence("No stop") == "No stop"
+def test_first_sentences() -> None:
+    assert first_sentences("Pythia 1.4B has G = 0.9. The limit. The rest.") == "Pythia 1.4B has G = 0.9. The limit."
+    assert first_sentences("Meta vs. Google, i.e. BERT. More.", 1) == "Meta vs. Google, i.e. BERT."
+    assert first_sentences("No stop") == "No stop"
 
 
 def test_p_values() -> None:
     assert relation(0.0141) == "= 0.014" and relation(2e-9) == "< 0.0001"
+    assert relation(1.0) == "= 1" and relation(0.9996) == "> 0.99"
+
+
+def test_sides_of_p_values_are_said() -> None:
+    two, one = (Finding("C01", "e", "inconclusive", "p.", probability=0.03, probability_kind=kind) for kind in KINDS)
+    assert (probability_text(two), probability_text(one)) == ("p = 0.030", "one-sided p = 0.030")
+
+
+def test_whole_numbers_have_no_decimals() -> None:
+    assert [figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == ["31", "8,192", "−3", "0.50000", ""]
+    assert comparison({"n": 100.0}, {"n": 100.0})[0].reproduced == "100"
+    near_one = comparison({"p": 1 - 8e-11}, {"p": 1 - 8e-11})[0]
+    assert near_one.published == near_one.reproduced == "1 − 8.0 × 10⁻¹¹"

@@ -47,7 +47,8 @@ class Finding:
     `published` and `reproduced` are named figures with the same names where a figure could be recomputed; a name that
     is only in `published` could not. A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001). `lower` and
     `upper` are of the kind and level that `interval` names. `plain` is one paragraph that a non-statistician can quote,
-    with every number formatted from the computed values; its first sentence stands in the table of all claims.
+    with every number formatted from the computed values; its first two sentences stand in the table of all claims, and
+    `estimand` names the estimate there.
     """
 
     claim: str
@@ -62,7 +63,8 @@ class Finding:
     interval: str = ""
     probability: float | None = None
     probability_kind: str = ""
-    """What `probability` is: `p-value` (adjusted for the family of claims on the index), or what it is posterior of."""
+    """What `probability` is: `p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted for the
+    family of claims on the index, or what it is posterior of."""
     n_models: int = 0
     n_heritages: int = 0
     rhat_max: float | None = None

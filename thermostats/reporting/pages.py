@@ -137,6 +137,7 @@ def index_files(
         "kinds": sorted(Counter(inconsistencies["kind"]).items()), "fates": _fates(reconciliation),
         "sources": len(sources), "machine": machine(), "code_sha": code_sha(),
         "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
+        "one_sided": ", ".join(row["id"] for row in rows if row["holm"] and row["side"]),
     }  # fmt: skip
     return {
         "index.html": _html().get_template("index.html").render(shared).encode(),
@@ -151,7 +152,7 @@ def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
         entry.id: float(entry.findings[0].probability)
         for entry in entries
         if entry.findings
-        and entry.findings[0].probability_kind == "p-value"
+        and words.is_p_value(entry.findings[0].probability_kind)
         and entry.findings[0].probability is not None
     }
     return holm(family) if family else {}
@@ -205,6 +206,7 @@ def _row(entry: Entry, adjusted: Mapping[str, float]) -> dict[str, Any]:
         "id": entry.id, "claim": entry.claim, "folder": folder_of(entry.id), "verdict": verdict, "error": entry.error,
         "finding": None if entry.error else primary, "more": max(0, len(entry.findings) - 1),
         "holm": words.relation(adjusted[entry.id]) if entry.id in adjusted else "",
+        "side": "one-sided" if primary and "one-sided" in primary.probability_kind else "",
     }  # fmt: skip
 
 
@@ -239,7 +241,7 @@ def _cell(value: Any) -> str:
     if pd.api.types.is_integer(value):
         return f"{int(value):,}".replace("-", words.MINUS)
     if pd.api.types.is_float(value):
-        return words.number(float(value), 4)
+        return words.figure(float(value), 4)
     return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
 
 
@@ -301,6 +303,6 @@ def _equip(environment: jinja2.Environment) -> None:
     environment.globals.update(signs=SIGNS, doi=DOI)
     environment.filters.update(
         number=words.number, estimate=words.estimate_text, probability=words.probability_text, range=words.range_text,
-        first_sentence=words.first_sentence, count=lambda value: f"{value:,}",
+        first_sentences=words.first_sentences, figure=words.figure, count=lambda value: f"{value:,}",
         slug=lambda text: str(text).replace(" ", "-"),
     )  # fmt: skip

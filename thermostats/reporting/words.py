@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MINUS = "\u2212"
 SIGNIFICANT = 3
 MOST_DIGITS = 6
+WHOLE = 1e7
+"""Whole numbers below this are shown in full."""
 """Published figures with more digits than this were stored, not printed, and are compared to this many.
 
 Some were computed in single precision, which keeps six digits through a sum or two.
@@ -56,23 +58,38 @@ def range_text(lower: float | None, upper: float | None) -> str:
 
 def estimate_text(finding: Finding) -> str:
     """Estimate, interval, and the interval's kind and level."""
-    parts = [number(finding.estimate), range_text(finding.lower, finding.upper)]
+    parts = [figure(finding.estimate), range_text(finding.lower, finding.upper)]
     return " ".join(part for part in parts if part) + (f", {finding.interval}" if parts[1] and finding.interval else "")
 
 
 def probability_text(finding: Finding) -> str:
-    """Probability with its kind; a p-value as `p = 0.014` or `p < 0.0001`."""
+    """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
     if finding.probability is None:
         return ""
-    if finding.probability_kind == "p-value":
-        return f"p {relation(finding.probability)}"
+    if is_p_value(finding.probability_kind):
+        side = "one-sided " if "one-sided" in finding.probability_kind else ""
+        return f"{side}p {relation(finding.probability)}"
     kind = finding.probability_kind or "probability"
     return f"{number(finding.probability, 2)} ({kind})"
 
 
+def is_p_value(kind: str) -> bool:
+    """True for the kinds `p-value` and `one-sided p-value`, which Holm's adjustment covers."""
+    return kind in {"p-value", "one-sided p-value"}
+
+
 def relation(p: float) -> str:
-    """A p-value with its sign: `= 0.014`, or `< 0.0001`."""
-    return "< 0.0001" if p < 1e-4 else f"= {number(p, 2)}"
+    """A p-value with its sign: `= 0.014`, `= 1`, `< 0.0001`, or `> 0.99`."""
+    if p < 1e-4:
+        return "< 0.0001"
+    return "= 1" if p >= 1 else "> 0.99" if p > 0.99 else f"= {number(p, 2)}"
+
+
+def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
+    """A number as `number` sets it, but whole ones without decimals and in full: 31, 8,192."""
+    if value is None or math.isnan(value) or value % 1 or abs(value) >= WHOLE:
+        return number(value, significant)
+    return f"{value:,.0f}".replace("-", MINUS)
 
 
 def printed_decimals(value: float) -> int:
@@ -103,14 +120,14 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
             rows.append(Compared(name, _fixed(value, decimals), "", None))
         else:
             rows.append(Compared(name, _fixed(value, decimals), _beside(other, decimals), agrees(name, value, other)))
-    rows += [Compared(name, "", number(value, 4), None) for name, value in reproduced.items() if name not in published]
+    rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
     return rows
 
 
-def first_sentence(text: str) -> str:
-    """Text up to its first full stop that ends a sentence."""
-    found = re.search(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)
-    return text[: found.end()] if found else text
+def first_sentences(text: str, most: int = 2) -> str:
+    """Text up to its full stop number `most` that ends a sentence."""
+    ends = [found.end() for found in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)]
+    return text[: ends[most - 1]] if len(ends) >= most else text
 
 
 def markdown(value: object) -> str:
@@ -123,11 +140,15 @@ def markdown(value: object) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
+    if 0 < 1 - value < 10.0**-MOST_DIGITS:
+        return f"1 {MINUS} {number(1 - value, 2)}"
     small = value and abs(value) < 1e-4
     return number(value) if small else f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
 def _beside(value: float, decimals: int) -> str:
-    """Two digits more than the published figure, and enough to tell it from zero."""
+    """Two digits more than the published figure, and enough to tell it from zero; whole numbers as they are."""
+    if not decimals and not value % 1:
+        return _fixed(value, 0)
     text = _fixed(value, decimals + 2)
     return number(value) if value and not re.search("[1-9]", text) else text
