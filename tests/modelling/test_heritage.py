@@ -26,7 +26,7 @@ SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 @pytest.fixture(scope="module")
 def simulated() -> Simulated:
     facts = model_facts(18, 6, np.random.default_rng(1))
-    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=10, n_categories=2)
+    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=20, n_categories=4)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_coverage_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
         rng = np.random.default_rng(100 + seed)
         shares = dict(zip(("heritage", "geometry", "scale", "model"), rng.dirichlet(np.ones(4)), strict=True))
         one = simulate_heritage(
-            facts, shares=shares, total=abs(rng.normal(scale=0.5)), seed=seed, n_prompts=10, n_categories=2
+            facts, shares=shares, total=abs(rng.normal(scale=0.5)), seed=seed, n_prompts=20, n_categories=4
         )
         rows = fit_heritage(one.table, estimand="simulated", seed=seed).summary().set_index("quantity")
         covered += [rows["lower"][f"sd_{b}"] <= sd <= rows["upper"][f"sd_{b}"] for b, sd in one.sds.items()]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import null_space
 
 from thermostats.errors import UsageError
 from thermostats.modelling import heritage_gaussian as gaussian
@@ -197,7 +198,10 @@ def verdict(probability: float) -> str:
 def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     """The model as PyMC declares it; `data` as `arrays` gives it.
 
-    Model means and log scales are centred on their distributions (each rests on its own prompts), lab effects are not.
+    Means and log scales of models that were seen are centred on their distributions, since each rests on its own
+    prompts; everything else is not: labs, categories, and models that a refit leaves out. Scales differ by a factor of
+    e^0.5 or so between models, and not by nothing: a prior that allows equal scales makes a funnel.
+    Effects of categories, and of categories within a model, sum to zero: coefficients of orthonormal contrasts.
     """
     alpha = pm.Normal("alpha", 0.0, 2 * data["total_sd"])
     tau = pm.HalfNormal("tau", data["total_sd"])
@@ -211,27 +215,30 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     b_geometry = pm.Normal("b_geometry", 0.0, 1.0, shape=data["rank_geometry"])
     b_scale = pm.Normal("b_scale", 0.0, 1.0, shape=data["rank_scale"])
     lab = data["lab_scale"] * (u[data["lab"]] - (u * data["lab_share"]).sum())
-    predicted = tau * (
+    predicted = alpha + tau * (
         pm.math.sqrt(share[0]) * lab
         + pm.math.sqrt(share[1]) * (data["geometry"] * b_geometry).sum(axis=1)
         + pm.math.sqrt(share[2]) * (data["scale"] * b_scale).sum(axis=1)
     )
-    m = pm.Normal("m", alpha + predicted, tau * pm.math.sqrt(share[3]), shape=data["n_models"])
+    own, seen, unseen = tau * pm.math.sqrt(share[3]), data["seen"], 1 - data["seen"]
+    raw = pm.Normal("m_raw", seen * predicted, seen * own + unseen, shape=data["n_models"])
+    m = pm.Deterministic("m", seen * raw + unseen * (predicted + own * raw))
     if data["averaged"]:
         pm.StudentT(
             "average_gain", nu=data["average_df"], mu=m[data["average_model"]], sigma=data["average_error"],
             observed=data["average"],
         )  # fmt: skip
     if data["n_prompted"]:
-        spread = pm.HalfNormal("sigma_spread", 1.0)
-        log_sigma = pm.Normal("log_sigma", pm.Normal("sigma_centre", -3.0, 1.5), spread, shape=data["n_prompted"])
+        spread, middle = pm.LogNormal("sigma_spread", np.log(0.5), 0.5), pm.Normal("sigma_centre", -3.0, 1.5)
+        seen = data["seen_prompts"]
+        log_sigma = pm.Normal("log_sigma", seen * middle, seen * spread + 1 - seen, shape=data["n_prompted"])
         centre = m[data["y_model"]]
         if data["crossed"]:
-            category = pm.ZeroSumNormal("category", sigma=pm.HalfNormal("category_sd", 0.1), shape=data["n_categories"])
-            crossed = pm.ZeroSumNormal(
-                "crossed", sigma=pm.HalfNormal("crossed_sd", 0.1), shape=(data["n_prompted"], data["n_categories"])
-            )
-            centre = centre + category[data["y_category"]] + crossed[data["y_prompted"], data["y_category"]]
+            size = data["n_categories"] - 1
+            category = pm.HalfNormal("category_sd", 0.1) * pm.Normal("category", 0.0, 1.0, shape=size)
+            crossed = pm.Normal("crossed", 0.0, 1.0, shape=(data["n_prompted"], size))
+            effects = category + pm.HalfNormal("crossed_sd", 0.1) * crossed
+            centre = centre + (effects[data["y_prompted"]] * data["y_contrast"]).sum(axis=1)
         pm.StudentT(
             "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=pm.math.exp(log_sigma[data["y_prompted"]]),
             observed=data["y"],
@@ -255,6 +262,7 @@ def arrays(
         "total_sd": total_sd,
         "concentration": concentration,
         "lab_df": lab_df,
+        "seen": np.isin(np.arange(laid_out.n_models), [*laid_out.y_model, *laid_out.average_model]).astype(np.float64),
         "lab": laid_out.lab,
         "lab_share": sizes,
         "lab_scale": np.array(1 / np.sqrt(1 - np.square(sizes).sum())),
@@ -263,8 +271,10 @@ def arrays(
     }
     if record["n_prompted"]:
         record |= {"y": laid_out.y, "y_model": laid_out.y_model}
+        record["seen_prompts"] = np.isin(laid_out.prompted, laid_out.y_model).astype(np.float64)
         record["y_prompted"] = np.searchsorted(laid_out.prompted, laid_out.y_model)
-        record |= {"y_category": laid_out.y_category} if record["crossed"] else {}
+        if record["crossed"]:
+            record["y_contrast"] = null_space(np.ones((1, len(laid_out.categories))))[laid_out.y_category]
     if record["averaged"]:
         names = ("average", "average_error", "average_df", "average_model")
         record |= {name: getattr(laid_out, name) for name in names}
