@@ -1,7 +1,7 @@
 """C01: in the Pythia family the gain falls with depth.
 
-Claim: "Kleiber's law" for transformers: over eight Pythia sizes the gain correlates with the number of layers at
-r = -0.81 (p = 0.014); a later note gives r = -0.878 (p = 0.004).
+Claim (the study calls it Kleiber's law for transformers): over eight Pythia sizes the gain correlates with the number
+of layers at r = -0.81 (p = 0.014); a later note gives r = -0.878 (p = 0.004).
 Estimand: Pearson correlation of the number of layers with the model's gain, once for each gain that can be meant;
 the primary one is the gain of the last block but one, mean over 25 prompts. Unit of analysis: the model (8 of one
 family and one lab; the prompts are not independent observations of depth).
@@ -44,12 +44,13 @@ POINTS = {"mean gain of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/m
 
 CLAIM = Claim(
     id="C01",
-    title="Kleiber's law: gain falls with depth in the Pythia family",
-    said="In the Pythia family the gain falls with the number of layers, r = −0.81 (p = 0.014); a later note says r "
-    "= −0.878 (p = 0.004).",
+    title="Gain falls with depth in the Pythia family (“Kleiber's law”)",
+    said="In the Pythia family the gain falls with the number of layers, r = −0.81 (p = 0.014), a “Kleiber's law” of "
+    "transformers; a later note says r = −0.878 (p = 0.004).",
     estimand="Pearson correlation of the number of layers with the gain, unit: the model",
     rule=f"Supported where r < 0 with an exact two-sided permutation p of at most {ALPHA:g} and r negative whichever "
-    f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above {WEAK:g}.",
+    f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above "
+    f"{number(WEAK, 1)}.",
     source="Section 4.1, figure 1; pythia_family",
 )
 
@@ -70,10 +71,10 @@ def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
         claim="C01",
         estimand=f"depth against {GAIN_WORDS[gain]}",
         verdict=decided,
-        plain=f"{SENTENCES[decided]}: over {r.n} Pythia models the {GAIN_WORDS[gain]} correlates with the number of "
-        f"layers at r = {number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}; {r.permutation}: "
-        f"p {relation(r.p_permutation)}), and at {number(min(without))} to {number(max(without))} with any one model "
-        "left out. One family of one lab is no law of transformers.",
+        plain=f"{SENTENCES[decided]}, in one family of one lab, which is no law of transformers: over {r.n} Pythia "
+        f"models the {GAIN_WORDS[gain]} correlates with the number of layers at r = {number(r.estimate)} (95 % "
+        f"interval {number(r.lower)} to {number(r.upper)}; {r.permutation}: two-sided p {relation(r.p_permutation)}), and at "
+        f"{number(min(without))} to {number(max(without))} with any one model left out.",
         estimate=r.estimate,
         lower=r.lower,
         upper=r.upper,
@@ -120,7 +121,10 @@ def analyse(tables: Tables) -> list[Finding]:
         "that the file of the Pythia family itself calls the correlation with ρ.",
         f"Depth and ρ go together in this family (r = {number(together.estimate)}). With both in one model of the "
         f"log gain (classical errors, {own['rho'].df:g} degrees of freedom), depth has p "
-        f"{relation(own['n_layers'].p_value)} and ρ has p {relation(own['rho'].p_value)}.",
+        f"{relation(own['n_layers'].p_value)} and ρ has p {relation(own['rho'].p_value)}. C10 judges ρ on these same "
+        f"{len(rows)} models: a fall with depth and a fall with ρ are here one observation and not two.",
+        "A straight line in L is tested and no law: Kleiber's law is a power law with an exponent, and the study "
+        "gives none.",
         "Less gain a block is not less gain in all: the product of the gains of blocks 2 to L − 1 goes with depth "
         f"at r = {number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}).",
     )

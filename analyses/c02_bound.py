@@ -4,9 +4,10 @@ Claim: the largest gain of a block is G_max = 10^(1/L), hence G_total = G_max^L 
 Estimand: share of models whose value lies above its bound: the largest gain of blocks 2 to L − 1 against 10^(1/L)
 (primary), the penultimate gain and the mean gain a block against the same, and the products n_(L−1)/n_1 and
 n_(L−1)/n_0 against 10. Unit: the model; opt-350m norms after the sum, which pins its gains near 1, and is left out.
-Rule: a bound is a claim about every model, with up to TOLERATED of them above it forgiven as error of measurement.
-Not supported where more than that lie above at one-sided exact binomial p of at most ALPHA; supported where none lies
-above and the exact upper limit of the share is below MOST; everything else is inconclusive.
+Rule: a bound is a claim about every model and every prompt, so that one model above it is enough against it (a mean
+over prompts lies above the bound only where some prompt does). Not supported where a model lies above; supported where
+none does and the exact upper limit of the share is below MOST; everything else is inconclusive. The verdict rests on no
+p; how surprising so many models above are where TOLERATED of all models may be stands beside it.
 Source: section 4.1, equation 3, figure 1; files of the Pythia family and of the hunt.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.classical import correlation, power_law
+from thermostats.modelling.classical import correlation, power_law, slope
 from thermostats.modelling.contingency import one_sample_bound
 from thermostats.reporting.evidence import FOUR, gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
@@ -29,7 +30,6 @@ from thermostats.reporting.words import number, relation
 
 TOTAL = 10.0
 TOLERATED = 0.05
-ALPHA = 0.05
 MOST = 0.25
 SEED = 2
 STATED = {"total gain ≤": "section 4.1, eq. 3"}
@@ -40,8 +40,8 @@ CLAIM = Claim(
     said="The largest gain of a block is 10^(1/L), so a whole network amplifies at most tenfold: deep models cannot "
     "shout.",
     estimand="share of models above the bound, unit: the model",
-    rule=f"Not supported where more than {TOLERATED:.0%} of the models lie above their bound with one-sided exact p "
-    f"of at most {ALPHA:g}; supported where none does and the upper limit of the share is below {MOST:.0%}.",
+    rule="Not supported where a model lies above its bound, since a bound holds for every model; supported where none "
+    f"does and the upper limit of the share is below {MOST:.0%}. The verdict rests on no p-value.",
     source="Section 4.1, equation 3, figure 1; pythia_family, high_rho_hunt",
 )
 
@@ -81,8 +81,7 @@ def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
     bound = what.bound(known)
     result = one_sample_bound(known[what.column], bound, tolerated=TOLERATED, seed=SEED)
     above = known[known[what.column] > bound]
-    against, kept = result.p_value <= ALPHA, result.n_above == 0 and result.upper < MOST
-    decided = AGAINST if against else SUPPORTED if kept else OPEN
+    decided = AGAINST if result.n_above else SUPPORTED if result.upper < MOST else OPEN
     families = f"{above['family'].nunique()} of {known['family'].nunique()} families"
     return Finding(
         claim="C02",
@@ -91,13 +90,12 @@ def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
         plain=f"{SENTENCES[decided]}: {what.words} lies above {what.bound_words} in {result.n_above} of {result.n} "
         f"models ({families}), a share of {result.estimate:.0%} (95 % interval {result.lower:.0%} to "
         f"{result.upper:.0%}). On average it is {number(result.ratio)} times the bound, at most "
-        f"{number(result.largest_ratio)} times.",
+        f"{number(result.largest_ratio)} times. Were {TOLERATED:.0%} of all models allowed above by errors of "
+        f"measurement, so many above would have a one-sided exact p {relation(result.p_value)}.",
         estimate=result.estimate,
         lower=result.lower,
         upper=result.upper,
         interval=f"95 % {result.interval}",
-        probability=result.p_value,
-        probability_kind="p-value",
         n_models=result.n,
         n_heritages=known["heritage"].nunique(),
     )
@@ -110,7 +108,12 @@ def analyse(tables: Tables) -> list[Finding]:
     primary, *others = [one_bound(rows, what) for what in BOUNDS]
     largest = BOUNDS[0].column
     law = power_law(rows["n_layers"], np.log10(rows[largest]), against=-1.0)
-    growth = correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED)
+    logs = pd.DataFrame({"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[largest]))})
+    plain_errors = slope(logs, "log_G ~ log_L", errors="classical")
+    growth, from_input = (
+        correlation(rows["n_layers"], np.log(rows[total]), seed=SEED)
+        for total in ("total_to_penultimate", "total_from_input")
+    )
     left_out = ", ".join(everything.loc[~everything["comparable"], "model_id"])
     products = stated_by_model(tables, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
     notes = (
@@ -120,13 +123,19 @@ def analyse(tables: Tables) -> list[Finding]:
         "formula and a curve, without other figures; the recomputed total gain is the largest product of blocks 2 to "
         "L − 1.",
         f"Law with free constants: log10 of the largest gain = {number(law.prefactor)} · L^({number(law.estimate)}), "
-        f"95 % interval of the exponent {number(law.lower)} to {number(law.upper)}; the claim is 1 · L^(−1). This is "
-        "a line through the middle of the models; a bound would have to lie above them all.",
-        "Were the bound right, the product over all blocks could not grow with depth. It does so at r = "
-        f"{number(growth.estimate)} on the log scale (p {relation(growth.p_permutation)}, {growth.n} models).",
+        f"95 % interval of the exponent {number(law.lower)} to {number(law.upper)} with HC3 errors, "
+        f"{number(plain_errors.lower)} to {number(plain_errors.upper)} with classical ones; the claim is 1 · L^(−1). "
+        "This is a line through the middle of the models; a bound would have to lie above them all.",
+        f"The log of the product goes with depth at r = {number(growth.estimate)} for blocks 2 to L − 1 (two-sided p "
+        f"{relation(growth.p_permutation)}, {growth.n} models) and at r = {number(from_input.estimate)} with block 1 "
+        f"(p {relation(from_input.p_permutation)}). Growth under a ceiling would not be against the bound; the "
+        "models above it are.",
+        "The rule was corrected after a review, because a bound is refuted by one case above it, as C17 has it; under "
+        f"the earlier rule, which let {TOLERATED:.0%} of the models lie above, the verdict was inconclusive for the "
+        "mean gain a block and for the product of blocks 2 to L − 1, and the same as now for the other three.",
         f"Left out: {left_out or 'no model'}. The last block is not in these files apart from the final norm. Gains "
-        "of blocks are published as means over prompts, so that products are of means, and the largest gain on a "
-        "single prompt may be larger.",
+        "of blocks are published as means over prompts. A mean above the bound needs a prompt above it; a product of "
+        "such means may differ a little from the products on single prompts.",
     )
     shown = rows[["model_id", "heritage", "n_layers", *[what.column for what in BOUNDS]]].assign(bound=per_block(rows))
 

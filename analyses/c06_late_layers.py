@@ -93,7 +93,8 @@ def analyse(tables: Tables) -> list[Finding]:
     if decided == UNMEASURED:
         seen = (
             f"per-layer norms are published for {name} alone, and not of W_V but of a third of the fused weights. Its "
-            f"late layers exceed the squared mean norm of other labs' models by {listed}."
+            "late layers exceed the squared mean norm over all layers of other labs' models by these factors: "
+            f"{listed}."
         )
     else:
         ratios = both.loc[both["right"], "ratio"]
@@ -101,13 +102,14 @@ def analyse(tables: Tables) -> list[Finding]:
             f"over {len(ratios)} pairs of models the ratio runs from {number(ratios.min())} to {number(ratios.max())}."
         )
     notes = (
-        "A mean of squares is at least the square of the mean, so that ratios against means over all layers are too "
-        f"large for the whole depth; {int(against['ratio'].between(LEAST, MOST).sum())} of {len(against)} lie "
-        f"between {LEAST:g} and {MOST:g}.",
+        "The square of a model's mean norm is at most the mean of its squared norms, so that these ratios are at least "
+        "the ratios to the other models' mean squared norm over all layers; of their late layers alone they say "
+        f"nothing. In {int(against['ratio'].between(LEAST, MOST).sum())} of {len(against)} the ratio is between "
+        f"{LEAST:g} and {MOST:g}.",
         f"The largest layer of {name} against the smallest of those means gives "
         f"{number(by_layer.loc[by_layer['model_id'] == top['model_id'], 'squared'].max() / others['squared'].min())}.",
-        "The published factor cannot be recomputed: norms of the other models by layer are drawn in figure 8 and are "
-        "not in the files.",
+        "The published factor cannot be recomputed: norms of the other models by layer are drawn in figure 8, which is "
+        "not in the files; nothing was read off it.",
     )
 
     def draw(axes: Axes) -> None:

@@ -136,7 +136,7 @@ def test_figures_are_drawn(found: dict[str, list[Finding]], claim: str) -> None:
         ("c03", 0, "mean gain StabilityAI", True),
         ("c03", 0, "mean gain Meta", True),
         ("c03", 0, "mean gain BigScience", True),
-        ("c05", 2, "ratio of W_V norms, EleutherAI to Meta", True),
+        ("c05", 3, "ratio of W_V norms, EleutherAI to Meta", True),
         ("c08", 0, "mean trace of GPT-2", True),
         ("c08", 0, "mean trace of OPT-125m", True),
         ("c08", 0, "ratio of the two", True),
@@ -182,28 +182,38 @@ def test_depth_verdict_follows_the_gains(tables: Tables, found: dict[str, list[F
     assert c01.one_gain(flat, "penultimate_gain").verdict == OPEN
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(0.98, YES), (1.02, NO)])
-def test_bound_verdict(factor: float, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("n", "factor", "one_above", "verdict"),
+    [(16, 0.98, False, YES), (16, 1.02, False, NO), (16, 0.98, True, NO), (8, 0.98, False, OPEN)],
+)
+def test_bound_verdict(n: int, factor: float, one_above: bool, verdict: str) -> None:
+    """One model above a bound is enough against it; none above among few models decides nothing."""
     c02 = load("c02")
-    rows = made(16, n_layers=list(range(10, 42, 2)))
-    rows[c02.BOUNDS[0].column] = factor * 10 ** (1 / rows["n_layers"]) * np.linspace(0.99, 1.0, 16)
+    rows = made(n, n_layers=list(range(10, 10 + 2 * n, 2)))
+    largest = factor * 10 ** (1 / rows["n_layers"]) * np.linspace(0.99, 1.0, n)
+    rows[c02.BOUNDS[0].column] = largest.where(~(rows.index.isin([0]) & one_above), 2.0)
     assert c02.one_bound(rows, c02.BOUNDS[0]).verdict == verdict
+
+
+SAID = {"EleutherAI dampens, %": 80.0, "others expand, %": 100.0, "Fisher p <": 0.001}
 
 
 @pytest.mark.parametrize(
     ("gains", "verdict"),
     [
-        ([0.9] * 6 + [1.1] * 6, YES),
-        ([0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 1.1, 0.9, 1.1, 0.9, 1.1, 1.1], NO),
-        ([1.1] * 6 + [0.9] * 6, NO),
+        ([0.9] * 12 + [1.1] * 12, YES),
+        ([0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9] + [1.1] * 12, YES),
+        ([0.9, 1.1] * 12, NO),
+        ([1.1, 0.9] + [1.1] * 10 + [0.9] * 12, NO),
+        ([1.1] * 24, NO),
+        ([0.9] * 12 + [0.9] + [1.1] * 11, OPEN),
+        ([0.9, 1.1] * 4, OPEN),
     ],
+    ids=["all as claimed", "80 %", "half and half", "reversed", "none dampens", "another lab dampens", "few models"],
 )
 def test_heritage_verdict(gains: list[float], verdict: str) -> None:
-    assert load("c03").one_set(made(gain=gains), "gain", "made up").verdict == verdict
-
-
-def test_no_dampening_model_of_the_lab_is_against_the_claim() -> None:
-    assert load("c03").one_set(made(gain=[1.1] * 12), "gain", "made up").verdict == NO
+    """The claim's own shares, with EleutherAI's models on both sides of 1, are supported; few models decide nothing."""
+    assert load("c03").one_set(made(len(gains), gain=gains), "gain", "made up", SAID).verdict == verdict
 
 
 @pytest.mark.parametrize(("by", "verdict"), [("heritage", OPEN), ("log_L", NO)])
@@ -233,7 +243,17 @@ def test_hierarchy_can_be_supported() -> None:
 def test_spectral_ratio_verdict(sign: int, verdict: str) -> None:
     ratio = np.linspace(0.5, 8.0, 9)
     rows = made(9, ratio=ratio, gain=1.0 + sign * 0.05 * (ratio - 4.0))
-    assert load("c05").prediction(rows, "made up").verdict == verdict
+    c05 = load("c05")
+    assert c05.prediction(rows, "made up").verdict == c05.right_only(rows).verdict == verdict
+    assert c05.right_only(rows.iloc[:4]).verdict == UNMEASURED
+
+
+def test_few_models_need_a_perfect_order() -> None:
+    """Exact two-sided p: 2/5! = 0.017 at ρ = ±1, 10/5! = 0.083 at ±0.9; tables for n = 7 give 0.786."""
+    c05 = load("c05")
+    assert c05.weakest_that_decides(c05.FEWEST - 1) == np.inf
+    assert c05.weakest_that_decides(c05.FEWEST) == pytest.approx(1.0)
+    assert c05.weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)
 
 
 @pytest.mark.parametrize(
