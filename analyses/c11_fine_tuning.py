@@ -140,7 +140,8 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
         notes=(
             follows(tables, TWIN),
             *(f"{text}; the pair is shown and not counted." for text in strangers),
-            f"Without a flip {needed} pairs would be needed for the interval to end below {MOST_FLIPS:g}.",
+            f"Without a flip {needed} pairs would be needed for the interval to end below {MOST_FLIPS:g}; with the "
+            f"{len(true)} there are the claim cannot come out as supported.",
             f"Prompts that change sides: {prompts}.",
         ),
     )  # fmt: skip

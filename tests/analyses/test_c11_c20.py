@@ -127,9 +127,22 @@ def test_c11_one_flip_is_enough_against_it_and_many_pairs_without_one_support_it
 
 
 def test_c12_the_order_falls_when_two_models_change_places(shipped, found):
-    assert verdicts(found["c12"]) == ["supported", "not supported", "not supported"]
+    assert verdicts(found["c12"]) == ["not supported", "supported", "not supported"]
     swapped = altered(shipped, layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
-    assert module("c12").analyse(swapped)[0].verdict == "not supported"
+    assert verdicts(module("c12").analyse(swapped)) == ["not supported"] * 3
+
+
+def test_c12_families_in_order_are_supported_only_with_several_base_models_each(shipped):
+    louder = altered(shipped, layers=scaled(of("gemma-7b-it", "twin"), 3.0))
+    assert module("c12").analyse(louder)[0].verdict == "inconclusive"
+    analysis = module("c12")
+    analysis.LEAST_BASES = 1
+    assert analysis.analyse(louder)[0].verdict == "supported"
+
+
+def test_c12_the_least_favourable_step_is_that_of_the_lowest_limit(found):
+    four = found["c12"][1]
+    assert four.lower == four.table["ratio_lower"].min() and four.estimate > four.table["ratio"].min()
 
 
 def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
@@ -149,6 +162,18 @@ def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
 
     first = module("c13").analyse(altered(shipped, layers=obey, summaries=disobey))[0]
     assert (first.verdict, first.estimate) == ("supported", 1.0)
+
+
+def test_c13_the_norm_alone_is_judged_on_models_whose_last_block_is_known_both_ways(found):
+    artifact = found["c13"][-1]
+    assert (artifact.verdict, artifact.n_models) == ("needs measurement", 2)
+    every = pd.DataFrame({"model_id": list("abcdefgh"), "heritage": "lab", "normed_gain": 0.5})
+    every = every.assign(penultimate_gain=1.1, changes_sides=True)
+    for last, count, verdict in (
+        (1.2, 8, "supported"), (0.8, 8, "inconclusive"), (0.8, 40, "not supported"), (1.2, 4, "needs measurement"),
+    ):  # fmt: skip
+        known = pd.DataFrame({"heritage": ["lab"] * count, "last_gain": last, "changes_sides": last > 1})
+        assert module("c13").artifact(every, known).verdict == verdict
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.001, "supported"), (0.5, "not supported")])
@@ -179,15 +204,21 @@ def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdic
 
 
 def test_c16_maps_that_contract_before_and_expand_after_are_not_held_against_it(shipped, found):
-    assert verdicts(found["c16"]) == ["not supported", "not supported"]
+    assert verdicts(found["c16"]) == ["not supported", "needs measurement"]
+    assert "expand in none" in found["c16"][0].plain
+    judge = module("c16").judge
+    assert [judge(0, 1), judge(1, 1), judge(6, 6)] == ["not supported", "inconclusive", "supported"]
 
     def pattern(frame: pd.DataFrame) -> pd.DataFrame:
         rows = frame["operator_norm"].notna()
         frame.loc[rows, "operator_norm"] = np.where(frame.loc[rows, "layer"] < 11, 0.5, 2.0)
         return frame
 
-    first, relative = module("c16").analyse(altered(shipped, attention=pattern))
-    assert first.verdict == "inconclusive" and relative.verdict == "not supported"
+    def right(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(estimand=frame["estimand"].str.replace("_published_thirds", ""))
+
+    relative, norm = module("c16").analyse(altered(shipped, attention=pattern, summaries=right))
+    assert norm.verdict == "inconclusive" and relative.verdict == "not supported"
 
 
 @pytest.mark.parametrize(("exponent", "verdict"), [(0.35, "supported"), (0.1, "not supported")])
@@ -210,7 +241,8 @@ def test_c17_follows_the_exponent_where_the_rest_holds(shipped, found, exponent,
 
 @pytest.mark.parametrize(("slope", "verdict"), [(0.3, "supported"), (-0.3, "not supported")])
 def test_c18_follows_the_slope_of_gain_on_entropy(shipped, found, slope, verdict):
-    assert verdicts(found["c18"])[:2] == ["inconclusive", "supported"]
+    assert verdicts(found["c18"])[:2] == ["inconclusive", "inconclusive"]
+    assert found["c18"][1].n_models == 8 and found["c18"][0].probability == found["c18"][-1].probability
     level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
     categories = shipped.read("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
     noise = dict(zip(categories.index, np.random.default_rng(2).normal(0, 0.2, len(categories)), strict=True))
@@ -234,7 +266,10 @@ def test_c18_follows_the_slope_of_gain_on_entropy(shipped, found, slope, verdict
 def test_c19_an_explanation_stands_when_the_gain_does_dampen(shipped, found):
     whole, opt, unembedding, llama, gpt2, gptj = verdicts(found["c19"])
     assert (whole, opt, unembedding) == ("not supported", "supported", "inconclusive")
+    assert found["c19"][1].n_models == 2, "a third of a fused matrix is not W_V and judges nothing"
     assert llama == gpt2 == gptj == "not supported"
+    quiet = altered(shipped, layers=scaled(of("Llama-3.1-8B", "thermo"), 0.4))
+    assert module("c19").analyse(quiet)[0].verdict == "inconclusive", "what the study rejects itself is not its claim"
     halved = altered(shipped, layers=scaled(lambda f: f["source"].str.startswith(GAIN_FILES), 0.4))
     assert verdicts(module("c19").analyse(halved))[3:] == ["supported"] * 3
     heavy = altered(shipped, attention=scaled(of("opt-125m", "H4_v2"), 30.0, "trace"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from thermostats.reporting.runner import Run, run_all, scripts
 from thermostats.tables import store
 
 INDEX = "index"
+STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 INDEX_TABLES = ("inconsistencies", "reconciliation", "sources")
 """Tables that the index tells of, beside the findings and the gains measured by this package."""
 MEASURED = "thermostats"
@@ -65,9 +67,10 @@ class Result:
     def __str__(self) -> str:
         """Lines for a terminal: what is not as it was, then a summary."""
         lines = [f"{o.claim:<6}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
-        fresh = sum(o.status == "fresh" for o in self.outcomes)
-        files = f"{len(self.written)} files written" + f", {len(self.removed)} removed" * bool(self.removed)
-        lines.append(f"{self.out}: {fresh} of {len(self.outcomes)} up to date, {files}, {self.seconds:.1f} s")
+        counts = Counter(o.status for o in self.outcomes)
+        states = ", ".join(f"{counts[status]} {words}" for status, words in STATES.items() if counts[status])
+        lines.append(f"{states}; {len(self.written)} files written in {self.seconds:.1f} s")
+        lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
 

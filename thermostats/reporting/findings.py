@@ -172,7 +172,9 @@ def text_of(finding: Finding) -> str:
     lines = [f"{finding.verdict.upper()}  {finding.estimand}", _wrapped(finding.plain)]
     lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
     lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
-    lines.append(f"  rests on     {finding.n_models} models of {finding.n_heritages} heritages")
+    models, heritages = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in (
+        (finding.n_models, "model"), (finding.n_heritages, "heritage")))  # fmt: skip
+    lines.append(f"  rests on     {models} of {heritages}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"

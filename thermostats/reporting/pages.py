@@ -241,7 +241,7 @@ def _cell(value: Any) -> str:
     if pd.api.types.is_integer(value):
         return f"{int(value):,}".replace("-", words.MINUS)
     if pd.api.types.is_float(value):
-        return words.figure(float(value), 4)
+        return words.number(float(value), 4)
     return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
 
 

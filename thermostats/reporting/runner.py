@@ -19,12 +19,13 @@ from types import ModuleType
 
 from matplotlib.figure import Figure
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.reporting.findings import Claim, Finding, Tables
 from thermostats.reporting.plots import house_style
 from thermostats.tables.vocabulary import VERDICTS
 
 NAME = re.compile(r"([cn]\d\d)_\w+\.py")
+BEGIN = "a new folder begins with them: name one with --data to measure, join or import"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -92,6 +93,8 @@ def run_one(path: Path, data: Path, tables: Tables | None = None) -> Run:
         bare = tuple(replace(finding, draw=None) for finding in findings)
         return Run(claim, bare, figures, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
+        if not (data / "published").is_dir() and not isinstance(error, ThermostatsError):
+            return Run(claim, error=f"{_words(error, path)} {data} has no published tables; {BEGIN}")
         return Run(claim, error=_words(error, path))
 
 

@@ -58,7 +58,7 @@ def range_text(lower: float | None, upper: float | None) -> str:
 
 def estimate_text(finding: Finding) -> str:
     """Estimate, interval, and the interval's kind and level."""
-    parts = [figure(finding.estimate), range_text(finding.lower, finding.upper)]
+    parts = [number(finding.estimate), range_text(finding.lower, finding.upper)]
     return " ".join(part for part in parts if part) + (f", {finding.interval}" if parts[1] and finding.interval else "")
 
 
