@@ -73,8 +73,8 @@ def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
         verdict=decided,
         plain=f"{SENTENCES[decided]}, in one family of one lab, which is no law of transformers: over {r.n} Pythia "
         f"models the {GAIN_WORDS[gain]} correlates with the number of layers at r = {number(r.estimate)} (95 % "
-        f"interval {number(r.lower)} to {number(r.upper)}; {r.permutation}: two-sided p {relation(r.p_permutation)}), and at "
-        f"{number(min(without))} to {number(max(without))} with any one model left out.",
+        f"interval {number(r.lower)} to {number(r.upper)}; {r.permutation}: two-sided p {relation(r.p_permutation)}), "
+        f"and at {number(min(without))} to {number(max(without))} with any one model left out.",
         estimate=r.estimate,
         lower=r.lower,
         upper=r.upper,

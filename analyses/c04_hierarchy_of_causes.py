@@ -6,8 +6,9 @@ the non-embedding weights) explain, each averaged over all orders of entry and l
 that many columns; the verdict rests on the two differences. Unit: the model; primary: penultimate gain.
 Rule: supported where the jackknife intervals (95 %, models left out one by one) of heritage − geometry and of
 geometry − scale both lie above 0; not supported where one of them lies below 0; everything else is inconclusive. For
-"size has almost nothing to do with it": not supported where the permutation p of scale, given the rest, is at most
-ALPHA both with and without embeddings counted; supported where the interval of its share lies below SMALL.
+"size has almost nothing to do with it", judged for the same three gains: not supported where the two-sided permutation
+p of scale, given the rest, is at most ALPHA both with and without embeddings counted; supported where the interval of
+its share lies below SMALL.
 Source: abstract, section 7 (hierarchy); files of the hunt and of the Pythia family.
 """
 
@@ -29,6 +30,7 @@ from thermostats.reporting.words import number, relation
 
 ALPHA = 0.05
 SMALL = 0.05
+POWER = 0.8
 SEED = 4
 BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n"]}
 SIZES = ("log_n", "log_n_all")
@@ -42,8 +44,8 @@ CLAIM = Claim(
     estimand="shares of the variance of the log gain, corrected for the number of columns of each block; unit: the "
     "model",
     rule="Supported where the 95 % jackknife intervals of heritage − geometry and of geometry − scale lie above 0; "
-    "not supported where one lies below 0. Size: not supported where its permutation p given the rest is at most "
-    f"{ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}.",
+    "not supported where one lies below 0. Size: not supported where its two-sided permutation p given the rest is "
+    f"at most {ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}.",
     source="Abstract, section 7; high_rho_hunt, pythia_family",
 )
 
@@ -113,31 +115,45 @@ def draw(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel("share of the variance of the log gain, corrected for columns")
 
 
-def size_p(rows: pd.DataFrame) -> list[float]:
+def least_told(difference: pd.Series, n: int) -> float:
+    """Least true difference that a two-sided 5 % test with the jackknife's error tells from 0 at POWER."""
+    error = (difference["upper"] - difference["estimate"]) / stats.t.ppf((1 + LEVEL) / 2, n - 1)
+    return float(error * (stats.t.ppf((1 + LEVEL) / 2, n - 1) + stats.t.ppf(POWER, n - 1)))
+
+
+def without_a_lab(rows: pd.DataFrame) -> str:
+    """Differences of corrected shares of the log gain with each lab left out, in words."""
+    found = {
+        str(lab): with_differences(dominance(rows[rows["heritage"] != lab], "log_gain", BLOCKS, seed=SEED))[-2:]
+        for lab in sorted(set(rows["heritage"]))
+    }
+    return "; ".join(f"{lab} {number(first)} and {number(second)}" for lab, (first, second) in found.items())
+
+
+def size_p(rows: pd.DataFrame, gain: str) -> list[float]:
     """Permutation p of size given lab and shape, for each way to count weights."""
+    rows = rows.assign(outcome=np.log(rows[gain]))
     return [
-        freedman_lane(rows, "log_gain", BLOCKS | {"scale": [column]}, "scale", seed=SEED).p_value for column in SIZES
+        freedman_lane(rows, "outcome", BLOCKS | {"scale": [column]}, "scale", seed=SEED).p_value for column in SIZES
     ]
 
 
-def size(rows: pd.DataFrame, every: pd.DataFrame) -> Finding:
-    """The finding on size alone, penultimate gain; `every` has the models that cannot be compared too."""
-    whole = dominance(rows, "log_gain", BLOCKS, seed=SEED)
-    table = shares(rows, "log_gain", whole)
+def size(rows: pd.DataFrame, every: pd.DataFrame, gain: str, table: pd.DataFrame) -> Finding:
+    """The finding on size alone; `every` has the models that cannot be compared too, `table` the shares."""
     share = table.iloc[list(BLOCKS).index("scale")]
-    partial, with_all = size_p(rows), size_p(every)
+    partial, with_all = size_p(rows, gain), size_p(every, gain)
     p = max(partial)
-    plain_r = float(np.corrcoef(rows["log_n"], rows["log_gain"])[0, 1])
+    plain_r = float(np.corrcoef(rows["log_n"], np.log(rows[gain]))[0, 1])
     decided = AGAINST if p <= ALPHA else SUPPORTED if float(share["upper"]) < SMALL else OPEN
     return Finding(
         claim="C04",
-        estimand="size has almost nothing to do with it, gain of the last block but one",
+        estimand=f"size has almost nothing to do with it, {GAIN_WORDS['penultimate_gain' if gain == 'gain' else gain]}",
         verdict=decided,
-        plain=f"{SENTENCES[decided]}: given lab and shape, size has a permutation p of {number(partial[0], 2)} "
-        f"counted without embeddings and {number(partial[1], 2)} with them, and its corrected share is "
-        f"{number(share['estimate'])} ({number(share['lower'])} to {number(share['upper'])}). Alone it correlates "
-        f"with the log gain at r = {number(plain_r)}. Size and shape are so nearly the same thing in these models "
-        "that what belongs to which is uncertain.",
+        plain=f"{SENTENCES[decided]}: given lab and shape, size has a two-sided permutation p of "
+        f"{number(partial[0], 2)} counted without embeddings and {number(partial[1], 2)} with them, and its corrected "
+        f"share is {number(share['estimate'])} ({number(share['lower'])} to {number(share['upper'])}). Alone it "
+        f"correlates with the log gain at r = {number(plain_r)}. Size and shape are so nearly the same "
+        "thing in these models that what belongs to which is uncertain.",
         estimate=float(share["estimate"]),
         lower=float(share["lower"]),
         upper=float(share["upper"]),
@@ -147,20 +163,25 @@ def size(rows: pd.DataFrame, every: pd.DataFrame) -> Finding:
         n_models=len(rows),
         n_heritages=rows["heritage"].nunique(),
         notes=(
-            f"With the {len(every) - len(rows)} model that norms after the residual sum the two p are "
-            f"{number(with_all[0], 2)} and {number(with_all[1], 2)}.",
+            f"The p that is shown is the larger of the two. With the {len(every) - len(rows)} model that norms after "
+            f"the residual sum the two p are {number(with_all[0], 2)} and {number(with_all[1], 2)}.",
         ),
     )
 
 
 def analyse(tables: Tables) -> list[Finding]:
-    """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone."""
+    """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone by the same."""
     every = gains(tables)
     logs = {"log_L": "n_layers", "log_H": "n_heads", "log_d_h": "d_head", "log_n": "n_params_nonembedding"}
     logs["log_n_all"] = "n_params"
     every = every.assign(**{name: np.log(every[column].astype(float)) for name, column in logs.items()})
     rows = every[every["comparable"]].reset_index(drop=True)
-    primary, *others = [order(rows, gain) for gain in ("gain", *list(GAIN_WORDS)[2:])]
+    named = ("gain", *list(GAIN_WORDS)[2:])
+    primary, *others = orders = [order(rows, gain) for gain in named]
+    tables_of = [found.table for found in orders if found.table is not None]
+    sizes = [size(rows, every, gain, table) for gain, table in zip(named, tables_of, strict=True)]
+    told = least_told(tables_of[0].iloc[len(BLOCKS)], len(rows))
+    verdicts = ", ".join(f"{found.estimand.split(', ', 1)[1]}: {found.verdict}" for found in sizes)
     shape = np.column_stack([np.ones(len(rows)), *(rows[name] for name in BLOCKS["geometry"])])
     fitted = shape @ np.linalg.lstsq(shape, rows["log_n"], rcond=None)[0]
     known = float(np.corrcoef(fitted, rows["log_n"])[0, 1] ** 2)
@@ -168,12 +189,22 @@ def analyse(tables: Tables) -> list[Finding]:
     notes = (
         "The study gives no figure for the hierarchy, so there is none to recompute.",
         *primary.notes,
+        "A corrected share below 0 belongs to a block that explains less, averaged over all orders of entry, than "
+        "noise with as many columns would. Its F test can be significant all the same: F asks what the block adds "
+        "when it enters last, after blocks whose noise it takes away, and the share averages that with what it "
+        "explains when it enters first.",
+        f"That size has almost nothing to do with it is judged for every gain ({verdicts})"
+        + (": the answer depends on which gain is meant." if len({found.verdict for found in sizes}) > 1 else "."),
+        f"Heritage − geometry and geometry − scale without one lab, labs left out in turn: {without_a_lab(rows)}.",
+        "With the error that the jackknife finds, a true heritage − geometry would have to be "
+        f"{number(told)} to be told from 0 in {POWER:.0%} of such data sets"
+        + (", more than the whole variance: these data can hardly show the order, were it true." if told > 1 else "."),
         f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of {len(labs)} labs "
         "have one model, which its own dummy fits exactly: what is heritage and what is shape rests on few models.",
         "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so "
         "few families there is no honest interval over them.",
     )
-    return [replace(primary, notes=notes), *others, size(rows, every)]
+    return [replace(primary, notes=notes), *others, *sizes]
 
 
 if __name__ == "__main__":

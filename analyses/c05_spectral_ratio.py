@@ -49,9 +49,9 @@ CLAIM = Claim(
     estimand="Spearman correlation of ‖W_V‖₂/‖W_O‖₂ with the penultimate gain over models with the right W_V, unit: "
     "the model",
     rule=f"Supported where the correlation is negative with exact two-sided permutation p of at most {ALPHA:g}; not "
-    f"supported where it is positive with such a p or its interval lies above {number(WEAK, 1)}; needs measurement where "
-    f"the models are too few for such a p. Tenfold: two models of each lab with the right matrix are needed, and every "
-    f"pair between {LEAST:g} and {MOST:g}.",
+    f"supported where it is positive with such a p or its interval lies above {number(WEAK, 1)}; needs measurement "
+    "where the models are too few for such a p. Tenfold: two models of each lab with the right matrix are needed, and "
+    f"every pair between {LEAST:g} and {MOST:g}.",
     source="Section 4.3, figure 3; restriction_map_summary",
 )
 

@@ -5,7 +5,8 @@ block-diagonal, one block a head, so that traces add.
 Estimand: largest relative residual of each identity against the dense operator δᵀδ, built edge by edge, on random
 causal attention and random value maps in float64; and, apart, the time of both ways.
 Rule: an identity counts as supported where its largest relative residual stays below TOLERANCE on every example, as
-not supported where it exceeds it; the cost is a matter of clocks, not of tables, and needs measurement.
+not supported where it exceeds it. The order of the cost follows from counting operations and is given in words; the
+time it takes needs measurement.
 Source: section 5.2, equation 4, proposition 1 and its corollary. No file holds figures on it.
 """
 
@@ -33,7 +34,7 @@ CLAIM = Claim(
     "and the Laplacian of H heads is block-diagonal, so that the heads' traces add.",
     estimand="relative residual of each identity against the dense operator; time of both ways (not in the tables)",
     rule=f"An identity is supported where its largest relative residual over the examples is below {TOLERANCE:g}, "
-    "not supported above. The cost needs measurement.",
+    "not supported above. The order of the cost follows from counting operations; the time needs measurement.",
     source="Section 5.2, equation 4, proposition 1; no file",
 )
 
@@ -110,14 +111,15 @@ def analyse(tables: Tables) -> list[Finding]:
     return [
         Finding(
             claim="C07", estimand="cost of the trace against that of the operator", verdict="needs measurement",
-            plain="What the trace costs is a matter of clocks and is not in the published files, so it has to be "
-            f"measured. The mathematics under it {said}: on {where} the short formula and the full operator differ "
-            f"by at most {number(structure)} of the value.",
+            plain=f"Equation 4 {'gives' if printed_holds else 'as printed gives zero and not'} the trace, and how long "
+            "either way takes is not in the published files and has to be measured. With the diagonal of A in place of "
+            f"n the formula {said}: on {where} it and the full operator differ by at most {number(structure)} of the "
+            "value. The order O(n² + d²) of a head follows from counting its additions and multiplications.",
             table=table,
             draw=draw,
             caption=f"Largest relative residual of four identities against the dense operator over {where}. "
             f"Structure and trace stay at rounding error ({number(structure)}); the trace with the factor as printed "
-            f"is off by {number(printed)} of the value.",
+            f"is off by {printed:.0%} of the value.",
             notes=(
                 "Given the attention matrix of one head, the trace needs its diagonal and its sum (at most n² "
                 "additions) "
@@ -137,8 +139,8 @@ def analyse(tables: Tables) -> list[Finding]:
             claim="C07", estimand="trace with the factor as printed, sum of A less n",
             verdict="supported" if printed_holds else "not supported", estimate=printed,
             plain=f"The formula printed as equation 4 {'gives' if printed_holds else 'does not give'} the trace. "
-            "Rows of attention sum to 1, so its factor is zero whatever the model, and its relative error is "
-            f"{number(printed)}; with the diagonal of A in place of n the formula {said}.",
+            "Rows of attention sum to 1, so its factor is zero whatever the model, and it misses the trace by "
+            f"{printed:.0%}; with the diagonal of A in place of n the formula {said}.",
         ),
     ]  # fmt: skip
 

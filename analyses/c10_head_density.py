@@ -6,7 +6,7 @@ Estimand: share of models whose side of gain 1 (penultimate) follows from ρ ≥
 the Pythia family, on which the rule was made, at the better of the two ends of the published range. Unit: the model.
 Rule: supported where that share beats the share of the commoner sign at one-sided exact p of at most ALPHA; not
 supported where it does not exceed it even at the better end; everything else is inconclusive. Inside the Pythia family
-and over all models: correlation of ρ with the gain, supported where negative with permutation p of at most ALPHA, not
+and outside: correlation of ρ with the gain, supported where negative with two-sided permutation p of at most ALPHA, not
 supported where positive with such a p or where its interval lies above WEAK. The two named models: supported where both
 intervals over prompts lie on the claimed sides, not supported where one lies on the other side.
 Source: sections 5.4 and 7; files of the Pythia family, of the hunt and of the clean residual.
@@ -55,8 +55,8 @@ CLAIM = Claim(
     "GPT-J (0.0625) expands.",
     estimand="share of models outside the Pythia family whose side of gain 1 follows from ρ ≥ threshold; unit: the "
     "model",
-    rule=f"Supported where that share beats always naming the commoner sign with exact p of at most {ALPHA:g}; not "
-    "supported where it does not exceed it at either end of the published range of the threshold.",
+    rule=f"Supported where that share beats always naming the commoner sign with one-sided exact p of at most "
+    f"{ALPHA:g}; not supported where it does not exceed it at either end of the published range of the threshold.",
     source="Sections 5.4 and 7; pythia_family, high_rho_hunt, clean_residual",
 )
 
@@ -81,7 +81,7 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
         plain=f"{SENTENCES[decided]}: on {found.n} models outside the family on which it was found, the rule names "
         f"the right side of gain 1 in {found.estimate:.0%} (95 % interval {found.lower:.0%} to {found.upper:.0%}) at "
         f"the better of the published thresholds ({both}), and always naming the commoner side in "
-        f"{found.majority:.0%}. Its balanced accuracy is {found.balanced_accuracy:.0%}, where a coin has 50%.",
+        f"{found.majority:.0%} (one-sided p of being better {relation(found.p_value)}). Its balanced accuracy is {found.balanced_accuracy:.0%}, where a coin has 50%.",
         estimate=found.estimate,
         lower=found.lower,
         upper=found.upper,
@@ -93,8 +93,8 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
     )
 
 
-def association(rows: pd.DataFrame, words: str) -> Finding:
-    """The finding on ρ and the gain over some models."""
+def association(rows: pd.DataFrame, words: str, limit: str = "") -> Finding:
+    """The finding on ρ and the gain over some models; `limit` says with the verdict what the models cannot show."""
     r = correlation(rows["rho"], rows["gain"], method="spearman", seed=SEED)
     decided = AGAINST if r.lower > WEAK else OPEN
     if r.p_permutation <= ALPHA:
@@ -103,8 +103,9 @@ def association(rows: pd.DataFrame, words: str) -> Finding:
         claim="C10",
         estimand=f"ρ against penultimate gain, {words}",
         verdict=decided,
-        plain=f"{SENTENCES[decided]}: over {r.n} models ({words}) the rank correlation of ρ with the gain is "
-        f"{number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}, p {relation(r.p_permutation)}).",
+        plain=f"{SENTENCES[decided]}{limit}: over {r.n} models ({words}) the rank correlation of ρ with the gain is "
+        f"{number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}, "
+        f"two-sided p {relation(r.p_permutation)}).",
         estimate=r.estimate,
         lower=r.lower,
         upper=r.upper,
@@ -178,7 +179,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"{number(best.lower)} to {number(best.upper)}), balanced accuracy {best.accuracy:.0%} where shuffled signs "
         f"give {best.accuracy_by_chance:.0%} (p {relation(best.p_value)}).",
         "Inside the family ρ and depth compete: with both in one model of the log gain ρ has p "
-        f"{relation(own['rho'].p_value)} and depth p {relation(own['n_layers'].p_value)}.",
+        f"{relation(own['rho'].p_value)} and depth p {relation(own['n_layers'].p_value)}. C01 judges depth on these "
+        f"same {len(inside)} models: the two are here one observation and not two.",
         "The ends of the published range of the threshold have no computation in the files; the best cut found here "
         "stands beside them.",
         "Pythia-6.9B was measured with three prompt sets: "
@@ -212,7 +214,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "of it above.",
     )
     within = replace(
-        association(inside, "Pythia family"),
+        association(inside, "Pythia family", ", in the one family on which it was found and where depth does as well"),
         published=stated(tables, IN_THE_FAMILY, PYTHIA),
         reproduced=in_family(inside, cuts["upper"]),
     )

@@ -301,14 +301,40 @@ def test_identities_are_told_from_the_printed_formula(found: dict[str, list[Find
 
 
 @pytest.mark.parametrize(
-    ("expands", "verdict"),
-    [([True] * 4 + [False] * 4, YES), ([True, False, False, True] * 2, NO), ([True, True, False, True] * 2, NO)],
+    ("files", "expands", "verdict"),
+    [
+        (1, [True] * 4 + [False] * 4, YES),
+        (2, ([True] * 2 + [False] * 2) * 2, OPEN),
+        (2, ([True] * 3 + [False] * 3) * 2, YES),
+        (2, [True] * 3 + [False] * 6 + [True] * 3, OPEN),
+        (1, [True, False, False, True] * 2, NO),
+        (1, [True, True, False, True] * 2, NO),
+    ],
+    ids=["one file", "too few", "two files", "opposite ways", "dampeners between", "expanders around"],
 )
-def test_trace_verdict(expands: list[bool], verdict: str) -> None:
-    c08 = load("c08")
-    source = next(iter(c08.FILES))
-    rows = made(8, source=source, multi_head=np.linspace(8.0, 1.0, 8), by_label=expands)
+def test_trace_verdict(files: int, expands: list[bool], verdict: str) -> None:
+    c08, n = load("c08"), len(expands)
+    source = np.repeat(list(c08.FILES)[:files], n // files)
+    rows = made(n, source=source, multi_head=np.linspace(n, 1.0, n), by_label=expands)
     assert c08.separation(rows, "by_label", "multi_head", "made up").verdict == verdict
+
+
+def test_trace_p_is_that_of_both_files() -> None:
+    """One clean split of 2 v 2 and one of 1 v 3: the two extremes of 6 · 4 arrangements."""
+    parts = [(np.arange(4.0), np.array([False, False, True, True])), (np.arange(4.0), np.arange(4) == 3)]
+    p, smallest = load("c08").exact_p(parts)
+    assert p == smallest == pytest.approx(2 / 24)
+
+
+@pytest.mark.parametrize(("effect", "verdict"), [(0.0, OPEN), (0.5, NO)])
+def test_size_is_judged_for_every_gain(effect: float, verdict: str) -> None:
+    rng = np.random.default_rng(6)
+    n, c04 = 40, load("c04")
+    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
+    rows = rows.assign(heritage=[f"lab{i % 5}" for i in range(n)], log_n_all=rows["log_n"])
+    rows["max_gain_to_penultimate"] = np.exp(effect * rows["log_n"] + 0.3 * rng.normal(size=n))
+    table = pd.DataFrame({"what": [*c04.BLOCKS], "estimate": 0.0, "lower": -0.1, "upper": 0.1})
+    assert c04.size(rows, rows, "max_gain_to_penultimate", table).verdict == verdict
 
 
 @pytest.mark.parametrize(("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)])
@@ -318,6 +344,15 @@ def test_transition_verdict(formula: float, half: float, verdict: str) -> None:
     rows = made(6, kind="figure", n_layers=20.0, layer=[9.0, 11.0, 12.0, 8.0, 10.0, 13.0], formula=10.0, half=10.0)
     rows = rows.assign(error_formula=formula + noise, error_half=half - noise)
     assert c09.one_definition(rows, "figure").verdict == verdict
+
+
+def test_steepest_change_is_found_as_in_the_files(tables: Tables) -> None:
+    """Where the files took all heads, the layer found here is the published one."""
+    c09 = load("c09")
+    published = tables.read("transitions", source=c09.H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
+    found = c09.all_heads(tables).set_index("model_id")["layer"]
+    assert len(published) == 3
+    assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()
 
 
 @pytest.mark.parametrize(("gain_above", "gain_below", "verdict"), [(0.9, 1.1, YES), (1.1, 0.9, NO)])
