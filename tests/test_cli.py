@@ -38,8 +38,9 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
     models = json.loads(thermostats("ls", "models", "--data", small_store, "--json").stdout)
     assert models[0]["model_id"] == "lab/small"
     assert models[0]["n_layers"] == 3
-    tables = json.loads(thermostats("ls", "tables", "--data", small_store, "--json").stdout)
-    assert tables[3]["columns"]["gain_block"]["unit"] == "ratio"
+    columns = json.loads(thermostats("ls", "columns", "--json").stdout)
+    gain = next(row for row in columns if (row["table"], row["column"]) == ("layers", "gain_block"))
+    assert (gain["unit"], gain["key"]) == ("ratio", "")
     sets = thermostats("ls", "prompts", "--data", small_store).stdout.splitlines()
     assert sets[1].split("\t") == ["two", "2", "0", "Plain"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,7 +29,7 @@ Data = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; without it $THERMOSTATS_DATA, or the tables that ship with the package."),
 ]
-LISTS = ("architectures", "claims", "models", "prompts", "runs", "tables")
+LISTS = ("architectures", "claims", "columns", "models", "prompts", "runs", "tables")
 
 
 def version(wanted: bool) -> None:
@@ -59,10 +60,10 @@ def import_(
 
     Example: `thermostats import results/`
     """
+    from thermostats.tables.begin import writable_folder  # noqa: PLC0415
     from thermostats.tables.published import import_published  # noqa: PLC0415
-    from thermostats.tables.store import data_folder  # noqa: PLC0415
 
-    done = import_published(source, data_folder(data))
+    done = import_published(source, writable_folder(data))
     if as_json:
         _print_json(asdict(done))
     else:
@@ -88,7 +89,7 @@ def join(
     rows = [asdict(done) for done in join_tables(files, data=data, replace=replace)]
     _print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     if any(row["added"] or row["replaced"] for row in rows):
-        _next("thermostats report")
+        _next("thermostats report", data)
 
 
 @app.command()
@@ -130,9 +131,9 @@ def measure(
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     _print_rows(shown, ["model", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
-        raise typer.Exit(1)
+        raise typer.Exit(2 if all(row["wrong_use"] for row in rows if row["status"] == "failed") else 1)
     if not dry_run:
-        _next("thermostats ls runs; thermostats report")
+        _next("thermostats report", data)
 
 
 @app.command()
@@ -153,7 +154,7 @@ def ls(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: architectures, claims, models, prompts, runs or tables.
+    """List what there is: architectures, claims, columns, models, prompts, runs or tables.
 
     Example: `thermostats ls models`
     """
@@ -237,23 +238,24 @@ def _cell(value: object, digits: int) -> str:
     return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
 
 
-def _next(command: str) -> None:
-    print(f"Next: {command}", file=sys.stderr)
+def _next(command: str, data: Path | None) -> None:
+    print(f"Next: {command}" + (f" --data {data}" if data else ""), file=sys.stderr)
 
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake gives a sentence, never a traceback."""
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except ThermostatsError as error:
         print(f"thermostats: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print(
-            "thermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr
-        )
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     sys.exit(0)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    print("\nthermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr)
+    raise KeyboardInterrupt

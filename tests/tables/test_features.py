@@ -23,7 +23,8 @@ MODEL = {
 }  # fmt: skip
 RUN = {
     "model_id": "lab/small", "revision": "main", "dtype": "float32", "attention": "eager", "prompt_set": "two",
-    "prompt_sha": "", "measure_version": "1", "source": "here", "special_tokens": "", "versions": "", "device": "", "measured_at": "",
+    "prompt_sha": "", "measure_version": "1", "source": "here",
+    "special_tokens": "", "versions": "", "device": "", "measured_at": "",
 }  # fmt: skip
 DEFAULTS: dict[str, dict[str, Any]] = {
     "models": MODEL,

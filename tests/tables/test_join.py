@@ -109,7 +109,7 @@ def test_files_are_told_apart_by_their_columns(small_store: Path, tmp_path: Path
         paths[-1].write_bytes(store.to_csv(frame, name))
     assert [d.added for d in join(paths, data=small_store)] == [1, 1, 3]
     assert len(store.load("models", small_store)) == 2
-    with pytest.raises(UsageError, match=r"nearest is layers; lacking missing; unknown note"):
+    with pytest.raises(UsageError, match=r"nearly those of layers: lacking missing, unknown note"):
         join(layers.rename(columns={"missing": "note"}), data=small_store)
     with pytest.raises(UsageError, match="no such file"):
         join(tmp_path / "none.csv", data=small_store)

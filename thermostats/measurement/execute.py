@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.session import Done, Plan, RunSpec, measure_one, plan
 from thermostats.tables import store
+from thermostats.tables.begin import writable_folder
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Outcome:
     seconds: float = 0.0
     reason: str = ""
     """Why it failed, with what to do next."""
+    wrong_use: bool = False
+    """It failed because it was asked for wrongly."""
 
 
 def execute(
@@ -45,7 +48,7 @@ def execute(
 
     `progress` is called with the model, what is being measured, prompts done and prompts in all.
     """
-    folder = store.data_folder(data)
+    folder = store.data_folder(data) if dry_run else writable_folder(data)
     for spec in specs:
         try:
             planned = plan(spec, folder)
@@ -56,7 +59,7 @@ def execute(
             else:
                 yield _outcome(planned, "measured", measure_one(planned, folder, _named(spec.model, progress)))
         except ThermostatsError as error:
-            yield Outcome(spec.model, "failed", reason=str(error))
+            yield Outcome(spec.model, "failed", reason=str(error), wrong_use=isinstance(error, UsageError))
         except Exception as error:  # one model's fault must not take the others with it; it is reported
             place = traceback.extract_tb(error.__traceback__)[-1]
             reason = f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
@@ -71,7 +74,7 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
 
     Raises ThermostatsError where the model cannot be measured; nothing half-written is left.
     """
-    folder = store.data_folder(data)
+    folder = writable_folder(data)
     planned = plan(RunSpec(model, **options), folder)
     if not planned.finished:
         measure_one(planned, folder)

@@ -38,14 +38,17 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
         sets = sorted(set(known["prompt_set"]))
         near = difflib.get_close_matches(name, sets, n=1)
         raise UsageError(
-            "no such prompt set or file", got=repr(name), allowed=f"{', '.join(sets)}, or a file .txt, .csv or .jsonl",
+            "no such prompt set or file", got=repr(name), allowed=", ".join([*sets, "a file .txt, .csv or .jsonl"]),
             next_step=f"did you mean {near[0]}?" if near else "thermostats ls prompts",
         )  # fmt: skip
     found = read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):
         raise UsageError(
-            "another prompt set has this file's name", where=path, got=path.stem, next_step="rename the file"
+            "a prompt set of this name is in the tables with other prompts: what was measured keeps its prompts",
+            where=path,
+            got=path.stem,
+            next_step="give the changed file another name",
         )
     return found
 

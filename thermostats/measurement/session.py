@@ -37,6 +37,7 @@ WHAT = {
     "attention": ("attention", ("attention", "transitions")),
 }
 """What can be asked for → the run it belongs to and the tables it fills."""
+PRECISIONS = ("float32", "bfloat16", "float16")
 Progress = Callable[[str, int, int], None]
 """Called with what is being measured, prompts done and prompts in all."""
 
@@ -58,10 +59,14 @@ class RunSpec:
     download: bool = True
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a kind of quantity that does not exist."""
+        """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
             raise UsageError("nothing of that name can be measured", got=", ".join(unknown), allowed=", ".join(WHAT))
+        if self.dtype not in PRECISIONS:
+            raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
+        if self.token_budget is not None and self.token_budget < 1:
+            raise UsageError("a batch holds a token at least", where="token budget", got=str(self.token_budget))
 
 
 @dataclass(frozen=True)

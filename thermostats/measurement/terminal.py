@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError
+from thermostats.measurement.prompts import load_prompts
+from thermostats.tables import store
+from thermostats.tables.begin import writable_folder
 
 Report = Callable[[str, str, int, int], None]
 
@@ -36,6 +39,9 @@ def measure_models(
     quiet.disable_progress_bar()
     quiet.set_verbosity_error()
     specs = [RunSpec(model, **options) for model in models]
+    folder = store.data_folder(data) if dry_run else writable_folder(data)
+    load_prompts(options["prompts"], folder)
+    print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     with _progress() as (report, done):
         for outcome in execute(specs, data, dry_run=dry_run, progress=report):

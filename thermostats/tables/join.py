@@ -16,6 +16,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
+from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
@@ -54,7 +55,7 @@ def join(
         name, frame = _as_table(source, table)
         joined = pd.concat([incoming[name], frame], ignore_index=True) if name in incoming else frame
         incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, _label(source))
-    folder = store.data_folder(data)
+    folder = writable_folder(data)
     try:
         with filelock.FileLock(folder / ".lock"):
             return _join_all(incoming, folder, replace)
@@ -122,6 +123,7 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
 def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame, unchanged: int) -> Joined:
     changed: dict[Path, pd.DataFrame] = {}
     if len(replaced):
+        _refuse_published(name, folder, replaced)
         fresh = replaced.set_index(key(name))
         for path in store.files(name, folder):
             held = store.read(path, name).set_index(key(name))
@@ -134,6 +136,19 @@ def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame,
     for path, rows in changed.items():
         store.save(rows, name, path)
     return Joined(name, len(added), unchanged, len(replaced), tuple(changed))
+
+
+def _refuse_published(name: str, folder: Path, replaced: pd.DataFrame) -> None:
+    path = folder / "published" / f"{name}.csv"
+    if path.is_file():
+        held = store.read(path, name).set_index(key(name)).index
+        if len(here := held.intersection(replaced.set_index(key(name)).index)):
+            raise DataError(
+                "these rows are figures of the study and are not replaced",
+                where=path,
+                got=f"{len(here)} of them",
+                next_step="give your own rows a run of their own (another `source`), or thermostats import",
+            )
 
 
 def _homes(name: str, folder: Path, added: pd.DataFrame) -> list[tuple[Path, pd.DataFrame]]:
@@ -165,6 +180,8 @@ def _refuse(name: str, where: object) -> None:
 
 
 def _table_of(columns: Sequence[str], where: object) -> str:
+    if not columns:
+        raise UsageError("the file is empty", where=where, allowed="a table with its columns in the first line")
     for name in TABLES:
         if set(columns) == set(store.dtypes(name)):
             return name
@@ -177,9 +194,8 @@ def _table_of(columns: Sequence[str], where: object) -> str:
     raise UsageError(
         "its columns are those of no table",
         where=where,
-        got=f"nearest is {nearest}; lacking {lacking or 'nothing'}; unknown {unknown or 'nothing'}",
-        allowed=", ".join(TABLES),
-        next_step="thermostats ls tables shows the columns of each",
+        got=f"nearly those of {nearest}: lacking {lacking or 'none'}, unknown {unknown or 'none'}",
+        next_step="thermostats ls columns",
     )
 
 

@@ -55,18 +55,27 @@ def _tables(data: str | Path | None) -> Rows:
             "rows": len(store.load(name, data)),
             "key": ", ".join(key(name)),
             "meaning": schema.description,
-            "columns": {
-                label: {
-                    "type": column.metadata["dtype"],
-                    "unit": column.metadata["unit"],
-                    "meaning": column.description,
-                }
-                for label, column in schema.columns.items()
-            },
         }
         for name, schema in TABLES.items()
     ]
     return listed, ["table", "rows", "key", "meaning"]
+
+
+def _columns(data: str | Path | None) -> Rows:
+    del data
+    listed = [
+        {
+            "table": name,
+            "column": label,
+            "key": "key" if label in key(name) else "",
+            "type": column.metadata["dtype"],
+            "unit": column.metadata["unit"],
+            "meaning": column.description,
+        }
+        for name, schema in TABLES.items()
+        for label, column in schema.columns.items()
+    ]
+    return listed, list(listed[0])
 
 
 def _models(data: str | Path | None) -> Rows:
@@ -125,6 +134,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 LISTINGS: dict[str, Callable[[str | Path | None], Rows]] = {
     "architectures": _architectures,
     "claims": _claims,
+    "columns": _columns,
     "models": _models,
     "prompts": _prompts,
     "runs": _runs,

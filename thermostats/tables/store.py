@@ -90,7 +90,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
             where=path,
             got=_difference(found, list(declared)),
             allowed=", ".join(declared),
-            next_step="thermostats ls tables shows what each column means",
+            next_step="thermostats ls columns shows what each means",
         )
     try:
         raw = _text(path)
@@ -102,7 +102,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
             true_values=["True"],
             false_values=["False"],
         )
-    except (ValueError, csv.Error) as error:
+    except (ValueError, TypeError, csv.Error) as error:
         raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
 
 

@@ -228,7 +228,8 @@ def _laplacians(study: Study) -> None:
     findings = [place.text() for place in second.top["findings"].each()]
     study.disagree(
         "H4 v2 partially validated", "verdict against numbers", second,
-        "the verdict is PARTIALLY VALIDATED; of the findings below it (other value) so many are False (value)",
+        "the verdict is PARTIALLY VALIDATED; the value counts the findings below it that are False, the other value "
+        "all findings below it",
         VERDICTS, value=sum(f.endswith("False") for f in findings), other_value=len(findings),
     )  # fmt: skip
     by_first = [e["L_star_trace"] for e in second.root["results"]]

@@ -27,7 +27,6 @@ def find(study: Study, measured: Sequence[Measured]) -> None:
     _accuracy(study, measured)
     _behaviour(study)
     _sub_blocks(study)
-    _tuning(study, measured)
     _bounds(study)
 
 
@@ -245,18 +244,6 @@ def _sub_blocks(study: Study) -> None:
         "are added to the "
         "stream, the product is no gain of anything",
         "derivable", model="EleutherAI/pythia-1.4b",
-    )  # fmt: skip
-
-
-def _tuning(study: Study, measured: Sequence[Measured]) -> None:
-    document = study.documents["twin_test_results.json"]
-    last = {m.model: m.value for m in measured if m.quantity == "last gain" and m.file == document.file}
-    study.disagree(
-        "tuning of Gemma", "does not follow", document,
-        "the preprint has fine-tuning change the magnitude by up to 50 %; the largest change of the three pairs "
-        "is that of Gemma-7B, in per cent",
-        "recomputed from layers", model="google/gemma-7b-it",
-        value=100 * (1 - last["google/gemma-7b-it"] / last["google/gemma-7b"]), other_value=50.0,
     )  # fmt: skip
 
 
