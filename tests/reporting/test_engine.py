@@ -190,4 +190,4 @@ def test_an_analysis_is_a_script_too(workplace: dict[str, Path]) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "SUPPORTED  mean gain" in done.stdout
-    assert "mean: published 1, reproduced 1.00 yes" in done.stdout
+    assert "mean: published 1, reproduced 1 yes" in done.stdout
