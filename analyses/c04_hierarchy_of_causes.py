@@ -193,8 +193,9 @@ def analyse(tables: Tables) -> list[Finding]:
         "noise with as many columns would. Its F test can be significant all the same: F asks what the block adds "
         "when it enters last, after blocks whose noise it takes away, and the share averages that with what it "
         "explains when it enters first.",
-        f"That size has almost nothing to do with it is judged for every gain ({verdicts})"
-        + (": the answer depends on which gain is meant." if len({found.verdict for found in sizes}) > 1 else "."),
+        f"That size has almost nothing to do with it is judged for every gain ({verdicts}), after a review found it "
+        "judged for the first alone"
+        + (", and the answer depends on which gain is meant." if len({found.verdict for found in sizes}) > 1 else "."),
         f"Heritage − geometry and geometry − scale without one lab, labs left out in turn: {without_a_lab(rows)}.",
         "With the error that the jackknife finds, a true heritage − geometry would have to be "
         f"{number(told)} to be told from 0 in {POWER:.0%} of such data sets"

@@ -286,7 +286,7 @@ def in_sample(rows: pd.DataFrame) -> tuple[str, ...]:
         f"they do not test it; on the other {len(new)} ({', '.join(map(short_name, new['model_id']))}) the formula "
         f"misses by {new['error_formula'].mean():.1f} % of depth and L/2 by {new['error_half'].mean():.1f} %.",
         "The files take the trace of the first head in the small models and of all heads in the larger ones; the next "
-        "finding has all heads throughout.",
+        "finding, added after a review, has all heads throughout.",
         f"One model left out: {changed or 'no single model changes the verdict'}.",
     )
 

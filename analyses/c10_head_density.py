@@ -81,7 +81,8 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
         plain=f"{SENTENCES[decided]}: on {found.n} models outside the family on which it was found, the rule names "
         f"the right side of gain 1 in {found.estimate:.0%} (95 % interval {found.lower:.0%} to {found.upper:.0%}) at "
         f"the better of the published thresholds ({both}), and always naming the commoner side in "
-        f"{found.majority:.0%} (one-sided p of being better {relation(found.p_value)}). Its balanced accuracy is {found.balanced_accuracy:.0%}, where a coin has 50%.",
+        f"{found.majority:.0%} (one-sided p of being better "
+        f"{relation(found.p_value)}). Its balanced accuracy is {found.balanced_accuracy:.0%}, where a coin has 50%.",
         estimate=found.estimate,
         lower=found.lower,
         upper=found.upper,
@@ -214,7 +215,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "of it above.",
     )
     within = replace(
-        association(inside, "Pythia family", ", in the one family on which it was found and where depth does as well"),
+        association(inside, "Pythia family", ", in the one family on which it was found, where depth goes with ρ"),
         published=stated(tables, IN_THE_FAMILY, PYTHIA),
         reproduced=in_family(inside, cuts["upper"]),
     )
