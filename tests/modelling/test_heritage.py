@@ -13,11 +13,12 @@ import pytest
 from thermostats.errors import UsageError
 from thermostats.modelling import cache
 from thermostats.modelling import heritage_gaussian as gaussian
+from thermostats.modelling.draws import Settings
 from thermostats.modelling.heritage import HeritageFit, fit_heritage, verdict
 from thermostats.modelling.heritage_checks import sensitivity
 from thermostats.modelling.heritage_design import design, lab_basis, scaled_basis
 from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
-from thermostats.modelling.validation import leave_one_out
+from thermostats.modelling.validation import leave_one_out, refit_without
 
 mpl.use("Agg")
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
@@ -110,14 +111,27 @@ def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
     assert table["bayes_factor"].notna().all()
 
 
-def test_leave_one_lab_out_without_compilation(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
+    fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models left out are as uncertain as new ones, the others as before."""
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    out = fitted.design.lab == 0
+    before = fitted.draws.flat("m")
+    m, _ = refit_without(fitted, np.flatnonzero(out), seed=1, settings=Settings(draws=400, tune=400))
+    assert (m[:, out].std(axis=0) > 3 * before[:, out].std(axis=0)).all()
+    assert m[:, ~out].mean(axis=0) == pytest.approx(before[:, ~out].mean(axis=0), abs=0.02)
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        leave_one_out(fitted, by="prompt", seed=1)
+
+
+@pytest.mark.slow
+def test_leave_one_lab_out(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
     held = leave_one_out(fitted, by="heritage", seed=1)
     assert len(held.predictions) == 18
     assert held.coverage >= 0.75
     assert held.rmse < 1.5 * held.rmse_baseline
-    with pytest.raises(UsageError, match="nothing to leave out"):
-        leave_one_out(fitted, by="prompt", seed=1)
 
 
 @pytest.mark.slow
