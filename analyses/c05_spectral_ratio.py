@@ -88,8 +88,8 @@ def right_only(rows: pd.DataFrame) -> Finding:
         estimand=f"ratio against gain, {words}",
         verdict=UNMEASURED,
         plain=f"{SENTENCES[UNMEASURED]}: the published norms are those of W_V, and stand beside a measured gain that "
-        f"depends on the weights, in {len(rows)} {'model' if len(rows) == 1 else 'models'} only{', ' * bool(listed)}{listed}. Fewer than "
-        f"{FEWEST} models cannot have a two-sided p of at most {ALPHA:g}, whatever their order.",
+        f"depends on the weights, in {len(rows)} {'model' if len(rows) == 1 else 'models'} only{', ' * bool(listed)}"
+        f"{listed}. Fewer than {FEWEST} models cannot have a two-sided p of at most {ALPHA:g}, whatever their order.",
         n_models=len(rows),
         n_heritages=rows["heritage"].nunique(),
     )
