@@ -111,6 +111,27 @@ def test_claims_supported_without_the_adjusted_p_are_named(tmp_path: Path, out: 
         )
 
 
+def test_a_rule_corrected_after_its_test_is_said_to_be(tmp_path: Path, out: Path) -> None:
+    assert "fixed before its test was run" in (out / "c01" / "index.html").read_text(encoding="utf-8")
+    assert "A review" not in (out / "index.html").read_text(encoding="utf-8")
+    workplace = make_workplace(tmp_path)
+    path = write_analysis(workplace["analyses"], "C02", "TII", p=0.02)
+    text = path.read_text(encoding="utf-8")
+    note = 'notes=("The rule was corrected after a review, because it was wrong.",), estimate=mean'
+    path.write_text(text.replace("estimate=mean", note), encoding="utf-8")
+    assert report(**workplace, processes=1).ok
+    for name in ("c02/index.html", "c02/index.md"):
+        assert "corrected after its test was run" in (workplace["out"] / name).read_text(encoding="utf-8")
+    for name in ("index.html", "index.md"):
+        assert "corrections of the rules of C02" in (workplace["out"] / name).read_text(encoding="utf-8")
+
+
+def test_the_index_says_what_is_estimated_and_what_the_limit_is(out: Path) -> None:
+    for name in ("index.html", "index.md"):
+        text = (out / name).read_text(encoding="utf-8")
+        assert "More" in text and "mean gain" in text and "no evidence for the claim’s" in text
+
+
 def test_agreement_is_told_on_the_claim_page(out: Path) -> None:
     text = (out / "c01" / "index.md").read_text(encoding="utf-8")
     assert "| mean | 1 | 1 | yes |" in text

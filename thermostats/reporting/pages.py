@@ -25,6 +25,8 @@ from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
 DOI = "10.5281/zenodo.18165365"
+CORRECTED = "The rule was corrected after a review"
+"""How the note begins that says so; without it a rule was fixed before its test was run."""
 ROWS_SHOWN = 40
 """Rows of a finding's table on its page; the file beside it has all."""
 LEVEL = 0.05
@@ -52,7 +54,7 @@ SET = (
 )
 """How plain text is set: apostrophes and minus signs."""
 MARKED = (
-    (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
+    (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
@@ -100,6 +102,7 @@ def claim_files(run: Run, script: str, script_sha: str, inputs_sha: str) -> dict
     shared = {
         "claim": run.claim, "views": views, "script": script, "script_sha": script_sha, "inputs_sha": inputs_sha,
         "code_sha": code_sha(), "machine": machine(), "selections": len(run.selections),
+        "corrected": corrected(run.findings),
     }  # fmt: skip
     files[f"{folder}/index.html"] = _html().get_template("claim.html").render(shared).encode()
     files[f"{folder}/index.md"] = _markdown().get_template("claim.md").render(shared).encode()
@@ -108,6 +111,11 @@ def claim_files(run: Run, script: str, script_sha: str, inputs_sha: str) -> dict
         json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     ).encode()
     return files
+
+
+def corrected(findings: Sequence[Finding]) -> bool:
+    """True where a note says that the claim's rule was corrected after its test was run."""
+    return any(note.startswith(CORRECTED) for finding in findings for note in finding.notes)
 
 
 def read_entry(content: bytes) -> Entry:
@@ -137,6 +145,7 @@ def index_files(
         "kinds": sorted(Counter(inconsistencies["kind"]).items()), "fates": _fates(reconciliation),
         "sources": len(sources), "machine": machine(), "code_sha": code_sha(),
         "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
+        "corrected": ", ".join(entry.id for entry in entries if corrected(entry.findings)),
         "one_sided": ", ".join(row["id"] for row in rows if row["holm"] and row["side"]),
     }  # fmt: skip
     return {
