@@ -69,7 +69,7 @@ def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
     decided = verdict(r, without)
     return Finding(
         claim="C01",
-        estimand=f"depth against {GAIN_WORDS[gain]}",
+        estimand=f"correlation of depth with the {GAIN_WORDS[gain]}",
         verdict=decided,
         plain=f"{SENTENCES[decided]}, in one family of one lab, which is no law of transformers: over {r.n} Pythia "
         f"models the {GAIN_WORDS[gain]} correlates with the number of layers at r = {number(r.estimate)} (95 % "

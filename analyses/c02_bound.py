@@ -85,7 +85,7 @@ def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
     families = f"{above['family'].nunique()} of {known['family'].nunique()} families"
     return Finding(
         claim="C02",
-        estimand=f"{what.words} above {what.bound_words}",
+        estimand=f"share of models in which {what.words} lies above {what.bound_words}",
         verdict=decided,
         plain=f"{SENTENCES[decided]}: {what.words} lies above {what.bound_words} in {result.n_above} of {result.n} "
         f"models ({families}), a share of {result.estimate:.0%} (95 % interval {result.lower:.0%} to "

@@ -112,7 +112,7 @@ def one_set(rows: pd.DataFrame, value: str, words: str, said: Mapping[str, float
     sides = f" {' and '.join(both)} {'has' if len(both) == 1 else 'have'} models clearly on both sides of 1."
     return Finding(
         claim="C03",
-        estimand=words,
+        estimand=f"share of dampening models, mean over {FOCAL}'s families less the mean elsewhere: {words}",
         verdict=decided,
         plain=f"{SENTENCES[decided]} as it is stated: {seen}, where the claim has {said[DAMPENS]:g}% and "
         f"{100 - said[EXPAND]:g}%, and Fisher's two-sided p over models {relation(by_model)}, where the claim has "

@@ -89,7 +89,7 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
     words = GAIN_WORDS["penultimate_gain" if gain == "gain" else gain]
     return Finding(
         claim="C04",
-        estimand=f"order of heritage, geometry and scale, {words}",
+        estimand=f"share of variance of heritage less that of geometry, {words}",
         verdict=decided,
         plain=f"{SENTENCES[decided]}: over {len(rows)} models and corrected for the number of columns, the share of "
         f"{parts}. The uncorrected shares, {raw}, stand in the claimed order in "

@@ -88,7 +88,7 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
         upper=found.upper,
         interval=f"95 % {found.interval}",
         probability=found.p_value,
-        probability_kind="p-value",
+        probability_kind="one-sided p-value",
         n_models=found.n,
         n_heritages=rows["heritage"].nunique(),
     )
