@@ -198,16 +198,16 @@ def findings(
     out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Print the verdicts of the last report.
+    """Print the verdicts of the last report: of each claim, then of its further findings.
 
     Example: `thermostats findings --json`
     """
     from thermostats.tables import listing  # noqa: PLC0415
 
     rows = listing.findings(out)
-    _print_rows(
-        rows, ["claim", "estimand", "verdict", "estimate", "lower", "upper", "n_models", "n_heritages"], as_json
-    )
+    shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
+    columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
+    _print_rows(shown, columns, as_json)
 
 
 def _print_json(value: object) -> None:

@@ -200,8 +200,8 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     columns = list(store.dtypes("findings"))
     rows = []
     for entry in entries:
-        for finding in entry.findings:
-            row = {**asdict(finding), "inputs_sha": entry.inputs_sha}
+        for number, finding in enumerate(entry.findings):
+            row = {**asdict(finding), "headline": number == 0, "inputs_sha": entry.inputs_sha}
             for name in ("published", "reproduced"):
                 row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
             rows.append([row[column] for column in columns])

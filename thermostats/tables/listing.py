@@ -34,7 +34,7 @@ def rows(what: str, data: str | Path | None = None) -> Rows:
 
 
 def findings(out: Path) -> list[dict[str, Any]]:
-    """Findings of the last report, `published` and `reproduced` as objects of named figures.
+    """Findings of the last report, each claim's headline first, named figures as objects.
 
     Raises UsageError where there is no report yet.
     """
@@ -42,6 +42,7 @@ def findings(out: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise UsageError("no report yet", where=out, next_step="thermostats report --all")
     frame = store.validate(store.read(path, "findings"), "findings", path)
+    frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
     return [
         {**row, "published": json.loads(row["published"]), "reproduced": json.loads(row["reproduced"])}
         for row in _records(frame)

@@ -258,6 +258,7 @@ FINDINGS = table(
     {
         "claim": column(TEXT, "C01 … C20"),
         "estimand": column(TEXT, "the quantity the verdict rests on"),
+        "headline": column(FLAG, "its verdict is that of the claim"),
         "published": column(TEXT, "published figures, a JSON object of named numbers"),
         "reproduced": column(TEXT, "the same recomputed from the tables, a JSON object of named numbers"),
         "verdict": column(TEXT, "by the decision rule of the analysis", allowed=VERDICTS),
