@@ -191,3 +191,9 @@ def test_an_analysis_is_a_script_too(workplace: dict[str, Path]) -> None:
     )  # fmt: skip
     assert "SUPPORTED  mean gain" in done.stdout
     assert "mean: published 1, reproduced 1 yes" in done.stdout
+
+
+def test_the_first_finding_is_the_headline(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    findings = store.read(workplace["out"] / "findings.csv", "findings")
+    assert findings.groupby("claim")["headline"].sum().eq(1).all()
