@@ -27,7 +27,7 @@ SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 @pytest.fixture(scope="module")
 def simulated() -> Simulated:
     facts = model_facts(18, 6, np.random.default_rng(1))
-    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=20, n_categories=4)
+    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=20, n_categories=1)
 
 
 @pytest.fixture(scope="module")

@@ -317,6 +317,7 @@ def _trace(values: Mapping[str, Array]) -> Any:
 def _pymc() -> Any:
     _arviz()
     logging.getLogger("pymc").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
     return importlib.import_module("pymc")
 
 
