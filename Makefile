@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: report test test-slow lint format clean
 
@@ -24,16 +25,17 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.report: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --editable .
 	touch $@
 
 # torch comes first and exactly (constraints.txt), so that no other build of it is pulled; without a build for this
 # interpreter the tests that need it are skipped.
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev,measure]' \
-	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	if $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
+	  $(PIP) -c constraints.txt torch && $(PIP) -c constraints.txt --editable '.[dev,measure]'; \
+	else \
+	  $(PIP) --editable '.[dev]'; \
+	fi
 	touch $@ $(VENV)/.report
 
 clean:
