@@ -66,7 +66,8 @@ def crossed(table: pd.DataFrame) -> Crossed:
         said.append("gain or entropy constant, or fewer than 4 prompts: no slope of " + ", ".join(
             str(models[m]) for m in sorted(set(cells.loc[flat, "m"]))))  # fmt: skip
     cells = cells[~flat]
-    scaled = cells.groupby("m")[["x", "z"]].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
+    kept = cells.groupby("m")[["x", "z"]]
+    scaled = (cells[["x", "z"]] - kept.transform("mean")) / kept.transform("std", ddof=0)
     return Crossed(
         models=tuple(map(str, models)),
         prompts=tuple(map(str, prompts)),
