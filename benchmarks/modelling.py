@@ -2,7 +2,9 @@
 
 Data of the study's size and shape: 24 models in 8 labs, 25 prompts in 5 categories, Student-t, a scale per model.
 `python benchmarks/modelling.py` pins OMP_NUM_THREADS to 1 and leaves the cache of draws unused. Ratios carry over to
-other machines, seconds do not.
+other machines, seconds do not. PyMC compiles inside its call, so its seconds of sampling hold its
+compilation too and the ratio of ESS per second is kinder to nutpie than sampling alone would be; other load on the
+machine counts as well.
 """
 
 from __future__ import annotations
