@@ -129,7 +129,7 @@ def test_text_alone_is_enough(tmp_path):
         ("a.jsonl", b'{"text": "x", "complexity": 1.5}', DataError, "whole number"),
         ("a.jsonl", b"[" * 9999, DataError, "not JSON"),
         ("a.pdf", b"x", UsageError, "text, CSV or JSONL"),
-        ("core.txt", b"mine\n", UsageError, "another prompt set"),
+        ("core.txt", b"mine\n", UsageError, "a prompt set of this name"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, content, error, message):
