@@ -15,7 +15,6 @@ import platform
 import statistics
 import sys
 import tempfile
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,15 @@ from shapes import DECAY, SHAPES, save_large_file, save_model
 from thermostats.measurement.prompts import load_prompts
 
 SGEMM = 2048
+RETURNING = "thermostats, freed memory given back at once (MALLOC_MMAP_THRESHOLD_)"
+KINDS = ("flat", "decaying")
+SECTIONS = ("norms", "spectra", "sheaf", "file")
 MB = 1e6
 
 
 def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int, results: Results) -> None:
     """Norms of every layer: against the notebook way, the other tools and the floor of arithmetic; memory."""
+    results.start("norms")
     contenders = [
         Contender("thermostats", own(), "norms", folder),
         Contender("notebook way", own(), "norms_notebook", folder),
@@ -45,6 +48,9 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
         Contender(f"sgemm {SGEMM}³", own(), "sgemm", folder),
     ]
     memory = {contender.name: contender.ask("memory") for contender in contenders[:-1]}
+    returning = Contender(RETURNING, own(), "norms", folder, {"MALLOC_MMAP_THRESHOLD_": "131072"})
+    memory[RETURNING] = returning.ask("memory")
+    returning.close()
     runs = interleaved(contenders, repeats, results)
     ours, sgemm = runs["thermostats"], runs[contenders[-1].name]
     missed = False
@@ -52,7 +58,7 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
         found = runs[other.name]
         same = f"same norms within {worst(ours, found):.0e}" if found else other.reason
         missed |= results.target(
-            f"norms: how many times faster than {other.name}", shape, "×", 2.5 if other.name != "nnsight" else None,
+            f"how many times faster than {other.name}", shape, "×", 2.5 if other.name != "nnsight" else None,
             ratio(found, ours), ratio(found, ours, "cpu"), note=same,
         )  # fmt: skip
     flop, tokens = needed_flop(folder)
@@ -62,21 +68,24 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
     shares = {clock: floor[clock] / statistics.median(run[clock] for run in ours) for clock in floor}
     rate = 2e-9 * SGEMM**3 / statistics.median(run["cpu"] for run in sgemm)
     missed |= results.target(
-        "norms: share of the floor", shape, "", 0.8, shares["seconds"], shares["cpu"],
+        "share of the floor", shape, "", 0.8, shares["seconds"], shares["cpu"],
         note=f"floor: {flop / 1e9:.1f} GFLOP for {tokens} tokens at {rate:.0f} GFLOP/s of CPU time (torch, {SGEMM}³)",
     )  # fmt: skip
-    for name, found in memory.items():
-        if found:
+    for name, answer in memory.items():
+        if answer:
+            later = [value / MB for value in answer["later"]]
             results.target(
-                f"norms: memory above the loaded model, {name}", shape, "MB", 16 if name == "thermostats" else None,
-                found["second"] / MB, at_least=False,
-                note=f"first pass {found['first'] / MB:.1f} MB, which brings in the libraries' own code and tables",
+                f"memory above the loaded model, {name}", shape, "MB", 16 if name in ("thermostats", RETURNING) else None,
+                statistics.median(later), at_least=False,
+                note=f"median of three passes, {min(later):.1f} to {max(later):.1f} MB; first pass, which brings in the "
+                f"libraries' own code and tables, {answer['first'] / MB:.1f} MB",
             )  # fmt: skip
-    finish("norms", shape, contenders, runs, results, missed)
+    finish(shape, contenders, runs, results, missed)
 
 
 def spectra(folder: Path, shape: str, kind: str, peers: dict[str, Environment], repeats: int, results: Results) -> None:
     """‖W_V‖₂ and ‖W_O‖₂ of every layer from disk: against the SVD without its model loading, and WeightWatcher."""
+    results.start("spectra")
     contenders = [
         Contender("thermostats", own(), "spectra", folder),
         Contender("all singular values", own(), "svd", folder),
@@ -94,19 +103,20 @@ def spectra(folder: Path, shape: str, kind: str, peers: dict[str, Environment], 
         found, tool = runs[other.name], other.name.split(",")[0] == "WeightWatcher"
         note = other.reason or (f"float32, off by {worst(found, exact):.0e}" if other in contenders[1:3] else "")
         missed |= results.target(
-            f"spectral norms: how many times faster than {other.name}", on, "×",
+            f"how many times faster than {other.name}", on, "×",
             30 if tool else {"flat": 20, "decaying": 60}[kind], ratio(found, ours), ratio(found, ours, "cpu"),
             note=note,
         )  # fmt: skip
     missed |= results.target(
-        "spectral norms: largest relative error", on, "", 1e-6, worst(ours, exact), at_least=False,
+        "largest relative error", on, "", 1e-6, worst(ours, exact), at_least=False,
         note="against all singular values in float64",
     )  # fmt: skip
-    finish("spectral norms", on, contenders, runs, results, missed)
+    finish(on, contenders, runs, results, missed)
 
 
 def sheaf(folder: Path, shape: str, repeats: int, results: Results) -> None:
     """Sheaf features of all prompts against the eager forward pass that they are taken from."""
+    results.start("sheaf")
     contenders = [
         Contender("thermostats", own(), "sheaf", folder),
         Contender("eager forward pass, same batches", own(), "eager_forward", folder),
@@ -118,23 +128,24 @@ def sheaf(folder: Path, shape: str, repeats: int, results: Results) -> None:
     for other in contenders[1:]:
         found = runs[other.name]
         missed |= results.target(
-            f"sheaf: time as a multiple of an {other.name}", shape, "×", 1.5, ratio(ours, found),
+            f"time as a multiple of an {other.name}", shape, "×", 1.5, ratio(ours, found),
             ratio(ours, found, "cpu"), at_least=False,
         )  # fmt: skip
-    finish("sheaf", shape, contenders, runs, results, missed)
+    finish(shape, contenders, runs, results, missed)
 
 
 def large_file(folder: Path, layers: int, repeats: int, results: Results) -> None:
     """Peak memory of all spectra of a file of 7B shapes, and reading speed where reading is all there is to do."""
+    results.start("file")
     save_large_file(folder, layers)
     on = f"{(folder / 'model.safetensors').stat().st_size / 1e9:.1f} GB of 7B shapes, bfloat16"
     whole = Contender("thermostats, whole table", own(), "every_spectrum", folder)
     answer = whole.ask("peak")
     missed = results.target(
-        "file: peak memory of the whole process", on, "MB", 250, answer["peak"] / MB, at_least=False,
+        "peak memory of the whole process", on, "MB", 250, answer["peak"] / MB, at_least=False,
         note=f"{answer['imported'] / MB:.0f} MB once numpy, scipy and pandas are imported",
     )  # fmt: skip
-    results.timing("file", on, whole.name, [answer], "whole matrices, heads and embeddings; once")
+    results.timing(on, whole.name, [answer], "whole matrices, heads and embeddings; once")
     ours = Contender("thermostats, one pass", own(), "row_norms", folder)
     disk = Contender("plain read", own(), "plain_read", folder)
     runs: dict[str, list[dict[str, Any]]] = {ours.name: [], disk.name: []}
@@ -145,21 +156,19 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
     size = runs[disk.name][0]["values"]
     speeds = {name: statistics.median(size / run["seconds"] for run in found) / MB for name, found in runs.items()}
     missed |= results.target(
-        "file: share of the disk's own reading speed, one pass", on, "", 0.8, ratio(runs[disk.name], runs[ours.name]),
+        "share of the disk's own reading speed, one pass", on, "", 0.8, ratio(runs[disk.name], runs[ours.name]),
         note=f"{size / MB:.0f} MB not in the page cache: {speeds[ours.name]:.0f} MB/s, plain {speeds[disk.name]:.0f}",
     )  # fmt: skip
     whole.close()
-    finish("file", on, [ours, disk], runs, results, missed)
+    finish(on, [ours, disk], runs, results, missed)
 
 
-def finish(
-    section: str, on: str, contenders: list[Contender], runs: dict[str, Any], results: Results, missed: bool
-) -> None:
+def finish(on: str, contenders: list[Contender], runs: dict[str, Any], results: Results, missed: bool) -> None:
     """Note the timings, profile this package's part where a target was missed, end the processes."""
     if missed:
-        results.profiles.append((f"{section}, {on}", contenders[0].ask("profile")["profile"]))
+        results.profile(on, contenders[0].ask("profile")["profile"])
     for contender in contenders:
-        results.timing(section, on, contender.name, runs[contender.name], contender.reason)
+        results.timing(on, contender.name, runs[contender.name], contender.reason)
         contender.close()
 
 
@@ -173,15 +182,13 @@ def needed_flop(folder: Path) -> tuple[float, int]:
     return 2.0 * sum(weight.numel() for weight in blocks.parameters()) * tokens, tokens
 
 
-def heading(environments: dict[str, Environment], results: Results, repeats: int) -> list[str]:
+def heading(environments: dict[str, Environment], repeats: int) -> list[str]:
     """Under what circumstances the run was made."""
     tools = [found.version or f"{name}: not installed ({found.reason})" for name, found in environments.items()]
-    loads = f"{min(results.loads):.1f} to {max(results.loads):.1f}" if results.loads else "not taken"
     own_versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "scipy"))
-    threads = ", ".join(f"{name}=1" for name in ONE_THREAD)
     return [
-        f"Run {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {os.cpu_count()} cores of {_processor()}, one thread each "
-        f"({threads}); load average during the run {loads}.",
+        f"On {os.cpu_count()} cores of {_processor()}, shared with other work: every line has its load average;",
+        f"one thread each ({', '.join(f'{name}=1' for name in ONE_THREAD)}).",
         f"This package with {own_versions}. Peers: {'; '.join(tools)}.",
         "",
         f"Medians of {repeats} interleaved rounds. A ratio is the median of the rounds' ratios by the wall clock; the",
@@ -198,21 +205,20 @@ def _processor() -> str:
 
 def main() -> None:
     """Run what is asked for and write the tables."""
-    sections = ("norms", "spectra", "sheaf", "file")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default=",".join(sections), help="some of " + ", ".join(sections))
+    parser.add_argument("--only", default=",".join(SECTIONS), help="some of " + ", ".join(SECTIONS))
     parser.add_argument("--tiny", action="store_true", help="models of two layers and a small file, to try this out")
     parser.add_argument("--layers", type=int, default=13, help="layers of the large file, 0.4 GB each")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "thermostats-benchmarks")
     options = parser.parse_args()
     only = options.only.split(",")
     texts = list(load_prompts("core")["text"])
-    environments = {name: install(name, options.cache.expanduser()) for name in PEERS} if only != ["file"] else {}
+    environments = {name: install(name, options.cache.expanduser()) for name in PEERS}
     results = Results()
     with tempfile.TemporaryDirectory() as root:
         for shape in SHAPES:
-            for kind in ("flat", "decaying"):
+            for kind in KINDS:
                 folder = Path(root) / f"{shape}-{kind}"
                 save_model(folder, shape, texts, tiny=options.tiny, decaying=kind == "decaying")
                 if "spectra" in only:
@@ -228,7 +234,7 @@ def main() -> None:
             large_file(folder, 1 if options.tiny else options.layers, options.repeats, results)
     if options.tiny:
         sys.exit("tried out; nothing written")
-    results.write(heading(environments, results, options.repeats))
+    results.write(heading(environments, options.repeats))
 
 
 if __name__ == "__main__":

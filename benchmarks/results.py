@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,18 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass
 class Results:
-    """What the sections of a run found, in order."""
+    """What the sections of a run found, in order; a section that was not run keeps what an earlier run wrote."""
 
     targets: list[dict[str, Any]] = field(default_factory=list)
     timings: list[dict[str, Any]] = field(default_factory=list)
     profiles: list[tuple[str, str]] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
+    section: str = ""
+
+    def start(self, section: str) -> None:
+        """What follows belongs to a section."""
+        self.section = section
+        self.loads = [os.getloadavg()[0]]
 
     def target(
         self, what: str, on: str, unit: str, target: float | None, reached: float, cpu: float = float("nan"), *,
@@ -37,38 +45,49 @@ class Results:
             by = f"missed by {abs(reached / target - 1):.0%}" if missed else "reached"
         sign = "≥" if at_least else "≤"
         wanted = "" if target is None else f"{sign} {target:g} {unit}".rstrip()
+        load = f"{min(self.loads):.1f} to {max(self.loads):.1f}"
         row = {
-            "what": what, "on": on, "unit": unit, "target": wanted, "reached": reached, "by_cpu_time": cpu,
-            "verdict": by, "note": note,
+            "section": self.section, "what": what, "on": on, "unit": unit, "target": wanted,
+            "reached": reached, "by_cpu_time": cpu,
+            "verdict": by, "note": note, "load": load, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         }  # fmt: skip
         print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), sep=" | ", flush=True)
         self.targets.append(row)
         return missed
 
-    def timing(self, section: str, on: str, contender: str, runs: Sequence[dict[str, Any]], note: str) -> None:
+    def timing(self, on: str, contender: str, runs: Sequence[dict[str, Any]], note: str) -> None:
         """Add the repeats of one contender."""
         wall, cpu = ([run[name] for run in runs] for name in ("seconds", "cpu"))
-        row = {"section": section, "on": on, "contender": contender, "repeats": len(runs)}
+        row = {"section": self.section, "on": on, "contender": contender, "repeats": len(runs)}
         for name, seconds in (("seconds", wall), ("cpu_seconds", cpu)):
             row |= {f"{name}_median": _of(statistics.median, seconds), f"{name}_lowest": _of(min, seconds)}
             row[f"{name}_highest"] = _of(max, seconds)
         self.timings.append({**row, "note": note})
 
+    def profile(self, on: str, text: str) -> None:
+        """Add where the time of a section went."""
+        self.profiles.append((f"{self.section}, {on}", text))
+
     def write(self, heading: Sequence[str]) -> None:
         """measurement.csv (targets), measurement-timings.csv, measurement.md (both) and measurement-profile.md."""
         RESULTS.mkdir(exist_ok=True)
-        targets, timings = pd.DataFrame(self.targets), pd.DataFrame(self.timings)
-        for name, table in (("measurement", targets), ("measurement-timings", timings)):
+        sections = {row["section"] for row in self.targets}
+        tables = {}
+        for name, rows in (("measurement", self.targets), ("measurement-timings", self.timings)):
+            table = pd.DataFrame(rows)
+            before = pd.read_csv(RESULTS / f"{name}.csv") if (RESULTS / f"{name}.csv").is_file() else table[:0]
+            table = pd.concat([before[~before["section"].isin(sections)], table]).fillna({"note": "", "target": ""})
             table.to_csv(RESULTS / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
-        lines = ["# The measurement layer beside other ways", "", *heading, "", markdown(targets), ""]
-        lines += ["## Seconds", "", markdown(timings), ""]
+            tables[name] = table
+        lines = ["# The measurement layer beside other ways", "", *heading, "", markdown(tables["measurement"]), ""]
+        lines += ["## Seconds", "", markdown(tables["measurement-timings"]), ""]
         (RESULTS / "measurement.md").write_text("\n".join(lines), encoding="utf-8")
-        lines = ["# Where the time goes where a target is missed", "", *heading, ""]
-        for title, text in self.profiles:
-            lines += [f"## {title}", "", "```", text.strip(), "```", ""]
-        if not self.profiles:
-            lines.append("No target was missed.")
-        (RESULTS / "measurement-profile.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+        profiles = RESULTS / "measurement-profile.md"
+        before = re.split(r"^## ", profiles.read_text(encoding="utf-8"), flags=re.M)[1:] if profiles.is_file() else []
+        kept = [part.strip() for part in before if part.split(",")[0] not in sections]
+        kept += [f"{title}\n\n```\n{text.strip()}\n```" for title, text in self.profiles]
+        text = "\n\n".join(["# Where the time goes where a target is missed", *(f"## {part}" for part in kept)])
+        profiles.write_text(text + "\n", encoding="utf-8")
 
 
 def interleaved(contenders: Sequence[Any], repeats: int, results: Results) -> dict[str, list[dict[str, Any]]]:

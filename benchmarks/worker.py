@@ -29,25 +29,25 @@ def _status(name: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
-def memory(work: Work) -> dict[str, float]:
-    """Peaks of resident memory above the loaded model, bytes: in the first pass, and in the one after it.
+def memory(work: Work) -> dict[str, Any]:
+    """Peaks of resident memory above the loaded model, bytes: of the first pass, and of three after it.
 
     The weights are read once before, because they are mapped from their file and come into memory as they are used. The
-    first pass also brings in the libraries' own code and tables; between the two, freed memory is given back.
+    first pass also brings in the libraries' own code and tables; after each, freed memory is given back.
     """
     import torch  # noqa: PLC0415 - not every environment has it
 
     for weight in [found for found in gc.get_objects() if type(found) is torch.nn.Parameter]:
         weight.detach().reshape(-1)[::512].sum()
-    found = {}
-    for name in ("first", "second"):
+    peaks = []
+    for _ in range(4):
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        found["resident"] = _status("VmRSS")
+        resident = _status("VmRSS")
         work()
-        found[name] = _status("VmHWM") - found["resident"]
-    return found
+        peaks.append(_status("VmHWM") - resident)
+    return {"first": peaks[0], "later": peaks[1:]}
 
 
 def timed(work: Work) -> dict[str, Any]:
