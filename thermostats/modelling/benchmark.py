@@ -20,7 +20,7 @@ from thermostats.modelling.within import within_correlation
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; the spreads of the effects share it, 0.5/√3 each."""
 SHARE = SCALE / 3**0.5
-LONGER = Settings(draws=2000, target_accept=0.95)
+LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
@@ -28,13 +28,11 @@ NU = 4.0
 PUBLISHED_ORDER = (
     "EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b",
 )  # fmt: skip
-CENTRED = {"prompt": 0.0, "category": 0.5, "model × category": 0.0}
-"""How far effects are sampled on their own scale rather than in units of their spread, which may be 0."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
 
 
 def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε, ε ~ t_4(σ_m); effects centred to sum zero, spreads half-normal.
+    """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε, ε ~ t_4(σ_m); effects sum to zero, prompts within their category.
 
     Beside it, sharing nothing: entropy z_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e, β_m ~ N(b, s_b²), x the log gain,
     both standardised within models. b is the slope inside prompts, B that between prompts: whether prompts with high
@@ -138,7 +136,8 @@ def _kinds(cells: Crossed) -> tuple[str, ...]:
 
 def _blocks(cells: Crossed) -> dict[str, Array]:
     """Design of every kind of effect, cells × effects, each summing to zero over what it belongs to."""
-    m, p, c = (_sum_zero(len(names)) for names in (cells.models, cells.prompts, cells.categories))
+    m, c = (_sum_zero(len(names)) for names in (cells.models, cells.categories))
+    p = _sum_zero(len(cells.prompts), cells.category)
     kind = cells.category[cells.prompt]
     cross = (m[cells.model][:, :, None] * c[kind][:, None, :]).reshape(cells.y.size, -1)
     return dict(zip(_kinds(cells), (p[cells.prompt], c[kind], cross), strict=False))
@@ -149,7 +148,7 @@ def _data(cells: Crossed, has_entropy: bool) -> dict[str, Any]:
     data = {"y": cells.y, "n_models": len(cells.models), "which": which, "entropy": has_entropy}
     design, kind = _stack(list(_blocks(cells).values()))
     data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
-    data |= {"centred": kind @ [CENTRED[name] for name in _kinds(cells)]}
+    data |= {"centred": kind @ _determined(cells.y, which, design, kind)}
     if not has_entropy:
         return data
     mean = pd.Series(cells.x).groupby(cells.xz_prompt).transform("mean").to_numpy()
@@ -166,15 +165,34 @@ def _data(cells: Crossed, has_entropy: bool) -> dict[str, Any]:
     }
 
 
+def _determined(y: Array, which: Array, design: Array, kind: Array) -> Array:
+    """How far every kind of effect is sampled on its own scale rather than in units of its spread, 0 to 1.
+
+    [1 − s² mean(diag (DᵀD)⁻¹) / mean(ê²)]², from the share of the squared effects that is not noise, 0 below
+    0.8. It changes how the sampler moves, not the posterior.
+    """
+    both = np.concatenate([which, design], axis=1)
+    inverse = np.linalg.pinv(both.T @ both)
+    found = inverse @ both.T @ y
+    noise = np.square(y - both @ found).sum() / max(y.size - np.linalg.matrix_rank(both), 1)
+    size = np.square(found[which.shape[1] :]) @ kind
+    error = noise * np.diag(inverse)[which.shape[1] :] @ kind
+    share = np.square(np.clip(1 - error / np.maximum(size, 1e-300), 0.0, 1.0))
+    return np.asarray(np.where(share < 0.8, 0.0, share))
+
+
 def _stack(blocks: Sequence[Array]) -> tuple[Array, Array]:
     """Blocks side by side, and which block every column is of, columns × blocks."""
     kind = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
     return np.concatenate(blocks, axis=1), (kind[:, None] == np.arange(len(blocks))).astype(np.float64)
 
 
-def _sum_zero(n: int) -> Array:
-    """Orthonormal columns that sum to zero, n × (n − 1): effects Q z have the covariance I − 1/n."""
-    return np.asarray(np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1], dtype=np.float64)
+def _sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
+    """Orthonormal columns that sum to zero, over all n or within each group: n × (n − groups)."""
+    group = np.zeros(n, dtype=np.int64) if within is None else within
+    same = (group[:, None] == group).astype(np.float64)
+    basis, size, _ = np.linalg.svd(np.eye(n) - same / same.sum(axis=1))
+    return np.asarray(basis[:, size > 0.5], dtype=np.float64)
 
 
 def _order(cells: Crossed, order: Sequence[str] | None) -> tuple[list[str], list[str]]:
