@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pandas as pd
 import pytest
 
 from thermostats.tables import store
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import TABLES
+
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 SHA = "0" * 64
 
