@@ -75,10 +75,10 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
         if answer:
             later = [value / MB for value in answer["later"]]
             results.target(
-                f"memory above the loaded model, {name}", shape, "MB", 16 if name in ("thermostats", RETURNING) else None,
+                f"memory above the loaded model, {name}", shape, "MB", 16 if "thermostats" in name else None,
                 statistics.median(later), at_least=False,
-                note=f"median of three passes, {min(later):.1f} to {max(later):.1f} MB; first pass, which brings in the "
-                f"libraries' own code and tables, {answer['first'] / MB:.1f} MB",
+                note=f"median of three passes, {min(later):.1f} to {max(later):.1f} MB; first pass, which brings in "
+                f"the libraries' own code and tables, {answer['first'] / MB:.1f} MB",
             )  # fmt: skip
     finish(shape, contenders, runs, results, missed)
 

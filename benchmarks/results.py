@@ -42,7 +42,7 @@ class Results:
             by = "not measured"
         elif target is not None:
             missed = reached < target if at_least else reached > target
-            by = f"missed by {abs(reached / target - 1):.0%}" if missed else "reached"
+            by = f"missed by {abs(reached / target - 1):.1%}" if missed else "reached"
         sign = "≥" if at_least else "≤"
         wanted = "" if target is None else f"{sign} {target:g} {unit}".rstrip()
         load = f"{min(self.loads):.1f} to {max(self.loads):.1f}"
