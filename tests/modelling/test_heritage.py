@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -225,8 +224,6 @@ def test_doubtful_tables_carry_warnings() -> None:
 def test_published_rows_where_they_ship() -> None:
     from thermostats.modelling.heritage_rows import gain_rows
 
-    if not (Path(__file__).parents[2] / "data" / "published" / "layers.csv").is_file():
-        pytest.skip("the published tables are not there")
     rows = gain_rows("penultimate_gain")
     laid_out = design(rows, "penultimate_gain")
     assert laid_out.n_models == 22  # 23 published, one of them not comparable
