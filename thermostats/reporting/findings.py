@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError
+from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.words import comparison, estimate_text, number, probability_text
 from thermostats.tables import store
 from thermostats.tables.features import combine
@@ -78,6 +79,8 @@ class Finding:
     """Draws the finding's figure onto the matplotlib axes it is given."""
     caption: str = ""
     """What the figure shows and what was estimated; its alt text."""
+    posterior: Posterior | None = None
+    """The fitted model beside the classical test; `verdict` is what both agree on."""
 
 
 class Tables:

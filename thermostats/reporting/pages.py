@@ -58,7 +58,7 @@ MARKED = (
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
-SHOWN = [item.name for item in fields(Finding) if item.name not in {"table", "draw"}]
+SHOWN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
 
 
 @dataclass(frozen=True)
