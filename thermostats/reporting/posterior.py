@@ -56,6 +56,20 @@ class Posterior:
     warnings: tuple[str, ...] = ()
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
+    classical: str = ""
+    """Verdict of the classical test alone; where given, the finding's verdict must be what `both` makes of it."""
+    classical_rule: str = ""
+    """Rule of the classical test; empty: the claim's rule."""
+    classical_result: str = ""
+    """Its deciding numbers in one sentence; empty: estimate, interval and p of the finding."""
+    rows: int = 0
+    """Rows of the tables that the fit rests on; models and labs are counted by the finding."""
+    sources: tuple[str, ...] = ()
+    """Files or measurements that the rows come from."""
+    computation: str = ""
+    """Sampler, chains, draws kept and discarded, attempts, in words."""
+    probability_error: float | None = None
+    """Monte-Carlo standard error of `probability`."""
 
     @property
     def concluded(self) -> str:
