@@ -4,7 +4,7 @@ from test_gaussian import some_lines
 
 from thermostats.errors import UsageError
 from thermostats.modelling.gaussian import held_out, log_evidence
-from thermostats.modelling.rivals import compare, mixture, rival
+from thermostats.modelling.rivals import compare, few_folds, mixture, rival
 
 
 def test_elpd_is_the_sum_of_exact_refits():
@@ -38,3 +38,13 @@ def test_the_true_model_wins():
 def test_one_fold_is_refused():
     with pytest.raises(UsageError, match="nothing to leave out"):
         compare({"a": rival(some_lines(1))}, {"lab": ["x"] * 18})
+
+
+def test_many_labs_are_left_out_in_groups_and_no_lab_is_parted():
+    said: list[str] = []
+    labs = [f"lab{i % 150}" for i in range(400)]
+    folds = few_folds(labs, "labs", said)
+    assert len(set(folds)) == 20
+    assert len({(lab, fold) for lab, fold in zip(labs, folds, strict=True)}) == 150
+    assert "150 labs" in said[0]
+    assert few_folds(labs[:30], "labs") == labs[:30]

@@ -87,22 +87,23 @@ def posterior(lines: Lines, *, seed: int, draws: int = 4000) -> Posterior:
     """Independent draws of β, u, σ and τ."""
     grid = _grid(lines)
     rng = np.random.default_rng(seed)
-    chosen = rng.choice(grid.weights.size, draws, p=grid.weights)
-    p, q = lines.X.shape[1], lines.X.shape[1] + lines.n_groups
-    latent = np.empty((draws, q))
-    noise = rng.standard_normal((draws, q))
-    for node in np.unique(chosen):
-        at = chosen == node
-        mean, precision = _latent(lines, *_unravel(grid, int(node)))
-        factor = np.linalg.cholesky(precision)
-        latent[at] = mean + np.linalg.solve(factor.T, noise[at].T).T
+    i, j = np.divmod(rng.choice(grid.weights.size, draws, p=grid.weights), grid.log_tau.size)
+    p = lines.X.shape[1]
+    factor = np.linalg.cholesky(grid.precision[i, j])
+    noise = np.linalg.solve(factor.transpose(0, 2, 1), rng.standard_normal((draws, p, 1)))[..., 0]
+    beta = np.linalg.solve(grid.precision[i, j], grid.right[i, j][..., None])[..., 0] + noise
     jitter = rng.uniform(-0.5, 0.5, (2, draws))
-    i, j = np.divmod(chosen, grid.log_tau.size)
     sigma = np.exp(grid.log_sigma[i] + jitter[0] * grid.step[0])
     tau = np.exp(grid.log_tau[j] + jitter[1] * grid.step[1]) if lines.n_groups else np.zeros(draws)
-    return Posterior(
-        log_evidence=grid.log_evidence, beta=latent[:, :p] + lines.mean, effects=latent[:, p:], sigma=sigma, tau=tau
-    )
+    effects = np.empty((draws, 0))
+    if lines.n_groups:
+        variance = np.exp(2 * grid.log_sigma)[:, None] + np.square(lines.error)
+        weight, moment = _by_group(lines, 1 / variance, full=True)
+        shrink = np.exp(2 * grid.log_tau[j])[:, None]
+        shrink = shrink / (1 + shrink * weight[i])
+        residual = moment[:, :, p][i] - np.einsum("dgp,dp->dg", moment[:, :, :p][i], beta) if p else moment[:, :, p][i]
+        effects = shrink * residual + np.sqrt(shrink) * rng.standard_normal(shrink.shape)
+    return Posterior(log_evidence=grid.log_evidence, beta=beta + lines.mean, effects=effects, sigma=sigma, tau=tau)
 
 
 def predict(found: Posterior, lines: Lines, *, seed: int) -> Array:
@@ -147,18 +148,23 @@ class _Grid:
     step: tuple[float, float]
     weights: Array
     """Posterior weights of the nodes, flattened with τ running fastest."""
+    precision: Array
+    """Of β given σ and τ, σ × τ × coefficients × coefficients, and `right`, what it times mean β − prior mean gives."""
+    right: Array
     log_evidence: float
 
 
 def _grid(lines: Lines) -> _Grid:
     ends = [(math.log(SMALLEST * scale), math.log(LARGEST * scale)) for scale in (lines.sigma_scale, lines.tau_scale)]
-    densities, axes = _densities(lines, ends)
+    log_sigma, log_tau = _axes(lines, ends)
+    densities = _densities(lines, log_sigma, log_tau)[0]
     kept = densities > densities.max() - NEGLIGIBLE
     refined = []
-    for axis, inside in zip(axes, (kept.any(axis=1), kept.any(axis=0)), strict=True):
+    for axis, inside in zip((log_sigma, log_tau), (kept.any(axis=1), kept.any(axis=0)), strict=True):
         at = np.flatnonzero(inside)
         refined.append((float(axis[max(at[0] - 1, 0)]), float(axis[min(at[-1] + 1, axis.size - 1)])))
-    densities, (log_sigma, log_tau) = _densities(lines, refined)
+    log_sigma, log_tau = _axes(lines, refined)
+    densities, precision, right = _densities(lines, log_sigma, log_tau)
     step = (float(log_sigma[1] - log_sigma[0]), float(log_tau[1] - log_tau[0]) if lines.n_groups else 1.0)
     total = float(logsumexp(densities))
     return _Grid(
@@ -166,58 +172,63 @@ def _grid(lines: Lines) -> _Grid:
         log_tau=log_tau,
         step=step,
         weights=np.exp(densities - total).ravel(),
+        precision=precision,
+        right=right,
         log_evidence=total + math.log(step[0]) + (math.log(step[1]) if lines.n_groups else 0.0),
     )
 
 
-def _densities(lines: Lines, ends: Sequence[tuple[float, float]]) -> tuple[Array, tuple[Array, Array]]:
-    """Log of p(y | σ, τ) p(σ) p(τ) σ τ on a grid of log σ and log τ."""
+def _axes(lines: Lines, ends: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
     log_sigma: Array = np.linspace(*ends[0], NODES, dtype=np.float64)
-    log_tau: Array = np.linspace(*ends[1], NODES, dtype=np.float64) if lines.n_groups else np.zeros(1)
+    return log_sigma, np.linspace(*ends[1], NODES, dtype=np.float64) if lines.n_groups else np.zeros(1)
+
+
+def _densities(lines: Lines, log_sigma: Array, log_tau: Array) -> tuple[Array, Array, Array]:
+    """Log of p(y | σ, τ) p(σ) p(τ) σ τ on a grid of log σ and log τ, with the precision of β and its right side.
+
+    u is summed out: with d_i = σ² + error_i² and S_g = Σ_{i∈g} 1/d_i the inverse covariance of the rows is
+    D⁻¹ − Σ_g κ_g D⁻¹ 1_g 1_gᵀ D⁻¹, κ_g = τ²/(1 + τ² S_g), its log determinant −Σ log d_i − Σ_g log(1 + τ² S_g).
+    """
     p = lines.X.shape[1]
-    U, r = _latent_design(lines), lines.y - lines.X @ lines.mean
+    both = _columns(lines)
     variance = np.exp(2 * log_sigma)[:, None] + np.square(lines.error)  # nodes of σ × rows
-    A = np.einsum("ri,sr,rj->sij", U, 1 / variance, U)
-    b = (r / variance) @ U
-    constant = -0.5 * (np.log(2 * math.pi * variance).sum(axis=1) + (np.square(r) / variance).sum(axis=1))
-    prior = np.concatenate([np.tile(lines.sd**-2.0, (log_tau.size, 1)), _tau_precision(lines, log_tau)], axis=1)
-    precision = A[:, None] + np.eye(prior.shape[1]) * prior[None, :, None, :]
-    found = constant[:, None] + _half_normal(log_sigma, lines.sigma_scale)[:, None]
+    moments = np.einsum("ra,sr,rb->sab", both, 1 / variance, both, optimize=True)[:, None]
+    found = (
+        -0.5 * np.log(2 * math.pi * variance).sum(axis=1)[:, None] + _half_normal(log_sigma, lines.sigma_scale)[:, None]
+    )
     if lines.n_groups:
-        found = found + _half_normal(log_tau, lines.tau_scale)
-    if p + lines.n_groups:
-        factor = np.linalg.cholesky(precision)
-        right = np.broadcast_to(b[:, None, :, None], (*precision.shape[:3], 1))
-        z = np.linalg.solve(factor, right)[..., 0]
-        diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-        found = found + 0.5 * (np.square(z).sum(axis=-1) + np.log(prior).sum(axis=1)) - np.log(diagonal).sum(axis=-1)
-    full: Array = np.zeros((log_sigma.size, log_tau.size)) + found
-    return full, (log_sigma, log_tau)
+        weight, moment = _by_group(lines, 1 / variance)
+        tau2 = np.exp(2 * log_tau)[None, :, None]
+        grown = 1 + tau2 * weight[:, None, :]
+        outer = (moment[..., :, None] * moment[..., None, :]).reshape(*moment.shape[:2], -1)
+        moments = moments - (tau2 / grown @ outer).reshape(log_sigma.size, log_tau.size, p + 1, p + 1)
+        found = found - 0.5 * np.log(grown).sum(axis=-1) + _half_normal(log_tau, lines.tau_scale)
+    precision, right = moments[..., :p, :p] + np.diag(lines.sd**-2.0), moments[..., :p, p]
+    factor = np.linalg.cholesky(precision)
+    z = np.linalg.solve(factor, right[..., None])[..., 0]
+    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+    found = found - 0.5 * moments[..., p, p] + 0.5 * np.square(z).sum(axis=-1)
+    return found - np.log(lines.sd).sum() - np.log(diagonal).sum(axis=-1), precision, right
 
 
-def _latent(lines: Lines, sigma: float, tau: float) -> tuple[Array, Array]:
-    """Mean and precision of (β − prior mean, u) given σ and τ."""
-    U, r = _latent_design(lines), lines.y - lines.X @ lines.mean
-    variance = sigma**2 + np.square(lines.error)
-    prior = np.concatenate([lines.sd**-2.0, np.full(lines.n_groups, tau**-2.0)])
-    precision: Array = np.asarray((U.T / variance) @ U + np.diag(prior), dtype=np.float64)
-    return np.asarray(np.linalg.solve(precision, U.T @ (r / variance)), dtype=np.float64), precision
+def _columns(lines: Lines) -> Array:
+    """X and, as the last column, y less what the prior means give."""
+    return np.column_stack([lines.X, lines.y - lines.X @ lines.mean])
 
 
-def _latent_design(lines: Lines) -> Array:
-    member = lines.groups[:, None] == np.arange(lines.n_groups)
-    return np.concatenate([lines.X, member.astype(np.float64)], axis=1)
-
-
-def _tau_precision(lines: Lines, log_tau: Array) -> Array:
-    return np.repeat(np.exp(-2 * log_tau)[:, None], lines.n_groups, axis=1)
+def _by_group(lines: Lines, weight: Array, *, full: bool = False) -> tuple[Array, Array]:
+    """Sums of weights and of weights times `_columns` over the rows of every group; `full`: groups without rows too."""
+    order = np.argsort(lines.groups, kind="stable")
+    present, starts = np.unique(lines.groups[order], return_index=True)
+    s = np.add.reduceat(weight[:, order], starts, axis=1)
+    m = np.add.reduceat(weight[:, order, None] * _columns(lines)[order], starts, axis=1)
+    if not full:
+        return s, m
+    every, moment = np.zeros((s.shape[0], lines.n_groups)), np.zeros((s.shape[0], lines.n_groups, m.shape[2]))
+    every[:, present], moment[:, present] = s, m
+    return every, moment
 
 
 def _half_normal(log_x: Array, scale: float) -> Array:
     """Log density of log x where x is half-normal."""
     return 0.5 * math.log(2 / math.pi) - math.log(scale) - 0.5 * np.square(np.exp(log_x) / scale) + log_x
-
-
-def _unravel(grid: _Grid, node: int) -> tuple[float, float]:
-    i, j = divmod(node, grid.log_tau.size)
-    return math.exp(grid.log_sigma[i]), math.exp(grid.log_tau[j])

@@ -26,10 +26,17 @@ class Rival:
 
 def model_folds(n: int, said: list[str]) -> list[str]:
     """Every model a fold of its own; of more than `MOST_FOLDS` models every `FEWER`-th together, which is said."""
-    if n <= MOST_FOLDS:
-        return [str(i) for i in range(n)]
-    said.append(f"{n} models: left out in {FEWER} groups, not one by one")
-    return [str(i % FEWER) for i in range(n)]
+    return few_folds([str(i) for i in range(n)], "models", said)
+
+
+def few_folds(names: Sequence[str], what: str, said: list[str] | None = None) -> list[str]:
+    """A fold for every name; of more than `MOST_FOLDS` names every `FEWER`-th together, which is said."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    if len(number) <= MOST_FOLDS:
+        return list(names)
+    if said is not None:
+        said.append(f"{len(number)} {what}: left out in {FEWER} groups, not one by one")
+    return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
 
 
 def rival(lines: Lines) -> Rival:
