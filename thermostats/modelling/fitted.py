@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Array, Draws
+from thermostats.modelling.interface import Prior, Replicates, Update, Updates, sampler_table, updates_of
 
 POWERS = (0.8, 1.25)
 """Powers of the prior in the sensitivity check."""
 CHECKED = 500
 """Draws that are replicated."""
+UPDATED = 2000
+"""Draws from the prior that stand beside those of the posterior."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Part:
     """Log density of every outcome under the same draws, draws × rows."""
     log_prior: Callable[[], Array]
     """Log prior density of the quantities that no other depends on, one a draw."""
+    updates: Updates = lambda seed: {}
+    """Seed to the quantities that no other depends on, before and after the data."""
 
 
 def sampled_part(
@@ -60,6 +65,10 @@ def sampled_part(
         found = found.reshape(-1, found.shape[-1])
         return np.asarray(found[np.linspace(0, len(found) - 1, CHECKED).astype(int)])
 
+    def updates(seed: int) -> dict[str, Update]:
+        prior = sampling.prior_predictive(model, data, seed=seed, draws=UPDATED)
+        return updates_of({name: prior[name] for name in top}, draws.values)
+
     return Part(
         draws=draws,
         observed=observed,
@@ -69,6 +78,7 @@ def sampled_part(
         replicate=lambda seed: sampling.posterior_predictive(model, data, draws, seed=seed, draws=CHECKED)[outcome],
         density=density,
         log_prior=lambda: sampling.log_prior(model, data, draws, list(top)),
+        updates=updates,
     )
 
 
@@ -99,6 +109,10 @@ class Fitted:
     """Seed to what exact refits without each lab say; None where no lab can be left out."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
+    equations: tuple[str, ...] = ()
+    """The model, a line an equation."""
+    priors: tuple[Prior, ...] = ()
+    """Every prior: quantity, distribution, reason."""
 
     @property
     def status(self) -> str:
@@ -109,7 +123,26 @@ class Fitted:
         """One row a quantity: mean, sd, median, interval of its kind and level, R-hat and effective sample sizes."""
         table = sampling.summary(self.quantities, level=self.level)
         named = {f"{name}[{i}]": f"{name}[{label}]" for name, own in self.labels.items() for i, label in enumerate(own)}
-        return table.assign(quantity=table["quantity"].replace(named), estimand=self.estimand)
+        return table.assign(
+            quantity=table["quantity"].replace(named), estimand=self.estimand, sources="; ".join(self.sources)
+        )
+
+    def diagnostics(self) -> pd.DataFrame:
+        """The sampler's diagnostics of every part."""
+        return sampler_table({name: part.draws for name, part in self.parts.items()})
+
+    def updates(self, *, seed: int | None = None) -> dict[str, Update]:
+        """Quantities that no other depends on, before and after the data; parts of one model share theirs."""
+        chosen = self.seed if seed is None else seed
+        return {name: update for part in self.parts.values() for name, update in part.updates(chosen).items()}
+
+    def replicates(self, *, seed: int | None = None) -> dict[str, Replicates]:
+        """Observed and replicated outcomes of every part."""
+        chosen = self.seed if seed is None else seed
+        return {
+            name: Replicates(observed=part.observed, replicated=part.replicate(chosen), statistics=part.statistics)
+            for name, part in self.parts.items()
+        }
 
     def check(self, *, seed: int | None = None) -> checks.Gate:
         """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
@@ -140,6 +173,8 @@ class Fitted:
             "status": self.status,
             "level": self.level,
             "seed": self.seed,
+            "equations": list(self.equations),
+            "priors": [list(line) for line in self.priors],
             "versions": dict(next(iter(self.parts.values())).draws.versions),
             "gate": {name: list(part.draws.diagnostics.failures()) for name, part in self.parts.items()},
             "summary": _records(self.summary()),

@@ -14,8 +14,9 @@ from scipy import stats
 from thermostats.modelling import sampling
 from thermostats.modelling.checks import Check, Statistic, influence
 from thermostats.modelling.draws import Array, Draws, Settings
-from thermostats.modelling.fitted import CHECKED, Part
+from thermostats.modelling.fitted import CHECKED, UPDATED, Part
 from thermostats.modelling.gaussian import Lines, Posterior, posterior
+from thermostats.modelling.interface import Update, updates_of
 
 SURE = 0.95
 STEPS = Settings(target_accept=0.97)
@@ -67,6 +68,7 @@ class LinesFit:
             replicate=self.replicate,
             density=lambda: stats.norm.logpdf(self.lines.y, *self._outcomes()),
             log_prior=self._log_prior,
+            updates=self._updates,
         )
 
     def replicate(self, seed: int) -> Array:
@@ -83,16 +85,28 @@ class LinesFit:
             mean = mean + self.effects.reshape(size, -1)[chosen][:, self.lines.groups]
         return mean, np.sqrt(np.square(self.sigma.ravel()[chosen])[:, None] + np.square(self.lines.error))
 
+    def _updates(self, seed: int) -> dict[str, Update]:
+        beta, sigma, tau = _priors(self.lines, np.random.default_rng(seed), UPDATED)
+        grouped = {"tau": tau[:, 0]} if self.lines.n_groups else {}
+        prior = {"beta": beta, "sigma": sigma[:, 0]} | grouped
+        return updates_of(prior, {"beta": self.beta, "sigma": self.sigma, "tau": self.tau})
+
     def _log_prior(self) -> Array:
         scaled = (self.beta - self.lines.mean) / self.lines.sd
         total = np.square(scaled).sum(axis=-1) + np.square(self.sigma / self.lines.sigma_scale)
         return np.asarray(-0.5 * (total + np.square(self.tau / self.lines.tau_scale)))
 
 
+def _priors(lines: Lines, rng: np.random.Generator, draws: int) -> tuple[Array, Array, Array]:
+    """β (draws × coefficients), σ and τ (draws × 1) from their priors."""
+    beta = rng.normal(lines.mean, lines.sd, (draws, lines.X.shape[1]))
+    sigma, tau = (np.abs(rng.normal(0, scale, (draws, 1))) for scale in (lines.sigma_scale, lines.tau_scale))
+    return beta, sigma, tau
+
+
 def _from_prior(lines: Lines, seed: int) -> Array:
     rng = np.random.default_rng(seed)
-    beta = rng.normal(lines.mean, lines.sd, (CHECKED, lines.X.shape[1]))
-    sigma, tau = (np.abs(rng.normal(0, scale, (CHECKED, 1))) for scale in (lines.sigma_scale, lines.tau_scale))
+    beta, sigma, tau = _priors(lines, rng, CHECKED)
     mean = beta @ lines.X.T
     if lines.n_groups:
         mean = mean + (tau * rng.standard_normal((CHECKED, lines.n_groups)))[:, lines.groups]

@@ -1,0 +1,151 @@
+"""What every fit of every family offers: enough to report it without knowing which family it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from thermostats.modelling.checks import Gate, Statistic, diagnostics
+from thermostats.modelling.draws import Array, Draws, element_names
+
+Prior = tuple[str, str, str]
+"""A quantity, its distribution in words or symbols, and the reason for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replicates:
+    """Outcomes as observed and as the fitted model gives them again."""
+
+    observed: Array
+    replicated: Array
+    """draws × outcomes."""
+    statistics: Mapping[str, Statistic]
+    """Test quantities of the outcome, chosen for the claim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """One quantity before and after the data."""
+
+    prior: Array
+    posterior: Array
+    """Both one draw an entry."""
+
+
+class Fit(Protocol):
+    """A fit of a model family to one table; intervals are equal-tailed at `level`."""
+
+    @property
+    def family(self) -> str:
+        """Name of the model family."""
+
+    @property
+    def estimand(self) -> str:
+        """Which gain, or which definition of a layer, at which position."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Files or measurements that the rows come from."""
+
+    @property
+    def n_models(self) -> int:
+        """Models the fit rests on."""
+
+    @property
+    def n_heritages(self) -> int:
+        """Labs the fit rests on."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the draws."""
+
+    @property
+    def level(self) -> float:
+        """Probability of the intervals."""
+
+    @property
+    def equations(self) -> tuple[str, ...]:
+        """The model, a line an equation."""
+
+    @property
+    def priors(self) -> tuple[Prior, ...]:
+        """Every prior with its reason."""
+
+    @property
+    def status(self) -> str:
+        """`passed`, or why nothing may be concluded."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was left out or cannot be told apart, in words."""
+
+    @property
+    def quantities(self) -> Mapping[str, Array]:
+        """Draws of what is reported, chain × draw × …"""
+
+    @property
+    def probabilities(self) -> Mapping[str, float]:
+        """Posterior probabilities by what they are of."""
+
+    @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """Further results by name."""
+
+    def summary(self) -> pd.DataFrame:
+        """One row a quantity: mean, sd, median, interval, R-hat, effective sample sizes, estimand, sources."""
+
+    def diagnostics(self) -> pd.DataFrame:
+        """One row a part and diagnostic of the sampler: part, diagnostic, worst, limit, quantity, passes."""
+
+    def updates(self, *, seed: int | None = None) -> Mapping[str, Update]:
+        """Main quantities before and after the data, by name."""
+
+    def replicates(self, *, seed: int | None = None) -> Mapping[str, Replicates]:
+        """Observed and replicated outcomes of every part."""
+
+    def check(self, *, seed: int | None = None) -> Gate:
+        """All checks."""
+
+    def plot(self, axes: Axes) -> Axes:
+        """Draw the fit's figure onto the axes and return them."""
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of `tables`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the draws, as JSON takes it."""
+
+
+Updates = Callable[[int], Mapping[str, Update]]
+
+
+def sampler_table(parts: Mapping[str, Draws]) -> pd.DataFrame:
+    """The sampler's diagnostics of every part: part, diagnostic, worst, limit, quantity, passes."""
+    tables = []
+    for name, draws in parts.items():
+        table = diagnostics(draws).table
+        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
+        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
+        tables.append(table.assign(part=name, passes=passes))
+    columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]) -> dict[str, Update]:
+    """Element by element: `prior` draws × …, `posterior` chain × draw × …, the quantities that both have."""
+    found = {}
+    for name, before in prior.items():
+        if name not in posterior:
+            continue
+        columns = posterior[name].reshape(-1, *posterior[name].shape[2:])
+        shape = columns.shape[1:]
+        flat_before, flat_after = before.reshape(len(before), -1), columns.reshape(len(columns), -1)
+        for i, element in enumerate(element_names(name, shape)):
+            found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
+    return found
