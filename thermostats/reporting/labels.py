@@ -28,20 +28,21 @@ def short_name(model_id: str) -> str:
     return model_id.rsplit("/", 1)[-1] or model_id
 
 
-def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str]) -> None:
+def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE) -> None:
     """Write every name beside its point, at the first of the places around it that covers least; far ones get a leader.
 
-    The places are found when the figure is drawn, so that scales and limits may still be set afterwards.
+    `size` is in points. The places are found when the figure is drawn, so that scales and limits may still be set
+    afterwards.
     """
-    axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names))
+    axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size))
 
 
 class Names(Artist):
     """The names of an axes' points, placed whenever they are drawn."""
 
-    def __init__(self, points: np.ndarray, names: Sequence[str]) -> None:
+    def __init__(self, points: np.ndarray, names: Sequence[str], size: float = SIZE) -> None:
         super().__init__()
-        self.points, self.names = points, list(names)
+        self.points, self.names, self.size = points, list(names), size
         self.set_zorder(2.5)
         self.set_in_layout(False)
 
@@ -54,11 +55,11 @@ class Names(Artist):
         points = self.axes.transData.transform(self.points) * scale
         x0, y0, x1, y1 = self.axes.get_window_extent().extents
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
-        for index, offset, far in _places(points, self.names, bounds):
+        for index, offset, far in _places(points, self.names, bounds, self.size):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
                 self.names[index], tuple(self.points[index]), xytext=offset, textcoords="offset points", ha="center",
-                va="center", fontsize=SIZE, color=COLOR, parse_math=False, bbox=GROUND,
+                va="center", fontsize=self.size, color=COLOR, parse_math=False, bbox=GROUND,
                 arrowprops=leader if far else None,
             )  # fmt: skip
             name.axes = self.axes
@@ -67,21 +68,23 @@ class Names(Artist):
         self.stale = False
 
 
-def _places(points: np.ndarray, names: Sequence[str], bounds: Box) -> Iterator[tuple[int, tuple[float, float], bool]]:
+def _places(
+    points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE
+) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up."""
     taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
     for index in np.lexsort((points[:, 0], points[:, 1])):
-        width, height = _size(names[index])
+        width, height = _size(names[index], size)
         boxes = {offset: _box(points[index], offset, width, height) for offset in _offsets(width, height)}
         place = min(boxes, key=lambda offset: _cost(boxes[offset], taken, bounds, offset))
         taken.append(boxes[place])
         yield int(index), place, bool(np.hypot(*place) > width / 2 + NEAR[1])
 
 
-def _size(name: str) -> tuple[float, float]:
+def _size(name: str, size: float = SIZE) -> tuple[float, float]:
     plain = name.replace("$", "S") or "-"
-    extent = TextPath((0, 0), plain, size=SIZE, prop=FontProperties(family="DejaVu Sans")).get_extents()
-    return float(extent.width), SIZE
+    extent = TextPath((0, 0), plain, size=size, prop=FontProperties(family="DejaVu Sans")).get_extents()
+    return float(extent.width), size
 
 
 def _offsets(width: float, height: float) -> list[tuple[float, float]]:

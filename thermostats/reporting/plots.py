@@ -12,12 +12,15 @@ import numpy as np
 import pandas as pd
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
 
 from thermostats.reporting.labels import place_labels, short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 WIDTH, HEIGHT = 7.2, 4.2
 """Size of a figure in inches; helpers with a row per item set the height themselves."""
+LEGEND_SIZE = 8.5
+"""Size of a legend's text in points."""
 
 RC = {
     "figure.figsize": (WIDTH, HEIGHT), "figure.facecolor": PAPER, "figure.constrained_layout.use": True,
@@ -27,7 +30,8 @@ RC = {
     "axes.axisbelow": True,
     "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
     "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
-    "text.color": INK, "legend.frameon": False, "legend.fontsize": 8.5, "lines.linewidth": 1.6, "lines.markersize": 6.0,
+    "text.color": INK, "legend.frameon": False, "legend.fontsize": LEGEND_SIZE,
+    "lines.linewidth": 1.6, "lines.markersize": 6.0,
     "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#1d1f21"]),
     "figure.constrained_layout.w_pad": 0.08, "figure.constrained_layout.h_pad": 0.08,
     "svg.fonttype": "path", "svg.hashsalt": "thermostats",
@@ -55,8 +59,8 @@ HERITAGES: Mapping[str, Mark] = {
 }
 """Okabe and Ito's colours (jfly.uni-koeln.de/color), one for each lab of the study, and never by colour alone."""
 
-LEGEND_CHARACTERS = 96
-"""Characters that a row of a legend holds beside the axis labels, six of them for each mark."""
+LEGEND_CHARACTERS = 17.2
+"""Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
@@ -271,8 +275,14 @@ def legend_above(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     if unique:
-        longest = max(map(len, unique))
-        columns = max(1, min(len(unique), int(LEGEND_CHARACTERS / (longest + 6))))
+        inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+        room = (
+            LEGEND_CHARACTERS
+            * inches
+            * LEGEND_SIZE
+            / FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+        )
+        columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
         legend = axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns,
                              borderaxespad=0.2, handletextpad=0.4, columnspacing=1.2)  # fmt: skip
         for text in legend.get_texts():
