@@ -31,6 +31,7 @@ from thermostats.modelling.draws import finite as check_finite
 Model = Callable[[Any, Mapping[str, Any]], None]
 Data = Mapping[str, Any]
 
+CORES_VARIABLE = "THERMOSTATS_CORES"
 TAILS = (0.05, 0.95)
 _COMPILED: OrderedDict[str, Any] = OrderedDict()
 COMPILED_KEPT = 16
@@ -235,6 +236,9 @@ def _with_pymc(model: Model, data: Data, seed: int, settings: Settings, progress
 
 
 def _cores(settings: Settings) -> int:
+    """Cores for the chains of one fit: all there are, or as many as fits side by side are given each."""
+    if (share := os.environ.get(CORES_VARIABLE, "")).isdigit():
+        return min(settings.chains, max(1, int(share)))
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(settings.chains, available)
 
