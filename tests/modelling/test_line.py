@@ -1,0 +1,97 @@
+"""Means and lines: agreement with the exact posterior and with least squares, and bad input."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from thermostats.errors import UsageError
+from thermostats.modelling import cache, gaussian
+from thermostats.modelling.line import fit_line
+from thermostats.modelling.model_rows import lines
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+
+
+def table(n: int = 24, slope: float = 0.3, labs: int = 4, lab_sd: float = 0.2, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, lab = rng.normal(size=n) * 2, np.arange(n) % labs
+    y = 1 + slope * x + rng.normal(scale=lab_sd, size=labs)[lab] + rng.normal(scale=0.1, size=n)
+    return pd.DataFrame({"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "x": x, "y": y})
+
+
+def test_the_line_is_the_exact_posterior() -> None:
+    rows = table()
+    fit = fit_line(rows, "y", ["x"], scale=0.5, seed=1)
+    assert fit.status == "passed"
+    z, sd = (rows["x"] - rows["x"].mean()) / rows["x"].std(ddof=0), rows["x"].std(ddof=0)
+    X = np.column_stack([np.ones(len(rows)), z])
+    exact = gaussian.posterior(
+        lines(rows, rows["y"].to_numpy(), X, sd=[1.0, 0.5], sigma_scale=0.5, tau_scale=0.5), seed=1, draws=20_000
+    )
+    summary = fit.summary().set_index("quantity")
+    error = summary["sd"] / np.sqrt(summary["ess_bulk"])
+    for name, drawn in (("mean", exact.beta[:, 0]), ("x", exact.beta[:, 1] / sd), ("group_sd", exact.tau)):
+        assert summary["mean"][name] == pytest.approx(drawn.mean(), abs=5 * error[name] + 0.02 * drawn.std()), name
+        assert summary["sd"][name] == pytest.approx(drawn.std(), rel=0.12), name
+    assert summary["lower"]["x"] < 0.3 < summary["upper"]["x"]
+    assert fit.probabilities["x > 0"] > 0.99
+
+
+def test_a_wide_prior_gives_least_squares() -> None:
+    rows = table(labs=1, lab_sd=0)
+    fit = fit_line(rows, "y", ["x"], scale=100.0, group=None, seed=1)
+    least = sm.OLS(rows["y"], sm.add_constant(rows["x"])).fit()
+    summary = fit.summary().set_index("quantity")
+    assert summary["mean"]["x"] == pytest.approx(least.params["x"], abs=0.1 * least.bse["x"])
+    assert summary["sd"]["x"] == pytest.approx(least.bse["x"], rel=0.15)
+
+
+def test_a_mean_without_covariates_and_its_checks() -> None:
+    rows = table(slope=0.0)
+    fit = fit_line(rows, "y", scale=1.0, seed=2)
+    assert fit.probabilities["mean > 0"] > 0.95
+    gate = fit.check()
+    assert gate.passes, gate.reasons
+    assert len(gate.checks) == 6
+    assert len(fit.equations) == 3
+    assert [quantity for quantity, *_ in fit.priors] == ["a", "σ", "τ"]
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    """Under no slope P(b > 0) is about uniform: by the exact posterior of 200 tables, at most 20 of them (P < 0.002 of
+    more were the rate 5 %) lie beyond 0.975 or 0.025."""
+    extreme = 0
+    for seed in range(200):
+        rows = table(slope=0.0, seed=seed)
+        z = (rows["x"] - rows["x"].mean()) / rows["x"].std(ddof=0)
+        X = np.column_stack([np.ones(len(rows)), z])
+        model = lines(rows, rows["y"].to_numpy(), X, sd=[1.0, 0.5], sigma_scale=0.5, tau_scale=0.5)
+        p = (gaussian.posterior(model, seed=seed, draws=1000).beta[:, 1] > 0).mean()
+        extreme += not 0.025 <= p <= 0.975
+    assert extreme <= 20
+
+
+def test_bad_input_is_named() -> None:
+    rows = table()
+    for change, match in (
+        ({"y": np.nan}, "y"), ({"y": np.inf}, "y"), ({"x": 1.0}, "x"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=match):
+            fit_line(rows.assign(**change), "y", ["x"], scale=1.0, seed=1)
+    with pytest.raises(UsageError, match="scale"):
+        fit_line(rows, "y", scale=0.0, seed=1)
+    with pytest.raises(UsageError):
+        fit_line(rows.head(3), "y", ["x"], scale=1.0, seed=1)
+    with pytest.raises(UsageError, match="absent"):
+        fit_line(rows, "y", ["absent"], scale=1.0, seed=1)
+    one = fit_line(rows.assign(heritage="a"), "y", scale=1.0, seed=1)
+    assert "one heritage" in one.warnings[0]

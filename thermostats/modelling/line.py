@@ -1,0 +1,141 @@
+"""A mean or a straight line over models, with a level for every group: the plain counterpart of a t test or a slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.errors import UsageError
+from thermostats.modelling import linear
+from thermostats.modelling.checks import Statistic
+from thermostats.modelling.draws import Array
+from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.model_rows import lines, standardised
+
+LEAST = 4
+"""Rows beyond the number of coefficients' own that a residual needs."""
+
+
+def fit_line(
+    table: pd.DataFrame,
+    outcome: str,
+    covariates: Sequence[str] = (),
+    *,
+    scale: float,
+    group: str | None = "heritage",
+    error: str | None = None,
+    sources: Sequence[str] = (),
+    seed: int,
+    cache: bool = True,
+) -> Fitted:
+    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
+
+    `table`: a row a unit, with `model_id` and `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
+    column of known standard errors of the outcome, `group` a column whose values have a level of their own (None: no
+    levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
+    σ and τ half-normal of that scale. Quantities: mean (a), a slope for each covariate in units of the covariate,
+    residual_sd and, with levels, group_sd. Probabilities: "mean > 0" and "<covariate> > 0" for every covariate.
+
+    Raises UsageError for missing columns, values that are no finite numbers, a constant covariate, a scale that is not
+    above 0, or fewer rows than four more than there are covariates.
+    """
+    columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []))
+    if not scale > 0:
+        raise UsageError("a prior scale must be above 0", where=outcome, got=scale)
+    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates))
+    spread = {name: standardised(table[name], name) for name in covariates}
+    said: list[str] = []
+    labs = table[group].astype(str).tolist() if group else []
+    if group and len(set(labs)) < 2:
+        said.append(f"one {group}: its level cannot be told from the mean, and none is fitted")
+    grouped = group if group and len(set(labs)) >= 2 else None
+    X = np.column_stack([np.ones(y.size), *(spread[name][0] for name in covariates)])
+    known = numbers(table[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    sd = [2 * scale, *[scale] * len(covariates)]
+    model = lines(table, y, X, sd=sd, sigma_scale=scale, tau_scale=scale, groups=grouped, error=known)
+    fit = linear.sample(model, seed=seed, cache=cache)
+    quantities = {"mean": fit.beta[..., 0]}
+    quantities |= {name: fit.beta[..., k] / spread[name][2] for k, name in enumerate(covariates, 1)}
+    quantities |= {"residual_sd": fit.sigma} | ({"group_sd": fit.tau} if grouped else {})
+    decided = {f"{name} > 0": quantities[name] > 0 for name in ("mean", *covariates)}
+    column = len(covariates)
+    last = covariates[-1] if covariates else "mean"
+    folds = labs if grouped and len(set(labs)) > 2 else table["model_id"].astype(str).tolist()
+    keep = ["model_id", "heritage", *covariates]
+    return Fitted(
+        family="line",
+        estimand=outcome,
+        sources=tuple(sources),
+        n_models=table["model_id"].nunique(),
+        n_heritages=table["heritage"].nunique(),
+        parts={"line": fit.part(_statistics({name: spread[name][0] for name in covariates}), decided)},
+        quantities=quantities,
+        probabilities={statement: float(true.mean()) for statement, true in decided.items()},
+        numbers={f"one_sd_of_{name}": spread[name][2] for name in covariates},
+        tables={"rows": table[list(dict.fromkeys(keep))].assign(outcome=y, error=known)},
+        warnings=tuple(said),
+        figure=_figure,
+        influence=partial(linear.without_each, model, folds, lambda found: found.beta[:, column], last),
+        equations=_equations(outcome, covariates, grouped, error),
+        priors=_priors(scale, covariates, grouped),
+        seed=seed,
+    )
+
+
+def _statistics(columns: dict[str, Array]) -> dict[str, Statistic]:
+    found: dict[str, Statistic] = {
+        "mean": lambda y: y.mean(axis=-1),
+        "spread": lambda y: y.std(axis=-1),
+        "largest": lambda y: y.max(axis=-1),
+        "smallest": lambda y: y.min(axis=-1),
+    }
+    for name, z in columns.items():
+        found[f"covariance with {name}"] = lambda y, z=z: (y * z).mean(axis=-1)  # type: ignore[misc]
+    return found
+
+
+def _equations(outcome: str, covariates: Sequence[str], group: str | None, error: str | None) -> tuple[str, ...]:
+    slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(covariates) + 1))
+    level = f" + u_{group}(i)" if group else ""
+    first = f"{outcome}_i = a{slopes}{level} + ε_i"
+    named = tuple(f"z_{k}: {name}, standardised" for k, name in enumerate(covariates, 1))
+    noise = f"ε_i ~ N(0, σ² + {error}_i²)" if error else "ε_i ~ N(0, σ²)"
+    return (first, *named, *((f"u_{group} ~ N(0, τ²)",) if group else ()), noise)
+
+
+def _priors(scale: float, covariates: Sequence[str], group: str | None) -> tuple[tuple[str, str, str], ...]:
+    why = f"a difference of {scale:g} would be no surprise"
+    rows = [("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}")]
+    rows += [(f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(covariates, 1)]
+    rows.append(("σ", f"half-normal({scale:g})", why))
+    rows += [("τ", f"half-normal({scale:g})", why)] if group else []
+    return tuple(rows)
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    """Outcomes with their errors, over the first covariate where there is one, and the line's interval."""
+    rows = fitted.table("rows")
+    covariates = [name for name in rows.columns if name not in {"model_id", "heritage", "outcome", "error"}]
+    x = rows[covariates[0]].to_numpy(dtype=np.float64) if covariates else np.arange(len(rows), dtype=np.float64)
+    for lab, own in rows.groupby("heritage"):
+        at = x[rows.index.get_indexer(own.index)]
+        axes.errorbar(at, own["outcome"], own["error"], fmt="o", markersize=5, label=str(lab))
+    grid = np.linspace(x.min(), x.max(), 50)
+    level = fitted.quantities["mean"].reshape(-1, 1)
+    slope = fitted.quantities[covariates[0]].reshape(-1, 1) if covariates else 0.0
+    band = level + slope * (grid - x.mean())
+    lower, middle, upper = np.quantile(band, [(1 - fitted.level) / 2, 0.5, (1 + fitted.level) / 2], axis=0)
+    axes.plot(grid, middle, color="0.2", linewidth=1)
+    axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
+    axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_xlabel(covariates[0].replace("_", " ") if covariates else "")
+    axes.set_ylabel(fitted.estimand.replace("_", " "))
+    if not covariates:
+        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+    axes.legend()
+    return axes
