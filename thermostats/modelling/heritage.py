@@ -70,6 +70,11 @@ class HeritageFit:
         shares = {f"share_{name}": self.draws["share"][..., b] for b, name in enumerate(BLOCKS)}
         return {**sds, **shares, "total_sd": self.draws["tau"], "mean_log_gain": self.draws["m"].mean(axis=-1)}
 
+    @property
+    def sampled(self) -> dict[str, Draws]:
+        """The draws of its one part."""
+        return {"heritage": self.draws}
+
     def summary(self) -> pd.DataFrame:
         """One row per quantity: mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail."""
         return sampling.summary(self.quantities())

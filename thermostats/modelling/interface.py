@@ -97,6 +97,10 @@ class Fit(Protocol):
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """Further results by name."""
 
+    @property
+    def sampled(self) -> Mapping[str, Draws]:
+        """Draws of every part, with how they were made."""
+
     def summary(self) -> pd.DataFrame:
         """One row a quantity: mean, sd, median, interval, R-hat, effective sample sizes, estimand, sources."""
 
