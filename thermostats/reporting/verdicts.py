@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 SUPPORTED, AGAINST, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
 
+SURE = 0.95
+"""A posterior probability at or above this supports a statement; at or below 1 − SURE it speaks against it."""
+
 SENTENCES = {
     SUPPORTED: "The data support this",
     AGAINST: "The data speak against this",
@@ -36,3 +39,8 @@ def if_all(verdicts: Iterable[str]) -> str:
     if UNMEASURED in parts:
         return UNMEASURED if set(parts) == {UNMEASURED} else OPEN
     return SUPPORTED if parts and set(parts) == {SUPPORTED} else OPEN
+
+
+def if_probable(probability: float) -> str:
+    """Supported where the posterior probability is at least SURE, against where at most 1 − SURE, else open."""
+    return SUPPORTED if probability >= SURE else AGAINST if probability <= 1 - SURE else OPEN

@@ -1,0 +1,141 @@
+"""From a fit of any family to what a page shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from thermostats.modelling import sampling
+from thermostats.modelling.draws import equal_tailed
+from thermostats.modelling.interface import Fit, Update
+from thermostats.reporting.figures.posterior import posterior_predictive_panels, prior_to_posterior
+from thermostats.reporting.posterior import Panel, Posterior
+from thermostats.reporting.verdicts import SURE, if_probable
+from thermostats.reporting.words import number
+
+MOST_UPDATED = 12
+"""Quantities that the figure of priors and posteriors can hold."""
+
+
+def posterior_of(
+    fit: Fit,
+    *,
+    model: str,
+    statement: str,
+    truth: NDArray[np.bool_] | None = None,
+    verdict: str | None = None,
+    rule: str = "",
+    classical: str,
+    classical_rule: str = "",
+    classical_result: str = "",
+    tables: Mapping[str, pd.DataFrame] | Sequence[str] = (),
+    sensitivity: pd.DataFrame | None = None,
+    panels: Sequence[Panel] = (),
+) -> Posterior:
+    """The page's record of a fit, all its checks run.
+
+    model: what was fitted to what, in one sentence. statement: one of `fit.probabilities`, or any other with its
+    `truth`, chain × draw. verdict and rule: by the probability of the statement at SURE unless both are given.
+    classical: verdict of the classical test. tables: names of the fit's tables to show, or titles with tables.
+    panels: figures beside the three that every fit has.
+    """
+    gate = fit.check()
+    probability = float(truth.mean()) if truth is not None else float(fit.probabilities[statement])
+    chosen = tables if isinstance(tables, Mapping) else {name.replace("_", " "): fit.table(name) for name in tables}
+    summary = fit.summary()
+    drawn = list(fit.sampled.values())
+    said = f"P({statement}) = {number(probability)}"
+    return Posterior(
+        model=model,
+        equations=fit.equations,
+        priors=fit.priors,
+        rule=rule or f"Supported where P({statement}) is at least {SURE:g}, not supported where it is at most "
+        f"{1 - SURE:.2g}, else inconclusive.",
+        statement=f"P({statement})",
+        probability=probability,
+        verdict=verdict or if_probable(probability),
+        gate=gate,
+        diagnostics=fit.diagnostics(),
+        summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary["ess_bulk"])),
+        sensitivity=sensitivity,
+        tables=dict(chosen),
+        panels=(
+            Panel(name="posterior", draw=fit.plot, caption=f"{model} {said}; intervals are equal-tailed, "
+                  f"{fit.level:.0%}."),
+            *_updated(fit),
+            *(
+                Panel(
+                    name=f"{check.name.split(': ')[0]}-predictive".replace(" ", "-"),
+                    draw=partial(posterior_predictive_panels, check.table),
+                    caption=f"Test quantities of data that the fitted model gives again, and as observed: "
+                    f"{check.reason}.",
+                )
+                for check in gate.checks
+                if check.name.endswith("posterior predictive")
+            ),
+            *panels,
+        ),
+        warnings=fit.warnings,
+        seed=fit.seed,
+        versions=drawn[0].versions,
+        classical=classical,
+        classical_rule=classical_rule,
+        classical_result=classical_result,
+        sources=fit.sources,
+        computation=" ".join(
+            f"{name}: {draws.settings.sampler}, {draws.settings.chains} chains of {draws.settings.draws} draws after "
+            f"{draws.settings.tune} of adaptation, target acceptance {draws.settings.target_accept:g}, "
+            f"{'one attempt' if draws.attempts == 1 else 'second attempt, with smaller steps and twice the draws'}."
+            for name, draws in fit.sampled.items()
+        ),
+        probability_error=_error(fit, probability, truth),
+    )  # fmt: skip
+
+
+def convergence(fit: Fit) -> dict[str, float | int]:
+    """rhat_max, ess_min and divergences over all parts, as a finding takes them."""
+    found = [draws.diagnostics for draws in fit.sampled.values()]
+    return {
+        "rhat_max": max(d.rhat_max for d in found),
+        "ess_min": min(min(d.ess_bulk_min, d.ess_tail_min) for d in found),
+        "divergences": sum(d.divergences for d in found),
+    }
+
+
+def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
+    """Median and interval of every quantity before and after the data: quantity, stage, median, lower, upper."""
+    rows = []
+    for name, update in updates.items():
+        for stage, values in (("prior", update.prior), ("posterior", update.posterior)):
+            lower, upper = equal_tailed(values, level)
+            rows.append((name, stage, float(np.median(values)), float(lower), float(upper)))
+    return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
+
+
+def _updated(fit: Fit) -> tuple[Panel, ...]:
+    updates = fit.updates()
+    if not updates:
+        return ()
+    table = update_table(dict(list(updates.items())[:MOST_UPDATED]), fit.level)
+    wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
+    narrowed = (wide["posterior"] / wide["prior"]).sort_values()
+    learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
+    return (Panel(name="prior-to-posterior", draw=partial(_draw_updates, table),
+                  caption=f"Quantities before and after the data: {learned}."),)  # fmt: skip
+
+
+def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:
+    return prior_to_posterior(table, axes)
+
+
+def _error(fit: Fit, probability: float, truth: NDArray[np.bool_] | None) -> float:
+    """Monte-Carlo error of a probability; where its draws are not known by the smallest effective sample of the fit."""
+    if truth is None:
+        return float(np.sqrt(probability * (1 - probability) / convergence(fit)["ess_min"]))
+    values = truth.astype(np.float64)
+    return sampling.mcse(values) if np.ptp(values) > 0 else 0.0
