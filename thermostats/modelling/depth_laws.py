@@ -1,0 +1,224 @@
+"""Power laws of depth without sampling: a curve through the middle by quadrature, an envelope by importance weights.
+
+The same two models that `kleiber` samples: here for what needs hundreds of refits, and as its check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp
+
+from thermostats.errors import ThermostatsError
+from thermostats.modelling.draws import Array
+from thermostats.modelling.gaussian import Lines, Posterior, log_evidence, posterior, predict
+
+BETA = (0.5, 1.0)
+"""Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
+NOISE = 1 / 6
+"""Prior scale of the noise around the envelope, as a share of that of the gains."""
+NODES, REACH, NEGLIGIBLE = 31, 3.5, 12.0
+"""Nodes of β, prior standard deviations to either side, and the log density below the highest that is left out."""
+PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
+"""Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depths:
+    """Rows of both models: y = log10 G, x = log(L/L₀), standard errors of y, labs, prior scale and prior of β."""
+
+    y: Array
+    x: Array
+    error: Array
+    groups: NDArray[np.int64]
+    """Labs from 0; −1 for one never seen."""
+    n_groups: int
+    """0: no effects of labs."""
+    scale: float
+    beta: tuple[float, float] = BETA
+
+    def rows(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Depths:
+        """The same model of some rows."""
+        parts = {name: getattr(self, name)[chosen] for name in ("y", "x", "error", "groups")}
+        return replace(self, **parts)
+
+    @property
+    def share(self) -> float:
+        """Prior scale of labs and of models within labs, half the variance each."""
+        return self.scale / 2**0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Draws of y = m e^(−β x) + u_lab + ε: m is the height at the middle depth L₀."""
+
+    beta: Array
+    found: Posterior
+    """Its `beta` is m."""
+    log_evidence: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """Draws of y = m e^(−β x) − u + v, u half-normal(below), v normal(noise and error of measurement)."""
+
+    middle: Array
+    beta: Array
+    below: Array
+    noise: Array
+    log_evidence: float
+    effective: float
+    """Effective number of the importance weights that the draws were taken by."""
+
+
+def node(depths: Depths, beta: float) -> Lines:
+    """The curve at one exponent, a linear model."""
+    return Lines(
+        y=depths.y,
+        X=np.exp(-beta * depths.x)[:, None],
+        groups=depths.groups,
+        n_groups=depths.n_groups,
+        error=depths.error,
+        mean=np.zeros(1),
+        sd=np.array([depths.scale]),
+        sigma_scale=depths.share,
+        tau_scale=depths.share,
+    )
+
+
+def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
+    """Exact posterior of the curve: a grid of β, all else by `gaussian`."""
+    mean, sd = depths.beta
+    ends = (mean - REACH * sd, mean + REACH * sd)
+    for _ in range(2):
+        grid = np.linspace(*ends, NODES)
+        density = np.array([log_evidence(node(depths, b)) for b in grid]) - 0.5 * np.square((grid - mean) / sd)
+        inside = np.flatnonzero(density > density.max() - NEGLIGIBLE)
+        step = grid[1] - grid[0]
+        ends = (grid[max(inside[0] - 1, 0)], grid[min(inside[-1] + 1, NODES - 1)])
+    weights = np.exp(density - logsumexp(density))
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(draws, weights)
+    parts = [posterior(node(depths, grid[i]), seed=seed + i, draws=int(counts[i])) for i in np.flatnonzero(counts)]
+    beta = np.repeat(grid, counts) + step * rng.uniform(-0.5, 0.5, draws)
+    names = ("beta", "effects", "sigma", "tau")
+    total = float(logsumexp(density)) + math.log(step / (sd * math.sqrt(2 * math.pi)))
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Curve(beta=beta, found=Posterior(log_evidence=total, **joined), log_evidence=total)
+
+
+def predict_curve(found: Curve, asked: Depths, *, seed: int) -> Array:
+    """Draws of y of the rows asked for, draws × rows."""
+    flat = predict(found.found, replace(node(asked, 0.0), X=np.zeros((asked.y.size, 1))), seed=seed)
+    return np.asarray(flat + found.found.beta * np.exp(-found.beta[:, None] * asked.x))
+
+
+def frontier_density(y: Array, top: Array, below: Array, noise: Array) -> Array:
+    """log p(y) of y = top − u + v: with s² = below² + noise² and e = y − top, (2/s) φ(e/s) Φ(−e below/(noise s))."""
+    s = np.hypot(below, noise)
+    z = (y - top) / s
+    return np.asarray(math.log(2) - 0.5 * math.log(2 * math.pi) - np.log(s) - 0.5 * z**2 + log_ndtr(-z * below / noise))
+
+
+def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
+    """Posterior of the envelope: tempered adaptive importance sampling of (log m, β, log below, log noise).
+
+    Raises ThermostatsError where the weights stay uneven.
+    """
+    rng = np.random.default_rng(seed)
+    spread = max(float(depths.y.std()), 0.01 * depths.scale)
+    top = max(float(np.quantile(depths.y, 0.9)), 0.1 * depths.scale)
+    centre = np.array([math.log(top), depths.beta[0], math.log(spread), math.log(spread / 3)])
+    factor = np.diag([0.7, 0.7 * depths.beta[1], 0.7, 1.0])
+    for _ in range(ROUNDS):
+        theta, log_ratio = _propose(depths, centre, factor, rng)
+        power = _tempered(log_ratio)
+        weights = np.exp(power * log_ratio - logsumexp(power * log_ratio))
+        centre = weights @ theta
+        factor = np.linalg.cholesky(np.cov(theta.T, aweights=weights) + 1e-9 * np.eye(4))
+        if power == 1.0:
+            break
+    batches, effective = [], 0.0
+    while effective < WANTED and len(batches) < ROUNDS:
+        batches += [_propose(depths, centre, factor, rng) for _ in range(2)]
+        every, ratios = (np.concatenate(part) for part in zip(*batches, strict=True))
+        weights = np.exp(ratios - logsumexp(ratios))
+        effective = float(1 / np.square(weights).sum())
+    if effective < WANTED:
+        raise ThermostatsError(
+            "the refit of the envelope did not settle", got=f"{effective:.0f} effective draws", allowed=f"{WANTED}"
+        )
+    chosen = every[rng.choice(len(every), draws, p=weights)]
+    log_m, beta, log_below, log_noise = chosen.T
+    return Frontier(
+        middle=np.exp(log_m), beta=beta, below=np.exp(log_below), noise=np.exp(log_noise),
+        log_evidence=float(logsumexp(ratios)) - math.log(len(every)), effective=effective,
+    )  # fmt: skip
+
+
+def predict_frontier(found: Frontier, asked: Depths, *, seed: int) -> Array:
+    """Draws of y of the rows asked for, draws × rows."""
+    rng = np.random.default_rng(seed)
+    top = found.middle[:, None] * np.exp(-found.beta[:, None] * asked.x)
+    down = np.abs(rng.standard_normal(top.shape)) * found.below[:, None]
+    return np.asarray(rng.normal(top - down, np.hypot(found.noise[:, None], asked.error)))
+
+
+def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: int) -> Array:
+    """Share of predictive draws below every outcome, predicted from the folds it is not in, by exact refits."""
+    fold_of, pit = np.asarray(folds), np.empty(depths.y.size)
+    for k, fold in enumerate(dict.fromkeys(folds)):
+        out = fold_of == fold
+        rest, asked = depths.rows(~out), depths.rows(out)
+        asked = replace(asked, groups=np.where(np.isin(asked.groups, rest.groups), asked.groups, -1))
+        drawn = (
+            predict_frontier(frontier(rest, seed=seed + k), asked, seed=seed + k)
+            if envelope
+            else predict_curve(curve(rest, seed=seed + k), asked, seed=seed + k)
+        )
+        pit[out] = (drawn < asked.y).mean(axis=0)
+    return pit
+
+
+def _propose(depths: Depths, centre: Array, factor: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draws of a multivariate Student-t and the log of what they should have over what they have."""
+    z = rng.standard_normal((PROPOSED, 4)) / np.sqrt(rng.chisquare(TAIL, (PROPOSED, 1)) / TAIL)
+    constant = math.lgamma((TAIL + 4) / 2) - math.lgamma(TAIL / 2) - 2 * math.log(TAIL * math.pi)
+    density = constant - 0.5 * (TAIL + 4) * np.log1p(np.square(z).sum(axis=1) / TAIL)
+    density = density - np.log(np.diag(factor)).sum()
+    theta = centre + z @ factor.T
+    return theta, _log_joint(depths, theta) - density
+
+
+def _log_joint(depths: Depths, theta: Array) -> Array:
+    """log p(y, θ) of draws of θ = (log m, β, log below, log noise)."""
+    log_m, beta, log_below, log_noise = np.clip(theta, -40, 40).T
+    top = np.exp(log_m[:, None] - beta[:, None] * depths.x)
+    either = np.hypot(np.exp(log_noise)[:, None], depths.error)
+    found = frontier_density(depths.y, top, np.exp(log_below)[:, None], either).sum(axis=1)
+    mean, sd = depths.beta
+    found = found - 0.5 * np.square((beta - mean) / sd) - math.log(sd * math.sqrt(2 * math.pi))
+    for log_value, scale in ((log_m, depths.scale), (log_below, depths.scale), (log_noise, NOISE * depths.scale)):
+        found = found + 0.5 * math.log(2 / math.pi) - math.log(scale) + log_value
+        found = found - 0.5 * np.square(np.exp(log_value) / scale)
+    return np.asarray(found)
+
+
+def _tempered(log_ratio: Array) -> float:
+    """Largest power up to 1 at which the weights have the effective number wanted."""
+
+    def enough(power: float) -> bool:
+        scaled = power * log_ratio
+        return bool(2 * logsumexp(scaled) - logsumexp(2 * scaled) >= math.log(WANTED))
+
+    if enough(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return max(low, 1e-6)
