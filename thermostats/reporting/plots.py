@@ -59,7 +59,7 @@ HERITAGES: Mapping[str, Mark] = {
 }
 """Okabe and Ito's colours (jfly.uni-koeln.de/color), one for each lab of the study, and never by colour alone."""
 
-LEGEND_CHARACTERS = 17.2
+LEGEND_CHARACTERS = 17.25
 """Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
@@ -270,6 +270,11 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
         )  # fmt: skip
 
 
+def legend_points() -> float:
+    """Size of a legend's text in points, by the style in use."""
+    return float(FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points())
+
+
 def legend_above(axes: Axes) -> None:
     """Legend above the axes, one entry a name."""
     handles, labels = axes.get_legend_handles_labels()
@@ -280,7 +285,7 @@ def legend_above(axes: Axes) -> None:
             LEGEND_CHARACTERS
             * inches
             * LEGEND_SIZE
-            / FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+            / legend_points()
         )
         columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
         legend = axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns,

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.reporting.findings import Tables
-from thermostats.reporting.plots import RULE, house_style
+from thermostats.reporting.plots import RULE, house_style, legend_points
 
 COLUMN = 3.54
 """Width of one column of print in inches (90 mm)."""
@@ -56,7 +56,9 @@ def svg(figure: Figure, table: pd.DataFrame) -> bytes:
     """
     stream = io.StringIO()
     with column_style():
-        _drawn(figure, table).savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Title": None})
+        _drawn(figure, table).savefig(
+            stream, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title}
+        )
     lines = stream.getvalue().splitlines()
     return ("\n".join(line.rstrip() for line in lines) + "\n").encode()
 
@@ -94,7 +96,7 @@ def legend_over_rows(axes: Axes) -> None:
     if canvas is None or len(canvas.axes) > 1 or not names:
         return
     unique = dict(zip(names, handles, strict=True))
-    room = 22 * canvas.get_figwidth() * 6.5 / mpl.rcParams["legend.fontsize"]
+    room = 22 * canvas.get_figwidth() * 6.5 / legend_points()
     columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
     legend = canvas.legend(unique.values(), unique.keys(), loc="outside upper left", ncols=columns, handletextpad=0.4,
                            columnspacing=1.0, borderpad=0.1)  # fmt: skip

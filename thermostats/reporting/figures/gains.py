@@ -68,8 +68,15 @@ def caption_depth(table: pd.DataFrame) -> str:
 
 
 def by_lab(tables: Tables) -> pd.DataFrame:
-    """Every model's gain with the mean of its lab: `lab_mean`, `lab_lower`, `lab_upper` (t, over models), `n_lab`."""
-    rows = penultimate_gains(tables, PYTHIA, HUNT)
+    """Every model's gain beside the mean of its lab."""
+    return with_lab_means(penultimate_gains(tables, PYTHIA, HUNT))
+
+
+def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the mean of their lab and its t interval over models, in the order of the means.
+
+    Adds lab_mean, lab_lower, lab_upper (missing for a lab of one model) and n_lab.
+    """
     groups = rows.groupby("heritage")["gain"]
     labs = groups.agg(lab_mean="mean", sd="std", n_lab="size").astype(float)
     half = stats.t.ppf((1 + LEVEL) / 2, labs["n_lab"].clip(lower=2) - 1) * labs["sd"] / np.sqrt(labs["n_lab"])
@@ -206,9 +213,9 @@ def caption_prompts(table: pd.DataFrame) -> str:
     prompts = f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
     return (
         f"Gain of {len(spread)} models (rows) over {prompts} prompts each, on a logarithmic axis and with no value "
-        "clipped; large marks: means, bars: one standard deviation. Above: gain of the last block but one; below: of "
-        f"the last block, from other files; the two are not comparable. All prompts fall on one side of 1 in {one_side} "
-        f"of {len(spread)} models; the spread relative to the mean is largest in {short_name(widest['model_id'])} "
+        "clipped; large marks: means, bars: one SD. Above: gain of the last block but one; below: of the last block, "
+        f"from other files; the two are not comparable. All prompts fall on one side of 1 in {one_side} of "
+        f"{len(spread)} models; the spread relative to the mean is largest in {short_name(widest['model_id'])} "
         f"({number(100 * widest['sd'] / widest['mean'], 2)} %)."
     )
 

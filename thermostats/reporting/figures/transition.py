@@ -74,11 +74,11 @@ def caption(table: pd.DataFrame) -> str:
     inside = int(((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum())
     return (
         f"Transition layer L* of {len(table)} models of {table['heritage'].nunique()} labs as a fraction of depth: "
-        "values read off the preprint's figure (marks), prediction of the formula (upright bars) and L/2 (dashed). Thin "
-        "lines: smallest to largest L* over the published definitions and prompts, "
-        f"{number(spread.median(), 2)} % of depth in the median model. The formula misses by "
-        f"{np.mean(errors[0]):.1f} % of depth, L/2 by {np.mean(errors[1]):.1f} %; the formula is nearer in {nearer} of "
-        f"{len(table)} models, and its prediction lies within the thin line in {inside}."
+        "values read off the preprint's figure (marks), prediction of the formula (upright bars) and L/2 (dashed). The "
+        f"formula misses by {np.mean(errors[0]):.1f} % of depth, L/2 by {np.mean(errors[1]):.1f} %; the formula is "
+        f"nearer in {nearer} of {len(table)} models. Thin lines: smallest to largest L* over the published definitions "
+        f"and prompts, {number(spread.median(), 2)} % of depth in the median model; the formula's prediction lies "
+        f"within in {inside}."
     )
 
 

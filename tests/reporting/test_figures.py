@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+from thermostats.modelling.classical import correlation
+from thermostats.reporting import figures
+from thermostats.reporting.figures import FIGURES, SINGLE, Figure, combined, gains, png, spectra, svg, transition
+from thermostats.reporting.figures.figure import column_style
+from thermostats.reporting.findings import Tables
+from thermostats.reporting.plots import mark
+
+TABLES = Tables()
+DRAWN: dict[str, pd.DataFrame] = {}
+
+
+def table_of(figure: Figure) -> pd.DataFrame:
+    if figure.id not in DRAWN:
+        DRAWN[figure.id] = figure.table(TABLES)
+    return DRAWN[figure.id].copy()
+
+
+def draw(figure: Figure) -> tuple[Canvas, Axes]:
+    canvas = Canvas(figsize=(figure.width, figure.height))
+    axes = canvas.add_subplot()
+    assert figure.draw(table_of(figure), axes) is axes
+    FigureCanvasAgg(canvas).draw()
+    return canvas, axes
+
+
+def test_there_are_the_eight_figures_of_the_study_and_the_combined_one() -> None:
+    assert [figure.id for figure in FIGURES] == [f"figure-{n}" for n in range(1, 9)] + ["combined"]
+    assert all(re.fullmatch(r"C\d\d", claim) for figure in FIGURES for claim in figure.claims)
+
+
+@pytest.mark.parametrize("figure", SINGLE, ids=lambda figure: figure.id)
+def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_number(figure: Figure) -> None:
+    table = table_of(figure)
+    assert svg(figure, table) == svg(figure, table)
+    caption = figure.words(table)
+    assert re.search(r"\d", caption)
+    assert not re.search(r"\bnan\b|None\b(?! of)|inf\b|  ", caption)
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
+def test_no_text_is_cut_at_the_edge(figure: Figure) -> None:
+    with column_style():
+        canvas, _ = draw(figure)
+        drawn = [*(axes for axes in canvas.axes if axes.axison), *canvas.legends]
+        boxes = [box for artist in drawn if (box := artist.get_tightbbox()) is not None]
+    assert boxes
+    assert min(min(box.x0, box.y0) for box in boxes) >= -1
+    assert max(box.x1 for box in boxes) <= canvas.bbox.width + 1
+    assert max(box.y1 for box in boxes) <= canvas.bbox.height + 1
+
+
+def test_a_single_figure_is_one_column_wide() -> None:
+    for figure in SINGLE:
+        assert figure.width == pytest.approx(90 / 25.4, abs=0.01)
+    image = Image.open(io.BytesIO(png(SINGLE[0], table_of(SINGLE[0]), dpi=100)))
+    assert image.width == int(figures.COLUMN * 100)
+
+
+def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> None:
+    for figure in FIGURES:
+        table = figure.table(Tables(tmp_path))
+        assert table.empty
+        assert figure.words(table) == figures.EMPTY
+        with pytest.raises(ValueError, match=figure.id):
+            svg(figure, table)
+
+
+def test_depth_correlation_is_the_later_note_s() -> None:
+    table = table_of(gains.DEPTH)
+    assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
+    assert "r = −0.878" in gains.DEPTH.words(table)
+
+
+def test_standard_deviations_are_those_of_the_prompts() -> None:
+    """Against the spread of the per-prompt values themselves."""
+    by_prompt = table_of(gains.PROMPTS)
+    by_prompt = by_prompt[by_prompt["block"] == gains.PENULTIMATE].groupby("model_id")["gain"].std()
+    table = table_of(gains.SIZE).set_index("model_id")
+    assert table["sd"].to_numpy() == pytest.approx(by_prompt[table.index].to_numpy(), rel=1e-9)
+
+
+def test_lab_means_are_the_preprint_s_where_its_models_are_the_same() -> None:
+    table = table_of(gains.LABS).drop_duplicates("heritage").set_index("heritage")["lab_mean"]
+    printed = {"TII": 1.03, "StabilityAI": 1.08, "Meta": 1.10, "BigScience": 1.11}
+    for lab, mean in printed.items():
+        assert table[lab] == pytest.approx(mean, abs=0.005)
+
+
+def test_lab_interval_is_student_s() -> None:
+    """Three values 1, 2, 3: mean 2, half width t(0.975; 2) / sqrt 3 = 2.4841."""
+    rows = pd.DataFrame({"heritage": ["A"] * 3, "gain": [1.0, 2.0, 3.0], "model_id": list("abc")})
+    table = gains.with_lab_means(rows)
+    assert table["lab_lower"].iloc[0] == pytest.approx(2 - 2.4841, abs=1e-4)
+    assert gains.with_lab_means(rows.iloc[:1])["lab_lower"].isna().all()
+
+
+def test_formula_misses_by_what_the_preprint_says() -> None:
+    table = table_of(transition.TRANSITION)
+    error = 100 * (table["formula"] - table["found"]).abs() / table["n_layers"]
+    assert error.mean() == pytest.approx(15.7, abs=0.05)
+    assert (table["lower"] <= table["found"]).all() and (table["found"] <= table["upper"]).all()
+
+
+def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
+    table = table_of(spectra.SPECTRA).set_index("model_id")
+    assert set(table.index[table["cut"] == spectra.THIRD]) == {
+        "EleutherAI/pythia-160m", "EleutherAI/pythia-410m", "bigscience/bloom-560m",
+    }  # fmt: skip
+    assert table.loc["openai-community/gpt2", "wv"] == pytest.approx(8.954, abs=5e-4)
+    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SEED)
+    assert f"r = {r.estimate:.3f}" in spectra.SPECTRA.words(table.reset_index())
+
+
+def test_a_model_known_by_layer_is_not_drawn_as_a_mean_too() -> None:
+    table = table_of(spectra.LAYERS)
+    kinds = table.assign(known=table["layer"].notna()).groupby("model_id")["known"].nunique()
+    assert (kinds == 1).all()
+    assert table["depth"].dropna().between(0, 1).all()
+
+
+def test_every_lab_has_its_colour_in_every_panel() -> None:
+    _, axes = draw(gains.LABS)
+    for collection in axes.collections:
+        lab = str(collection.get_label())
+        if not lab.startswith("_"):
+            assert tuple(np.round(np.ravel(collection.get_facecolor())[:3], 4)) == pytest.approx(
+                _rgb(mark(lab).color), abs=1e-3
+            )
+
+
+def test_combined_figure_has_a_panel_for_every_figure_with_rows() -> None:
+    table = table_of(figures.COMBINED)
+    with column_style():
+        canvas, _ = draw(figures.COMBINED)
+    assert len([axes for axes in canvas.axes if axes.axison]) == len(SINGLE)
+    assert set(table[combined.PANEL]) == {figure.id for figure in SINGLE}
+    with pytest.raises(ValueError, match="grid"):
+        figures.COMBINED.draw(table, Canvas().add_axes((0, 0, 1, 1)))
+
+
+def test_names_with_markup_do_not_reach_the_file() -> None:
+    table = table_of(gains.DEPTH)
+    table.loc[0, "model_id"] = "<script>alert(1)</script>"
+    assert b"<script" not in svg(gains.DEPTH, table)
+
+
+def _rgb(colour: str) -> tuple[float, ...]:
+    return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
