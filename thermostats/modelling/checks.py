@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ EXTREME, DOUBTFUL = 0.005, 0.025
 """A tail probability of a predictive check: below the first it fails, below the second it is undecided."""
 PARETO_LIMIT = 0.7
 """Importance ratios with a larger Pareto k cannot be trusted; Vehtari et al. 2024, JMLR 25(72)."""
+MOST_UNSTABLE = 0.05
+"""Share of points with untrusted importance weights above which leave-one-out says nothing."""
 LARGE_SHIFT = 0.5
 """Shift of a mean, in posterior standard deviations, that counts as sensitivity."""
 
@@ -97,21 +99,34 @@ def posterior_predictive(replicates: Array, observed: Array, statistics: Mapping
 def loo_pit(log_likelihood: Array, replicates: Array, observed: Array, *, seed: int) -> Check:
     """Leave-one-out probability integral transforms are uniform (Kolmogorov–Smirnov), by smoothed importance weights.
 
-    `log_likelihood` and `replicates` are draws × n for the same draws. Undecided where more than 5 % of the points have
-    a Pareto k above 0.7. The transforms of one data set are not quite independent, so the test is approximate.
+    `log_likelihood` and `replicates` are draws × n for the same draws. Undecided where more than `MOST_UNSTABLE` of
+    the points have a Pareto k above 0.7. The transforms of one data set are not quite independent: approximate.
     """
     if log_likelihood.shape != replicates.shape:
         raise UsageError("likelihood and replicates of different draws", got=(log_likelihood.shape, replicates.shape))
+    rng = np.random.default_rng(seed)
+    return weighted_pit(log_likelihood, (replicates < observed) + rng.random(observed.size) * (replicates == observed))
+
+
+def weighted_pit(log_likelihood: Array, below: Array) -> Check:
+    """LOO-PIT from P(outcome < observed) of every draw (draws × n, 0 or 1 for a replicate), by importance weights."""
     log_weights, k = sampling.pareto_smooth(-log_likelihood.T)
     weights = np.exp(log_weights - np.logaddexp.reduce(log_weights, axis=1)[:, None])
-    below, equal = observed[:, None] > replicates.T, observed[:, None] == replicates.T
-    rng = np.random.default_rng(seed)
-    pit = (weights * below).sum(axis=1) + rng.random(observed.size) * (weights * equal).sum(axis=1)
-    p = float(stats.kstest(np.clip(pit, 0, 1), "uniform").pvalue)
+    found = exact_pit(np.clip((weights * below.T).sum(axis=1), 0, 1))
     unstable = float((k > PARETO_LIMIT).mean())
-    outcome = UNDECIDED if unstable > 0.05 else FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
-    reason = f"Kolmogorov–Smirnov p = {p:.3g}, {unstable:.1%} of points with Pareto k above {PARETO_LIMIT}"
-    return _check("LOO-PIT", outcome, reason, pd.DataFrame({"pit": pit, "pareto_k": k}))
+    return replace(
+        found,
+        outcome=UNDECIDED if unstable > MOST_UNSTABLE else found.outcome,
+        reason=f"{found.reason}, {unstable:.1%} of points with Pareto k above {PARETO_LIMIT}",
+        table=found.table.assign(pareto_k=k),
+    )
+
+
+def exact_pit(pit: Array) -> Check:
+    """Transforms of every outcome predicted from all others are uniform (Kolmogorov–Smirnov), from exact refits."""
+    p = float(stats.kstest(pit, "uniform").pvalue)
+    outcome = FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
+    return _check("LOO-PIT", outcome, f"Kolmogorov–Smirnov p = {p:.3g}", pd.DataFrame({"pit": pit}))
 
 
 def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, Array | NDArray[np.bool_]]) -> Check:
@@ -160,6 +175,19 @@ def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Map
     changed = [name for name, other in refits.items() if other != verdict]
     reason = f"the verdict changes without {', '.join(changed)}" if changed else "the verdict is the same in all refits"
     return _check("influence", UNDECIDED if changed else PASSED, reason, pd.DataFrame(rows))
+
+
+def joined(parts: Sequence[Check]) -> Check:
+    """Checks of one kind as one, under the first one's name: the worst outcome, every reason that one did not pass.
+
+    Raises UsageError for none.
+    """
+    if not parts:
+        raise UsageError("nothing to join", got="no checks", allowed="one or more")
+    worst = max((part.outcome for part in parts), key=(PASSED, UNDECIDED, FAILED).index)
+    reasons = [part.reason for part in parts if part.outcome != PASSED] or [parts[0].reason]
+    table = pd.concat([part.table for part in parts], ignore_index=True)
+    return _check(parts[0].name, worst, "; ".join(reasons), table)
 
 
 def _predictive(replicates: Array, observed: Array, statistics: Mapping[str, Statistic]) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,16 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Array, Draws
-from thermostats.modelling.interface import Prior, Replicates, Update, Updates, sampler_table, updates_of
+from thermostats.modelling.interface import (
+    Prior,
+    Replicates,
+    Update,
+    Updates,
+    plain,
+    records,
+    sampler_table,
+    updates_of,
+)
 
 POWERS = (0.8, 1.25)
 """Powers of the prior in the sensitivity check."""
@@ -45,6 +53,8 @@ class Part:
     """Log prior density of the quantities that no other depends on, one a draw."""
     updates: Updates = lambda seed: {}
     """Seed to the quantities that no other depends on, before and after the data."""
+    loo: Callable[[int], checks.Check] | None = None
+    """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
 
 
 def sampled_part(
@@ -106,7 +116,7 @@ class Fitted:
     seed: int
     level: float = LEVEL
     influence: Callable[[int], checks.Check] | None = None
-    """Seed to what exact refits without each lab say; None where no lab can be left out."""
+    """Seed to what exact refits without each lab, model or pair say; None where none can be left out."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
     equations: tuple[str, ...] = ()
@@ -119,6 +129,11 @@ class Fitted:
         """`passed`, or `inconclusive: sampler` where the draws of any part fail their gate."""
         return PASSED if all(part.draws.status == PASSED for part in self.parts.values()) else SAMPLER
 
+    @property
+    def sampled(self) -> dict[str, Draws]:
+        """Draws of every part."""
+        return {name: part.draws for name, part in self.parts.items()}
+
     def summary(self) -> pd.DataFrame:
         """One row a quantity: mean, sd, median, interval of its kind and level, R-hat and effective sample sizes."""
         table = sampling.summary(self.quantities, level=self.level)
@@ -129,7 +144,7 @@ class Fitted:
 
     def diagnostics(self) -> pd.DataFrame:
         """The sampler's diagnostics of every part."""
-        return sampler_table({name: part.draws for name, part in self.parts.items()})
+        return sampler_table(self.sampled)
 
     def updates(self, *, seed: int | None = None) -> dict[str, Update]:
         """Quantities that no other depends on, before and after the data; parts of one model share theirs."""
@@ -177,10 +192,10 @@ class Fitted:
             "priors": [list(line) for line in self.priors],
             "versions": dict(next(iter(self.parts.values())).draws.versions),
             "gate": {name: list(part.draws.diagnostics.failures()) for name, part in self.parts.items()},
-            "summary": _records(self.summary()),
-            "probabilities": {name: _plain(value) for name, value in self.probabilities.items()},
-            "numbers": {name: _plain(value) for name, value in self.numbers.items()},
-            "tables": {name: _records(table) for name, table in self.tables.items()},
+            "summary": records(self.summary()),
+            "probabilities": {name: plain(value) for name, value in self.probabilities.items()},
+            "numbers": {name: plain(value) for name, value in self.numbers.items()},
+            "tables": {name: records(table) for name, table in self.tables.items()},
             "warnings": list(self.warnings),
         }
 
@@ -192,18 +207,6 @@ def _checks(part: Part, seed: int) -> list[checks.Check]:
         checks.diagnostics(part.draws),
         checks.prior_predictive(part.prior(seed), part.observed, part.statistics),
         checks.posterior_predictive(replicated, part.observed, part.statistics),
-        checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
+        part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
         checks.prior_sensitivity(powers, part.decisive),
     ]
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, object]]:
-    return [{str(k): _plain(v) for k, v in row.items()} for row in table.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return None if value is pd.NA else value

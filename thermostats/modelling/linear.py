@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import sampling
-from thermostats.modelling.checks import Check, Statistic, influence
+from thermostats.modelling.checks import Check, Statistic, exact_pit, influence
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.fitted import CHECKED, UPDATED, Part
-from thermostats.modelling.gaussian import Lines, Posterior, posterior
+from thermostats.modelling.gaussian import Lines, Posterior, held_out, posterior
 from thermostats.modelling.interface import Update, updates_of
+from thermostats.modelling.rivals import few_folds
 
 SURE = 0.95
+LEFT_OUT = 1000
+"""Predictive draws of a row that is left out."""
 STEPS = Settings(target_accept=0.97)
 """Six quantities at most, cheap to sample: small steps spare the second attempt."""
 COLUMNS, GROUPS = 4, 8
@@ -69,6 +72,7 @@ class LinesFit:
             density=lambda: stats.norm.logpdf(self.lines.y, *self._outcomes()),
             log_prior=self._log_prior,
             updates=self._updates,
+            loo=self._loo,
         )
 
     def replicate(self, seed: int) -> Array:
@@ -90,6 +94,11 @@ class LinesFit:
         grouped = {"tau": tau[:, 0]} if self.lines.n_groups else {}
         prior = {"beta": beta, "sigma": sigma[:, 0]} | grouped
         return updates_of(prior, {"beta": self.beta, "sigma": self.sigma, "tau": self.tau})
+
+    def _loo(self, seed: int) -> Check:
+        """Rows predicted from all others by exact refits; of many rows every twentieth together."""
+        folds = few_folds([str(i) for i in range(self.lines.y.size)], "rows")
+        return exact_pit(held_out(self.lines, folds, seed=seed, draws=LEFT_OUT).pit)
 
     def _log_prior(self) -> Array:
         scaled = (self.beta - self.lines.mean) / self.lines.sd

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -10,19 +11,34 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
-from thermostats.modelling import linear
+from thermostats.modelling import checks, linear
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of
+from thermostats.modelling.estimates import columns_of, numbers
 from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
-from thermostats.modelling.rivals import compare, model_folds, rival
+from thermostats.modelling.rivals import MOST_FOLDS, compare, few_folds, model_folds, rival
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; slope over one SD of the ratio, labs and the rest share it, 0.5/√3 each."""
 SHARE = SCALE / 3**0.5
+LEAST, FEW_LABS, MOST_LABS = 4, 5, 200
+"""Models without which nothing is fitted; labs below which it is said that they are few; labs that are sampled."""
+SHOWN = 8
 SLICINGS = {"right": "W_V", "published_thirds": "W_V_published_thirds"}
 """Which matrix is taken for W_V: the right one, or the fused matrix cut in thirds as the study cut it."""
+
+EQUATIONS = (
+    "log gᵢ = a + b zᵢ + u_lab(i) + εᵢ",
+    "zᵢ = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models",
+    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
+)
+PRIORS = (
+    ("a", f"N(0, {SCALE:g}²)", "mean log gain: a factor 1.6 either way is one standard deviation"),
+    ("b", f"N(0, {SHARE:.2f}²)", "slope over one SD of the log ratio: a third of the variance of log gains"),
+    ("τ", f"half-normal({SHARE:.2f})", "labs: a third of the variance of log gains"),
+    ("σ", f"half-normal({SHARE:.2f})", "models within labs: a third of the variance of log gains"),
+)
 
 
 def norm_ratios(
@@ -51,6 +67,64 @@ def norm_ratios(
     return found.dropna().reset_index()
 
 
+@dataclass(frozen=True, kw_only=True)
+class SpectralRows:
+    """One row a model with gain and ratio, and the two models of it: with the ratio (`full`) and without (`bare`)."""
+
+    table: pd.DataFrame
+    log_ratio: Array
+    z: Array
+    """Log ratio, standardised over these models."""
+    spread: float
+    """Standard deviation of the log ratio."""
+    full: Lines
+    bare: Lines
+    sources: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def labs(self) -> list[str]:
+        """Lab of every row."""
+        return [str(lab) for lab in self.table["heritage"]]
+
+
+def spectral_rows(
+    table: pd.DataFrame,
+    ratios: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+) -> SpectralRows:
+    """Join gains and ratios, as `fit_spectral` takes them and with its errors."""
+    columns_of(ratios, "model_id", "ratio")
+    ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=ratios["model_id"])
+    logs = np.log(ratio).groupby(level=0).mean()
+    known = model_rows(
+        table[table["model_id"].isin(list(logs.index))], estimand, source=source, error_from=error_from,
+        prompt_counts=prompt_counts, least=LEAST,
+    )  # fmt: skip
+    frame = known.table
+    said = [*known.warnings, *_said(table, ratios, logs, frame, estimand)]
+    labs = frame["heritage"].astype(str)
+    if not 2 <= labs.nunique() <= MOST_LABS:
+        raise UsageError("labs are predicted from the others", where="heritage", got=f"{labs.nunique()} labs",
+                         allowed=f"2 to {MOST_LABS} labs")  # fmt: skip
+    log_ratio = frame["model_id"].map(logs)
+    z, _, spread = standardised(log_ratio, "log ratio")
+    y, error = numbers(frame["log_gain"], "log gain", varied=True), frame["error"].to_numpy()
+    one = np.ones((y.size, 1))
+
+    def of(X: Array) -> Lines:
+        return lines(frame, y, X, sd=[SCALE, SHARE][: X.shape[1]], sigma_scale=SHARE, tau_scale=SHARE, error=error)
+
+    return SpectralRows(
+        table=frame, log_ratio=log_ratio.to_numpy(), z=z, spread=spread, full=of(np.column_stack([one, z])),
+        bare=of(one), sources=known.sources, warnings=tuple(said),
+    )  # fmt: skip
+
+
 def fit_spectral(
     table: pd.DataFrame,
     ratios: pd.DataFrame,
@@ -70,46 +144,17 @@ def fit_spectral(
     by the others with and without the ratio, intervals, sign right or not), `rivals` (evidence, exact leave one model
     out and leave one lab out).
 
-    Raises UsageError for fewer than 4 models with gain and ratio, a constant ratio, fewer than 2 labs.
+    Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
+    are constant, fewer than 2 labs or more than `MOST_LABS`.
     """
-    columns_of(ratios, "model_id", "ratio")
-    logs = np.log(ratios["ratio"].astype("float64")).groupby(ratios["model_id"]).mean()
-    if not np.isfinite(logs).all():
-        raise UsageError("a logarithm is taken of this column", where="ratio", got=float(ratios["ratio"].min()),
-                         allowed="finite values above 0")  # fmt: skip
-    rows = model_rows(
-        table[table["model_id"].isin(list(logs.index))], estimand, source=source, error_from=error_from,
-        prompt_counts=prompt_counts, least=4,
-    )  # fmt: skip
-    frame, said = rows.table, list(rows.warnings)
-    without = sorted(set(logs.index) - set(frame["model_id"]))
-    if without:
-        said.append("ratio known, gain not: " + ", ".join(without))
-    if "sliced" in ratios:
-        kinds = ratios.groupby("model_id")["sliced"].first().reindex(frame["model_id"])
-        cut = kinds[kinds == "published_thirds"].index.tolist()
-        if cut:
-            said.append("W_V cut in thirds, which is not W_V in these architectures: " + ", ".join(cut))
-    labs = frame["heritage"].astype(str)
-    if labs.nunique() < 2:
-        raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
-    if labs.nunique() < 5:
-        said.append(f"{labs.nunique()} labs: prediction across labs is hardly tested")
-    ratio = frame["model_id"].map(logs)
-    z, _, spread = standardised(ratio, "log ratio")
-    y, error = frame["log_gain"].to_numpy(), frame["error"].to_numpy()
-    one = np.ones((y.size, 1))
-
-    def of(X: Array) -> Lines:
-        return lines(frame, y, X, sd=[SCALE, SHARE][: X.shape[1]], sigma_scale=SHARE, tau_scale=SHARE, error=error)
-
-    full, bare = of(np.column_stack([one, z])), of(one)
-    fit = linear.sample(full, seed=seed, cache=cache)
+    rows = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    y, labs, said = rows.full.y, rows.labs, list(rows.warnings)
+    fit = linear.sample(rows.full, seed=seed, cache=cache)
     rivals = compare(
-        {"ratio": rival(full), "constant": rival(bare)},
-        {"model": model_folds(y.size, said), "lab": labs.tolist()},
+        {"ratio": rival(rows.full), "constant": rival(rows.bare)},
+        {"model": model_folds(y.size, said), "lab": few_folds(labs, "labs", said)},
     )
-    left_out = _left_out(frame, y, ratio.to_numpy(), full, bare, labs.tolist(), seed)
+    left_out = _left_out(rows, seed)
     errors = left_out[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()
     slope = fit.beta[..., 1]
     by_lab = rivals.set_index("rival")["elpd_lab"]
@@ -118,9 +163,9 @@ def fit_spectral(
         estimand=estimand,
         sources=rows.sources,
         n_models=y.size,
-        n_heritages=labs.nunique(),
-        parts={"slope": _part(fit, z)},
-        quantities={"slope": slope, "elasticity": slope / spread, "lab_sd": fit.tau, "residual_sd": fit.sigma},
+        n_heritages=len(set(labs)),
+        parts={"slope": _part(fit, rows)},
+        quantities={"slope": slope, "elasticity": slope / rows.spread, "lab_sd": fit.tau, "residual_sd": fit.sigma},
         probabilities={
             "slope > 0": float((slope > 0).mean()),
             "ratio rather than constant": float(rivals.set_index("rival").loc["ratio", "probability"]),
@@ -130,35 +175,75 @@ def fit_spectral(
             "r_squared_across_labs": float(1 - errors["with_ratio"] / errors["constant"]),
             "sign_right_across_labs": float(left_out["sign_right"].mean()),
             "coverage_across_labs": float(((left_out["lower"] <= y) & (y <= left_out["upper"])).mean()),
-            "largest_over_smallest_ratio": float(np.exp(np.ptp(ratio.to_numpy()))),
+            "largest_over_smallest_ratio": float(np.exp(np.ptp(rows.log_ratio))),
         },
         tables={"left_out": left_out, "rivals": rivals},
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(linear.without_each, full, labs.tolist(), lambda p: p.beta[:, 1], "slope"),
+        influence=partial(_influence, rows),
         seed=seed,
+        equations=EQUATIONS,
+        priors=PRIORS,
     )
 
 
-def _left_out(
-    frame: pd.DataFrame, y: Array, log_ratio: Array, full: Lines, bare: Lines, labs: list[str], seed: int
-) -> pd.DataFrame:
-    with_ratio, constant = held_out(full, labs, seed=seed), held_out(bare, labs, seed=seed)
+def _said(
+    table: pd.DataFrame, ratios: pd.DataFrame, logs: pd.Series, frame: pd.DataFrame, estimand: str
+) -> Iterator[str]:
+    """Warnings: models that lack one of the two, matrices that are not W_V, labs that tell little."""
+    taken = set(frame["model_id"])
+    if without := sorted(set(logs.index) - taken):
+        yield "ratio known, gain not: " + ", ".join(without)
+    held = table["source"].isin(set(frame["source"])) & table[estimand].notna()
+    if without := sorted(set(table.loc[held, "model_id"]) - set(logs.index)):
+        shown = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
+        yield "gain known, ratio not: " + shown
+    if "sliced" in ratios:
+        kinds = ratios.groupby("model_id")["sliced"].first().reindex(frame["model_id"])
+        if cut := kinds[kinds == "published_thirds"].index.tolist():
+            yield "W_V cut in thirds, which is not W_V in these architectures: " + ", ".join(cut)
+    sizes = frame.groupby("heritage").size()
+    if len(sizes) < FEW_LABS:
+        yield f"{len(sizes)} labs: prediction across labs is hardly tested"
+    if (sizes == 1).all():
+        yield "one model a lab: what the lab does and what the model does cannot be told apart"
+    elif frame["model_id"].map(logs).groupby(frame["heritage"]).agg(np.ptp).max() < 1e-9:
+        yield "the ratio differs between labs only: its slope rests on the prior of the lab effects"
+
+
+def _left_out(rows: SpectralRows, seed: int) -> pd.DataFrame:
+    folds = few_folds(rows.labs, "labs")
+    with_ratio, constant = (held_out(model, folds, seed=seed) for model in (rows.full, rows.bare))
     lower, upper = with_ratio.interval()
-    middle = np.median(with_ratio.draws, axis=0)
-    return frame[["model_id", "heritage"]].assign(
-        log_ratio=log_ratio, log_gain=y, with_ratio=middle, lower=lower, upper=upper,
+    middle, y = np.median(with_ratio.draws, axis=0), rows.full.y
+    return rows.table[["model_id", "heritage"]].assign(
+        log_ratio=rows.log_ratio, log_gain=y, with_ratio=middle, lower=lower, upper=upper,
         constant=np.median(constant.draws, axis=0), p_dampens=(with_ratio.draws < 0).mean(axis=0),
         sign_right=(middle > 0) == (y > 0),
     )  # fmt: skip
 
 
-def _part(fit: linear.LinesFit, z: Array) -> Part:
+def _influence(rows: SpectralRows, seed: int) -> checks.Check:
+    """P(slope > 0) without each lab and, where they are not too many, without each model."""
+    models = rows.table["model_id"].tolist()
+    ways = [few_folds(rows.labs, "labs"), *([models] if len(models) <= MOST_FOLDS else [])]
+    return checks.joined([linear.without_each(rows.full, way, lambda p: p.beta[:, 1], "slope", seed) for way in ways])
+
+
+def _part(fit: linear.LinesFit, rows: SpectralRows) -> Part:
+    z, groups = rows.z, rows.full.groups
+
+    def lab_means(y: Array) -> Array:
+        return np.bincount(groups, y) / np.bincount(groups)
+
     return fit.part(
         {
-            "share of dampeners": lambda y: (y < 0).mean(axis=-1),
-            "covariance with the log ratio": lambda y: (y * z).mean(axis=-1),
-            "spread": lambda y: y.std(axis=-1),
+            "share of dampeners": lambda y: float((y < 0).mean()),
+            "spread of lab means": lambda y: float(lab_means(y).std()),
+            "covariance with the log ratio": lambda y: float((y * z).mean()),
+            "spread": lambda y: float(y.std()),
+            "largest": lambda y: float(y.max()),
+            "skew": lambda y: float(((y - y.mean()) ** 3).mean() / y.std() ** 3),
         },
         {"slope > 0": fit.beta[..., 1] > 0},
     )
