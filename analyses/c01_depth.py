@@ -7,7 +7,9 @@ the primary one is the gain of the last block but one, mean over 25 prompts. Uni
 family and one lab; the prompts are not independent observations of depth).
 Rule: supported where r < 0, its exact two-sided permutation p is at most ALPHA, and r stays negative whichever model
 is left out. Not supported where p is at most ALPHA with r > 0, or where the whole 95 % interval lies above WEAK.
-Everything else is inconclusive.
+Everything else is inconclusive. Beside it a line through the log gains, errors over prompts known: supported where
+P(slope < 0) is at least 0.95, not supported where it is at most 0.05. The claim has the verdict that both come to, and
+is inconclusive where they differ or where a check of the fit fails.
 Source: section 4.1, figure 1; the file of the Pythia family.
 """
 
@@ -20,8 +22,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import Correlation, correlation, slope
+from thermostats.modelling.line import fit_line
 from thermostats.reporting.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import gain_by_depth
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
@@ -30,6 +34,8 @@ from thermostats.reporting.words import number, relation
 ALPHA = 0.05
 WEAK = -0.3
 SEED = 1
+SCALE = 0.25
+"""Models of one family whose gains differ by a factor e^0.25 = 1.3 would be no surprise."""
 STATED = {
     "r of the text": "abstract (1) r",
     "p of the text": "abstract (1) p",
@@ -50,7 +56,7 @@ CLAIM = Claim(
     estimand="Pearson correlation of the number of layers with the gain, unit: the model",
     rule=f"Supported where r < 0 with an exact two-sided permutation p of at most {ALPHA:g} and r negative whichever "
     f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above "
-    f"{number(WEAK, 1)}.",
+    f"{number(WEAK, 1)}. Beside it a Bayesian line through the log gains; the verdict is what both come to.",
     source="Section 4.1, figure 1; pythia_family",
 )
 
@@ -84,6 +90,24 @@ def one_gain(rows: pd.DataFrame, gain: str) -> Finding:
         n_models=r.n,
         n_heritages=rows["heritage"].nunique(),
     )
+
+
+def line(rows: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding with the fitted line of the log penultimate gain over depth beside its test."""
+    error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
+    fit = fit_line(
+        rows.assign(error=error), "log_gain", ["n_layers"], scale=SCALE, group=None, error="error", sources=[PYTHIA],
+        seed=SEED,
+    )  # fmt: skip
+    told = posterior_of(
+        fit,
+        model="Line of the log gain of the last block but one over the number of layers, Pythia models.",
+        statement="n_layers < 0",
+        truth=fit.quantities["n_layers"] < 0,
+        classical=finding.verdict,
+        tables=["rows"],
+    )
+    return beside(finding, fit, told)
 
 
 def points(rows: pd.DataFrame) -> dict[str, float]:
@@ -142,7 +166,7 @@ def analyse(tables: Tables) -> list[Finding]:
         f"{number(depth.estimate)}, 95 % interval {number(depth.lower)} to {number(depth.upper)}."
     )
     primary = replace(
-        primary,
+        line(rows, primary),
         published=stated(tables, STATED)
         | stated(tables, IN_THE_FILE, PYTHIA)
         | stated_by_model(tables, PYTHIA, POINTS),

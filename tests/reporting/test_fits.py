@@ -14,9 +14,10 @@ from thermostats.modelling import cache
 from thermostats.modelling.checks import FAILED, Gate
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.line import fit_line
-from thermostats.reporting.fits import convergence, posterior_of, update_table
+from thermostats.reporting.findings import Finding
+from thermostats.reporting.fits import beside, posterior_of, update_table
 from thermostats.reporting.posterior import both
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, if_probable
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
 
 mpl.use("Agg")
 
@@ -43,7 +44,19 @@ def test_a_posterior_is_told_whole(fit: Fitted) -> None:
     for panel in told.panels:
         panel.draw(Figure().subplots())
     assert 0 <= (told.probability_error or 0) < 0.01
-    assert convergence(fit)["rhat_max"] < 1.01
+
+
+def test_a_finding_takes_what_both_come_to(fit: Fitted) -> None:
+    finding = Finding(claim="C01", estimand="slope", verdict=SUPPORTED, plain=f"{SENTENCES[SUPPORTED]}: so it is.")
+    same = beside(finding, fit, posterior_of(fit, model="", statement="x > 0", classical=SUPPORTED))
+    assert same.verdict == SUPPORTED
+    assert same.plain.startswith(f"{SENTENCES[SUPPORTED]}: so it is. The fitted model gives P(x > 0) = 1.00 and agrees")
+    assert same.rhat_max is not None and same.rhat_max < 1.01
+    other = beside(finding, fit, posterior_of(fit, model="", statement="x < 0", truth=fit.quantities["x"] < 0,
+                                              classical=SUPPORTED))  # fmt: skip
+    assert other.verdict == OPEN
+    assert other.plain.startswith(SENTENCES[OPEN])
+    assert "not supported" in other.plain
 
 
 def test_no_verdict_passes_a_failed_gate(fit: Fitted) -> None:

@@ -175,6 +175,9 @@ def text_of(finding: Finding) -> str:
     lines = [f"{finding.verdict.upper()}  {finding.estimand}", _wrapped(finding.plain)]
     lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
     lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
+    if finding.posterior is not None:
+        lines.append(f"  posterior    {finding.posterior.statement} = {number(finding.posterior.probability)}")
+        lines += [_wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     models, heritages = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in (
         (finding.n_models, "model"), (finding.n_heritages, "heritage")))  # fmt: skip
     lines.append(f"  rests on     {models} of {heritages}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,8 +15,9 @@ from thermostats.modelling import sampling
 from thermostats.modelling.draws import equal_tailed
 from thermostats.modelling.interface import Fit, Update
 from thermostats.reporting.figures.posterior import posterior_predictive_panels, prior_to_posterior
-from thermostats.reporting.posterior import Panel, Posterior
-from thermostats.reporting.verdicts import SURE, if_probable
+from thermostats.reporting.findings import Finding
+from thermostats.reporting.posterior import Panel, Posterior, both
+from thermostats.reporting.verdicts import SENTENCES, SURE, if_probable
 from thermostats.reporting.words import number
 
 MOST_UPDATED = 12
@@ -97,14 +99,23 @@ def posterior_of(
     )  # fmt: skip
 
 
-def convergence(fit: Fit) -> dict[str, float | int]:
-    """rhat_max, ess_min and divergences over all parts, as a finding takes them."""
+def beside(finding: Finding, fit: Fit, told: Posterior) -> Finding:
+    """The finding of the classical test with the posterior beside it; its verdict is what both come to.
+
+    `finding.plain` begins with the sentence of its verdict, which is exchanged where the verdict changes.
+    """
+    decided = both(finding.verdict, told)
+    plain = finding.plain.replace(SENTENCES[finding.verdict], SENTENCES[decided], 1)
     found = [draws.diagnostics for draws in fit.sampled.values()]
-    return {
-        "rhat_max": max(d.rhat_max for d in found),
-        "ess_min": min(min(d.ess_bulk_min, d.ess_tail_min) for d in found),
-        "divergences": sum(d.divergences for d in found),
-    }
+    return replace(
+        finding,
+        verdict=decided,
+        plain=f"{plain} {_sentence(told)}",
+        posterior=told,
+        rhat_max=max(d.rhat_max for d in found),
+        ess_min=_ess_min(fit),
+        divergences=sum(d.divergences for d in found),
+    )
 
 
 def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
@@ -136,6 +147,18 @@ def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:
 def _error(fit: Fit, probability: float, truth: NDArray[np.bool_] | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the smallest effective sample of the fit."""
     if truth is None:
-        return float(np.sqrt(probability * (1 - probability) / convergence(fit)["ess_min"]))
+        return float(np.sqrt(probability * (1 - probability) / _ess_min(fit)))
     values = truth.astype(np.float64)
     return sampling.mcse(values) if np.ptp(values) > 0 else 0.0
+
+
+def _ess_min(fit: Fit) -> float:
+    return min(min(d.diagnostics.ess_bulk_min, d.diagnostics.ess_tail_min) for d in fit.sampled.values())
+
+
+def _sentence(posterior: Posterior) -> str:
+    said = f"The fitted model gives {posterior.statement} = {number(posterior.probability)}"
+    if not posterior.gate.passes:
+        return f"{said}, which does not count, since a check of it failed."
+    agrees = "agrees" if posterior.verdict == posterior.classical else f"says “{posterior.verdict}” by its own rule"
+    return f"{said} and {agrees}; a verdict needs both."
