@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -153,3 +154,17 @@ def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]
         for i, element in enumerate(element_names(name, shape)):
             found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
     return found
+
+
+def records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Rows of a table as JSON takes them."""
+    return [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict("records")]
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON takes it: missing and infinite become null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return None if value is pd.NA else value
