@@ -11,6 +11,9 @@ first finding takes the 16 models on which 43.75 % was counted, the second every
 Rule, artifact: supported where the exact 95 % interval of the share of models that change sides lies above MISJUDGED,
 against where below; with fewer than LEAST models whose last block is known both ways it needs measurement. The files of
 gains with the norm hold the block before the last without it, so that comparing the two mixes a block with the norm.
+Beside McNemar's test the posterior of the share, among models that the rule gets right one way only, that it gets right
+without the norm, models of one lab alike: supported where P(share > 1/2) is at least 0.95, not supported where it is at
+most 0.05. The claim has the verdict that both come to, and is inconclusive where they differ or a check fails.
 Source: appendix B; clean_residual, high_rho_hunt, pythia_family.
 """
 
@@ -22,14 +25,17 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.modelling.contingency import classification_accuracy, proportion
+from thermostats.modelling.share import fit_share
 from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.reporting.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.plots import MUTED, reference, scatter_labelled
 from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.reporting.words import relation
 
+SEED = 13
 THRESHOLD = 0.2
 ALPHA = 0.05
 MISJUDGED, LEAST = 0.2, 5
@@ -61,7 +67,8 @@ CLAIM = Claim(
     rule=f"Supported where McNemar's exact test favours leaving the norm out with p < {ALPHA:g}, against where it is "
     "right no more often without the norm. Artifact: supported where the interval of the share of models whose last "
     f"block changes sides with the norm lies above {MISJUDGED:g}, against where below; with fewer than {LEAST} models "
-    "known both ways it needs measurement. Unit: the model.",
+    "known both ways it needs measurement. Unit: the model. Beside it the posterior of the share of models "
+    "put right among those put right or wrong; the verdict is what both come to.",
     source="Appendix B; clean_residual, high_rho_hunt, pythia_family",
 )
 
@@ -111,8 +118,8 @@ def analyse(tables: Tables) -> list[Finding]:
         "Models of one family are not independent, so the exact tests over models are on the generous side.",
     )
     return [
-        accuracy(hunt, f"the {len(hunt)} models of the hunt", published, figures, notes),
-        accuracy(every, f"all {len(every)} models measured both ways", {}, {}, ()),
+        discordant(hunt, accuracy(hunt, f"the {len(hunt)} models of the hunt", published, figures, notes)),
+        discordant(every, accuracy(every, f"all {len(every)} models measured both ways", {}, {}, ())),
         artifact(every, last_block(tables, every)),
     ]
 
@@ -154,6 +161,24 @@ def accuracy(
         caption=f"Gain without the final norm over head density, {where}. The rule predicts dampening right of the "
         f"dotted line; it is right in {right} of {len(table)} models, and in {also} with the norm in the gain.",
     )  # fmt: skip
+
+
+def discordant(table: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding with the posterior of the share put right, where the two ways differ in any model."""
+    differ = table[table["right_without"] != table["right_with"]].assign(put_right=lambda rows: rows["right_without"])
+    if differ.empty:
+        return finding
+    fit = fit_share(differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
+    told = posterior_of(
+        fit,
+        model=f"Share put right by leaving the norm out, of the {len(differ)} models that the rule gets right one way "
+        "only, models of one lab alike.",
+        statement="share > 0.5",
+        truth=fit.quantities["share"] > 0.5,
+        classical=finding.verdict,
+        tables=["groups"],
+    )
+    return beside(finding, fit, told)
 
 
 def last_block(tables: Tables, every: pd.DataFrame) -> pd.DataFrame:

@@ -7,8 +7,11 @@ last MLP gain over all parameters (log-log least squares).
 Rule: "always" falls with one counterexample, a mean over prompts on the other side of 1; it is supported where there is
 none and the exact 95 % interval over models lies above one half. Exponent: supported where the 95 % interval (t, HC3
 errors) lies within ±MARGIN of STATED, against where it excludes STATED; otherwise inconclusive (an interval wider than
-twice MARGIN can only be inconclusive or against). The claim as a whole
-needs every part, and one part against it is enough. Unit: the model (eight sizes of one family).
+twice MARGIN can only be inconclusive or against). Beside the exponent a Bayesian line through the logarithms: supported
+where P(exponent within ±MARGIN of STATED) is at least 0.95, against where at most 0.05; beside the last MLP the
+posterior of the share of models that expand, against one half by the same limits. A counterexample to "always" needs no
+model. Each part has the verdict that both come to. The claim as a whole needs every part, and one part against it is
+enough. Unit: the model (eight sizes of one family).
 Source: scaling_law_multi_pythia, ffn_expansion; the preprint's text states the exponent in its notes only.
 """
 
@@ -23,8 +26,11 @@ from scipy import stats
 
 from thermostats.modelling.classical import power_law
 from thermostats.modelling.contingency import proportion
+from thermostats.modelling.line import fit_line
+from thermostats.modelling.share import fit_share
 from thermostats.reporting.evidence import stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, lines_by_layer, scatter_labelled
 from thermostats.reporting.provenance import follows
@@ -34,6 +40,9 @@ from thermostats.reporting.words import number, range_text, relation
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 STATED, MARGIN = 0.35, 0.10
+SEED = 17
+SCALE = 1.0
+"""Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
 CLAIMED = "exponent as claimed"
 FIT = {
     "exponent": "/scaling_law/exponent_alpha",
@@ -55,7 +64,8 @@ CLAIM = Claim(
     estimand="share of contracting attention blocks; share of models with an expanding last MLP; exponent of its gain",
     rule="One counterexample is enough against each 'always'; without one it is supported where the exact interval "
     f"over models lies above one half. Exponent: supported where its 95 % interval lies within {STATED:g} ± "
-    f"{MARGIN:g}, against where it excludes {STATED:g}. The whole needs every part. Unit: the model.",
+    f"{MARGIN:g}, against where it excludes {STATED:g}. Beside exponent and last MLP stand posteriors; a part has the "
+    "verdict that both come to. The whole needs every part. Unit: the model.",
     source="scaling_law_multi_pythia, ffn_expansion",
 )
 
@@ -69,7 +79,11 @@ def analyse(tables: Tables) -> list[Finding]:
     last["n_params"] = last["model_id"].map(sizes).astype("float64")
     last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())
     last = last.sort_values("n_params", ignore_index=True)
-    parts = [exponent(last, tables), attention(layers, last, tables), last_mlp(layers, last)]
+    parts = [
+        with_line(last, exponent(last, tables)),
+        attention(layers, last, tables),
+        with_share(last, last_mlp(layers, last)),
+    ]
     words = {part.estimand: part.verdict for part in parts}
     verdict = if_all(words.values())
     decides = next((part for part in parts if part.verdict == AGAINST), parts[0])
@@ -137,6 +151,35 @@ def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
                f"The interval reaches {number(half, 2)} to either side and the rule allows {MARGIN:g}, so these models "
                f"{'can' if half <= MARGIN else 'cannot'} show the exponent to be the stated one."),
     )  # fmt: skip
+
+
+def with_line(last: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding on the exponent with the posterior of a line through the logarithms."""
+    logs = last.assign(log_gain=np.log(last["gain_mlp"]), log_params=np.log(last["n_params"]))
+    fit = fit_line(logs, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[SCALING], seed=SEED)
+    told = posterior_of(
+        fit,
+        model="Line of the log gain of the last MLP over log parameters; its slope is the exponent.",
+        statement=f"exponent within {STATED:g} ± {MARGIN:g}",
+        truth=abs(fit.quantities["log_params"] - STATED) <= MARGIN,
+        classical=finding.verdict,
+        tables=["rows"],
+    )
+    return beside(finding, fit, told)
+
+
+def with_share(last: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding on the last MLP with the posterior of the share of models that expand."""
+    fit = fit_share(last.assign(expands=last["gain_mlp"] > 1), "expands", group=None, sources=[SCALING], seed=SEED)
+    told = posterior_of(
+        fit,
+        model="Share of models whose last MLP expands, models of the one family alike.",
+        statement="share > 0.5",
+        truth=fit.quantities["share"] > 0.5,
+        classical=finding.verdict,
+        tables=["groups"],
+    )
+    return beside(finding, fit, told)
 
 
 def attention(layers: pd.DataFrame, last: pd.DataFrame, tables: Tables) -> Finding:

@@ -7,7 +7,9 @@ product, which runs over block 1 and the final norm and pools all tokens.
 Rule: unit is the family. Against where a comparable model lies below 1 (its whole 95 % interval over prompts, where
 there are prompts); supported where every comparable model lies above 1 and the exact 95 % interval of the share of
 families that amplify lies above one half; otherwise inconclusive. Models that norm after the residual sum are not
-comparable: their norms are pinned by construction; they are shown.
+comparable: their norms are pinned by construction; they are shown. Beside it the posterior of the share of families
+that amplify, families of one lab alike: supported where P(share > 1/2) is at least 0.95, not supported where at most
+0.05. The claim has the verdict that both come to, and is inconclusive where they differ or where a check fails.
 Source: 4model_validation_results; last-gain and penultimate-gain files.
 """
 
@@ -21,13 +23,15 @@ from matplotlib.axes import Axes
 
 from thermostats.modelling.contingency import proportion
 from thermostats.modelling.means import one_sample
+from thermostats.modelling.share import fit_share
 from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.reporting.evidence import FOUR, gains, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest
 from thermostats.reporting.scales import log_axis
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.reporting.words import number
 
 OFFSET = 1e-10
@@ -46,7 +50,8 @@ CLAIM = Claim(
     said="Multiplied over the layers, gains amplify in every family: 4 models, products of 124 to 17,212.",
     estimand="net amplification over the blocks 2 to L (or L − 1) at the last token, by family",
     rule="Against where a comparable model's amplification lies below 1; supported where all lie above 1 and the "
-    "exact 95 % interval of the share of amplifying families lies above one half. Unit: the family.",
+    "exact 95 % interval of the share of amplifying families lies above one half. Unit: the family. Beside it the "
+    "posterior of that share; the verdict is what both come to.",
     source="4model_validation_results; files of last and penultimate gains",
 )
 
@@ -104,7 +109,8 @@ def judge(table: pd.DataFrame) -> tuple[str, int, int, float, float]:
 def analyse(tables: Tables) -> list[Finding]:
     """Net amplification of every model, then the study's own product."""
     whole = as_published(published_product(tables))
-    return [every_model(amplification(tables)), replace(whole, published=stated_by_model(tables, FOUR, BY_MODEL))]
+    table = amplification(tables)
+    return [with_share(table, every_model(table)), replace(whole, published=stated_by_model(tables, FOUR, BY_MODEL))]
 
 
 def every_model(table: pd.DataFrame) -> Finding:
@@ -145,6 +151,26 @@ def every_model(table: pd.DataFrame) -> Finding:
                "nor equal.",
                "Amplifications measured by prompt are geometric means over prompts; arithmetic ones are higher."),
     )  # fmt: skip
+
+
+def with_share(table: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding on every family with the posterior of their share, families of one lab alike."""
+    fair = table[table["comparable"]]
+    lower = fair["lower"].fillna(fair["amplification"])
+    families = fair.assign(amplifies=lower > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
+    fit = fit_share(families.assign(model_id=families["family"]), "amplifies", seed=SEED)
+    told = posterior_of(
+        fit,
+        model="Share of families all of whose comparable models amplify, families of one lab alike.",
+        statement="share > 0.5",
+        truth=fit.quantities["share"] > 0.5,
+        rule=f"Against, whatever the posterior, where a model lies below 1; else supported where P(share > 0.5) is at "
+        f"least {SURE:g}, not supported where it is at most {1 - SURE:.2g}.",
+        verdict=AGAINST if finding.verdict == AGAINST else None,
+        classical=finding.verdict,
+        tables=["groups"],
+    )
+    return beside(finding, fit, told)
 
 
 def figures(table: pd.DataFrame) -> dict[str, float]:
