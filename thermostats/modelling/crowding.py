@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,19 +14,87 @@ from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.modelling import linear
+from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array
-from thermostats.modelling.estimates import is_constant, numbers
+from thermostats.modelling.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.fitted import Fitted, Part
-from thermostats.modelling.gaussian import Lines, posterior
-from thermostats.modelling.model_rows import lines, model_rows
-from thermostats.modelling.rivals import compare, mixture, model_folds, node_evidence, rival
+from thermostats.modelling.gaussian import Lines, Posterior, posterior
+from thermostats.modelling.model_rows import ModelRows, lines, model_rows
+from thermostats.modelling.rivals import Rival, compare, few_folds, mixture, model_folds, node_evidence, rival
+from thermostats.modelling.sensitivity import sensitivity
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
 SHARE = SCALE / 2
 MOST_CUTS = 24
+EQUATIONS = (
+    "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log ρᵢ = log(Hᵢ/d_h,ᵢ)",
+    "step: log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ",
+    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
+)
+PRIORS = (
+    ("a", f"N(0, {SCALE:g}²)", "mean log gain: a factor 1.6 either way is one standard deviation"),
+    ("b_w, b_b", f"N(0, ({SHARE:g}/SD(x))²)", "half of that over one SD of log ρ; no sign is preferred"),
+    ("δ", f"N(0, {2 * SHARE:g}²)", "a step is as large as two SD of a slope"),
+    ("c", "log c uniform between the smallest and the largest ρ", "no place of a threshold is preferred"),
+    ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
+    ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
+)
+SLOPES: dict[str, Callable[[Posterior], Array]] = {"within": lambda p: p.beta[:, 1], "between": lambda p: p.beta[:, 2]}
 PUBLISHED = (0.15, 0.20)
 """The study's threshold of ρ lies between these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowded:
+    """One row a model with ρ, x = log ρ and its mean over the lab; `apart`: the line with both slopes."""
+
+    rows: ModelRows
+    rho: Array
+    x: Array
+    lab_mean: Array
+    apart: Lines
+    warnings: tuple[str, ...]
+
+    def of(self, *columns: Array, slope: float | None = None) -> Lines:
+        """A line of the same gains on other columns; `slope`: prior sd of their coefficients."""
+        spread = SHARE / float(self.x.std()) if slope is None else slope
+        return _line(self.rows.table, columns, spread)
+
+
+def crowding_rows(
+    table: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+) -> Crowded:
+    """The rows of `fit_crowding` and their model; raises as it does."""
+    columns_of(table, "rho")
+    rows = model_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, least=5)
+    frame, said = rows.table, list(rows.warnings)
+    rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
+    labs, x = frame["heritage"].astype(str), np.log(rho)
+    if labs.nunique() < 2:
+        raise UsageError("nothing lies between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+    lab_mean = pd.Series(x).groupby(labs.to_numpy()).transform("mean").to_numpy()
+    within, between = x - lab_mean, lab_mean - x.mean()
+    if is_constant(within + 1):
+        said.append("ρ does not vary within any lab: the slope within labs is its prior")
+    if is_constant(between + 1):
+        said.append("every lab has the same mean of log ρ: the slope between labs is its prior")
+    if labs.nunique() < 4:
+        said.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
+    apart = _line(frame, (within, between), SHARE / float(x.std()))
+    return Crowded(rows=rows, rho=rho, x=x, lab_mean=lab_mean, apart=apart, warnings=tuple(said))
+
+
+def _line(frame: pd.DataFrame, columns: Sequence[Array], slope: float) -> Lines:
+    X = np.column_stack([np.ones(len(frame)), *columns])
+    sd = [SCALE, *[slope] * len(columns)]
+    y, error = frame["log_gain"].to_numpy(), frame["error"].to_numpy()
+    return lines(frame, y, X, sd=sd, sigma_scale=SHARE, tau_scale=SHARE, error=error)
 
 
 def fit_crowding(
@@ -46,44 +115,32 @@ def fit_crowding(
     of c over the gaps between neighbouring values, with the step and the levels below and above it there), `rivals`
     (constant, slope, step, slope within and between apart: evidence, exact leave one model out, leave one lab out).
 
+    The classical counterparts: `classical.correlation`, `mixed.mixed_slope`, `contingency.roc_threshold`,
+    `contingency.classification_accuracy`.
+
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
-    rows = model_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, least=5)
-    frame, said = rows.table, list(rows.warnings)
-    rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
-    y, error, x = frame["log_gain"].to_numpy(), frame["error"].to_numpy(), np.log(rho)
-    labs = frame["heritage"].astype(str)
-    if labs.nunique() < 2:
-        raise UsageError("nothing lies between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
-    lab_mean = pd.Series(x).groupby(labs.to_numpy()).transform("mean").to_numpy()
-    within, between = x - lab_mean, lab_mean - x.mean()
-    if is_constant(within + 1):
-        said.append("ρ does not vary within any lab: the slope within labs is its prior")
-    if labs.nunique() < 4:
-        said.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
-    one = np.ones(y.size)
-
-    def of(*columns: Array, slope: float = SHARE / float(x.std())) -> Lines:
-        slope_sd = [slope] * len(columns)
-        X = np.column_stack([one, *columns])
-        return lines(frame, y, X, sd=[SCALE, *slope_sd], sigma_scale=SHARE, tau_scale=SHARE, error=error)
-
-    apart = of(within, between)
+    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    frame, rho, x, y = crowded.rows.table, crowded.rho, crowded.x, crowded.apart.y
+    said, labs, apart = list(crowded.warnings), frame["heritage"].astype(str), crowded.apart
     fit = linear.sample(apart, seed=seed, cache=cache)
     b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
-    cuts, widths = _cuts(rho)
-    steps = [of((rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
-    threshold, joint = _threshold(steps, cuts, widths, seed)
-    step = mixture(steps, widths)
+    step, cuts, widths = steps_of(crowded)
+    threshold, joint = threshold_of(step, cuts, widths, seed)
     rivals = compare(
-        {"constant": rival(of()), "slope": rival(of(x - x.mean())), "slopes apart": rival(apart), "step": step},
-        {"model": model_folds(y.size, said), "lab": labs.tolist()},
+        {
+            "constant": rival(crowded.of()),
+            "slope": rival(crowded.of(x - x.mean())),
+            "slopes apart": rival(apart),
+            "step": step,
+        },
+        {"model": model_folds(y.size, said), "lab": few_folds(labs.tolist(), "labs", said)},
     )
     chance = dict(zip(rivals["rival"], rivals["probability"], strict=True))
     return Fitted(
         family="crowding",
         estimand=estimand,
-        sources=rows.sources,
+        sources=crowded.rows.sources,
         n_models=y.size,
         n_heritages=labs.nunique(),
         parts={"slopes": _part(fit, x, labs.to_numpy())},
@@ -117,13 +174,28 @@ def fit_crowding(
         tables={
             "threshold": threshold,
             "rivals": rivals,
-            "models": frame[["model_id", "heritage", "rho"]].assign(log_gain=y, error=error, lab_mean_log_rho=lab_mean),
+            "models": frame[["model_id", "heritage", "rho"]].assign(
+                log_gain=y, error=apart.error, lab_mean_log_rho=crowded.lab_mean
+            ),
+            "sensitivity": sensitivity(apart, SLOPES, seed=seed),
         },
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(linear.without_each, apart, labs.tolist(), lambda p: p.beta[:, 1], "within"),
+        influence=partial(_left_out, crowded),
+        equations=EQUATIONS,
+        priors=PRIORS,
         seed=seed,
     )
+
+
+def _left_out(crowded: Crowded, seed: int) -> Check:
+    """Exact refits without each lab, then without each model, for both slopes."""
+    frame, said = crowded.rows.table, []
+    for name, quantity in SLOPES.items():
+        for column in ("heritage", "model_id"):
+            way = few_folds(frame[column].astype(str).tolist(), column)
+            said.append(linear.without_each(crowded.apart, way, quantity, name, seed))
+    return joined(said)
 
 
 def _cuts(rho: Array) -> tuple[Array, Array]:
@@ -138,13 +210,20 @@ def _cuts(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def _threshold(steps: list[Lines], cuts: Array, widths: Array, seed: int) -> tuple[pd.DataFrame, dict[str, Array]]:
+def steps_of(crowded: Crowded) -> tuple[Rival, Array, Array]:
+    """The step model, one node a gap of log ρ with its width as prior weight; thresholds in the gaps and the widths."""
+    cuts, widths = _cuts(crowded.rho)
+    nodes = [crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
+    return mixture(nodes, widths), cuts, widths
+
+
+def threshold_of(steps: Rival, cuts: Array, widths: Array, seed: int) -> tuple[pd.DataFrame, dict[str, Array]]:
     """Posterior over the gaps, and joint draws of threshold, step and levels."""
-    logs = np.log(widths) + node_evidence(mixture(steps, np.ones(cuts.size)))
+    logs = steps.log_weights + node_evidence(steps)
     weights = np.exp(logs - logsumexp(logs))
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(8000, weights)
-    found = [posterior(node, seed=seed + i, draws=4000) for i, node in enumerate(steps)]
+    found = [posterior(node, seed=seed + i, draws=4000) for i, node in enumerate(steps.nodes)]
     ends = np.exp(np.log(cuts) - widths / 2), np.exp(np.log(cuts) + widths / 2)
     table = pd.DataFrame(
         {

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from thermostats.errors import ThermostatsError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Lines, Posterior, log_evidence, posterior, predict
 
@@ -23,6 +22,8 @@ NOISE = 1 / 6
 """Prior scale of the noise around the envelope, as a share of that of the gains."""
 NODES, REACH, NEGLIGIBLE = 31, 3.5, 12.0
 """Nodes of β, prior standard deviations to either side, and the log density below the highest that is left out."""
+LEAST_EFFECTIVE = 200.0
+"""Effective draws below which a refit of the envelope says nothing."""
 PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
 """Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
 
@@ -74,6 +75,11 @@ class Frontier:
     effective: float
     """Effective number of the importance weights that the draws were taken by."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether the weights are even enough to say anything."""
+        return self.effective >= LEAST_EFFECTIVE
+
 
 def node(depths: Depths, beta: float) -> Lines:
     """The curve at one exponent, a linear model."""
@@ -103,7 +109,7 @@ def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
     weights = np.exp(density - logsumexp(density))
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(draws, weights)
-    parts = [posterior(node(depths, grid[i]), seed=seed + i, draws=int(counts[i])) for i in np.flatnonzero(counts)]
+    parts = [posterior(node(depths, grid[i]), seed=seed + int(i), draws=int(counts[i])) for i in np.flatnonzero(counts)]
     beta = np.repeat(grid, counts) + step * rng.uniform(-0.5, 0.5, draws)
     names = ("beta", "effects", "sigma", "tau")
     total = float(logsumexp(density)) + math.log(step / (sd * math.sqrt(2 * math.pi)))
@@ -125,10 +131,7 @@ def frontier_density(y: Array, top: Array, below: Array, noise: Array) -> Array:
 
 
 def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
-    """Posterior of the envelope: tempered adaptive importance sampling of (log m, β, log below, log noise).
-
-    Raises ThermostatsError where the weights stay uneven.
-    """
+    """Posterior of the envelope: tempered adaptive importance sampling of (log m, β, log below, log noise)."""
     rng = np.random.default_rng(seed)
     spread = max(float(depths.y.std()), 0.01 * depths.scale)
     top = max(float(np.quantile(depths.y, 0.9)), 0.1 * depths.scale)
@@ -142,16 +145,13 @@ def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
         factor = np.linalg.cholesky(np.cov(theta.T, aweights=weights) + 1e-9 * np.eye(4))
         if power == 1.0:
             break
-    batches, effective = [], 0.0
+    batches: list[tuple[Array, Array]] = []
+    effective = 0.0
     while effective < WANTED and len(batches) < ROUNDS:
         batches += [_propose(depths, centre, factor, rng) for _ in range(2)]
         every, ratios = (np.concatenate(part) for part in zip(*batches, strict=True))
         weights = np.exp(ratios - logsumexp(ratios))
         effective = float(1 / np.square(weights).sum())
-    if effective < WANTED:
-        raise ThermostatsError(
-            "the refit of the envelope did not settle", got=f"{effective:.0f} effective draws", allowed=f"{WANTED}"
-        )
     chosen = every[rng.choice(len(every), draws, p=weights)]
     log_m, beta, log_below, log_noise = chosen.T
     return Frontier(
@@ -169,17 +169,21 @@ def predict_frontier(found: Frontier, asked: Depths, *, seed: int) -> Array:
 
 
 def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: int) -> Array:
-    """Share of predictive draws below every outcome, predicted from the folds it is not in, by exact refits."""
-    fold_of, pit = np.asarray(folds), np.empty(depths.y.size)
+    """Share of predictive draws below every outcome, predicted from the folds it is not in, by exact refits.
+
+    NaN where a refit of the envelope did not settle.
+    """
+    fold_of, pit = np.asarray(folds), np.full(depths.y.size, np.nan)
     for k, fold in enumerate(dict.fromkeys(folds)):
         out = fold_of == fold
         rest, asked = depths.rows(~out), depths.rows(out)
         asked = replace(asked, groups=np.where(np.isin(asked.groups, rest.groups), asked.groups, -1))
-        drawn = (
-            predict_frontier(frontier(rest, seed=seed + k), asked, seed=seed + k)
-            if envelope
-            else predict_curve(curve(rest, seed=seed + k), asked, seed=seed + k)
-        )
+        if not envelope:
+            drawn = predict_curve(curve(rest, seed=seed + k), asked, seed=seed + k)
+        elif (top := frontier(rest, seed=seed + k)).settled:
+            drawn = predict_frontier(top, asked, seed=seed + k)
+        else:
+            continue
         pit[out] = (drawn < asked.y).mean(axis=0)
     return pit
 

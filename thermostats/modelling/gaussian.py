@@ -118,10 +118,11 @@ def predict(found: Posterior, lines: Lines, *, seed: int) -> Array:
     return np.asarray(mean + spread * rng.standard_normal(mean.shape))
 
 
-def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000) -> HeldOut:
+def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000, exact: bool = False) -> HeldOut:
     """Predict every fold from all others by exact refits; a fold that holds a whole group is predicted as a new group.
 
-    The log density of a fold is log p(y) − log p(y without the fold), exact to the quadrature.
+    `exact`: what is foretold is without errors of measurement. The log density of a fold is log p(y) − log p(y without
+    the fold), exact to the quadrature.
     Raises UsageError for fewer than 2 folds.
     """
     names = tuple(dict.fromkeys(folds))
@@ -135,6 +136,8 @@ def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000
         found = posterior(lines.rows(~out), seed=seed + k, draws=draws)
         seen = np.isin(lines.groups, lines.groups[~out])
         asked = replace(lines, groups=np.where(seen, lines.groups, -1)).rows(out)
+        if exact:
+            asked = replace(asked, error=np.zeros(asked.y.size))
         densities[k] = whole - found.log_evidence
         predicted[:, out] = predict(found, asked, seed=seed + 1000 + k)
     pit = (predicted < lines.y).mean(axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,58 +12,72 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling import sampling
+from thermostats.errors import UsageError
+from thermostats.modelling import depth_parts
 from thermostats.modelling.bounds import probability_above, quantile_power_law, share_above, share_of_models
-from thermostats.modelling.draws import LEVEL, Array, Draws, equal_tailed
+from thermostats.modelling.checks import Check, influence
+from thermostats.modelling.depth_laws import BETA, NOISE, Depths, curve, frontier, node
+from thermostats.modelling.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.estimates import numbers
-from thermostats.modelling.fitted import Fitted, sampled_part
+from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.linear import SURE
 from thermostats.modelling.model_rows import ModelRows, lines, model_rows, standardised
-from thermostats.modelling.rivals import Rival, compare, mixture, model_folds, rival
+from thermostats.modelling.rivals import Rival, compare, few_folds, mixture, model_folds, rival
 
 SCALE = 0.3
-"""Prior scale of log10 gains and their spread: a factor of two."""
-BETA = (0.5, 1.0)
-"""Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
-NOISE = 0.05
-PARTS = {
-    "curve": ("around", ("middle", "beta", "sigma")),
-    "frontier": ("under", ("frontier_middle", "frontier_beta", "below", "noise")),
-}
-"""Name of the outcome and of its quantities in `power_laws_model`."""
+"""Prior scale of log10 of one block's gain: a factor of two."""
+NODES = 41
+AT_MIDDLE = "frontier above 10^(1/L) at the middle depth"
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
+WIDER = (BETA[0], 2 * BETA[1])
 
 
-def power_laws_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """Two models of the same gains side by side, which share no quantity, so that one compilation serves both.
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    """One row a model with what the power laws of depth take; `middle_depth`: L₀, the geometric mean of L."""
 
-    Around, a curve through the middle: log10 g_i ~ N(m (L_i/L₀)^(−β), σ² + error_i²).
-    Under, an envelope: log10 g_i = m (L_i/L₀)^(−β) − u_i + v_i, u ~ half-normal(σ_u), v ~ N(0, σ_v² + error_i²): a
-    stochastic frontier (Aigner, Lovell and Schmidt 1977, doi:10.1016/0304-4076(77)90052-5), u summed out: with
-    s² = σ_u² + v² and λ = σ_u/v the density of e = y − frontier is (2/s) φ(e/s) Φ(−e λ/s).
-    """
-    middle = pm.Normal("middle", 0.0, SCALE)
-    beta = pm.Normal("beta", *BETA)
-    sigma = pm.HalfNormal("sigma", SCALE)
-    centre = middle * pm.math.exp(-beta * data["log_depth"])
-    pm.Normal("around", centre, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y"])
+    rows: ModelRows
+    L: Array
+    middle_depth: float
+    depths: Depths
+    warnings: tuple[str, ...]
 
-    top_middle = pm.HalfNormal("frontier_middle", SCALE)
-    top_beta = pm.Normal("frontier_beta", *BETA)
-    below = pm.HalfNormal("below", SCALE)
-    noise = pm.HalfNormal("noise", NOISE)
-    top = top_middle * pm.math.exp(-top_beta * data["log_depth"])
 
-    def log_density(value: Any, mu: Any, down: Any, either: Any) -> Any:
-        spread = pm.math.sqrt(down**2 + either**2)
-        tilt = -(value - mu) * down / (either * spread)
-        return math.log(2) + pm.logp(pm.Normal.dist(mu, spread), value) + pm.logcdf(pm.Normal.dist(0.0, 1.0), tilt)
-
-    def draw(mu: Any, down: Any, either: Any, rng: Any = None, size: Any = None) -> Any:
-        return mu - np.abs(rng.normal(0.0, down, size)) + rng.normal(0.0, either, size)
-
-    either = pm.math.sqrt(noise**2 + data["error"] ** 2)
-    pm.CustomDist("under", top, below, either, logp=log_density, random=draw, observed=data["y_under"])
+def bounded_rows(
+    table: pd.DataFrame,
+    estimand: str,
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = "penultimate_gain",
+    prompt_counts: Mapping[str, int] | None = None,
+    scale: float | None = None,
+) -> Bounded:
+    """The rows of `fit_kleiber`; raises as it does."""
+    if scale is not None and not (math.isfinite(scale) and scale > 0):
+        raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
+    stands = error_from if error_from in table else None
+    rows = model_rows(table, estimand, source=source, error_from=stands, prompt_counts=prompt_counts, least=4)
+    frame, said = rows.table, list(rows.warnings)
+    L = numbers(frame["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
+    labs = frame["heritage"].astype(str)
+    if labs.nunique() == 1:
+        said.append("one lab only: nothing here speaks of other labs, and nothing is left out by lab")
+    elif not labs.duplicated().any():
+        said.append("one model of every lab: labs cannot be told from models, their prior decides")
+    y, middle = frame["log_gain"].to_numpy() / math.log(10), float(np.exp(np.log(L).mean()))
+    if not (y > 0).any():
+        said.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
+    averaged = math.sqrt(max(middle - 2, 1)) if estimand.startswith("geometric_gain") else 1.0
+    depths = Depths(
+        y=y,
+        x=np.log(L / middle),
+        error=frame["error"].to_numpy() / math.log(10),
+        groups=pd.factorize(labs)[0],
+        n_groups=labs.nunique() if labs.nunique() > 1 else 0,
+        scale=SCALE / averaged if scale is None else scale,
+    )
+    return Bounded(rows=rows, L=L, middle_depth=middle, depths=depths, warnings=tuple(said))
 
 
 def fit_kleiber(
@@ -72,71 +87,73 @@ def fit_kleiber(
     source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
+    scale: float | None = None,
     seed: int,
     cache: bool = True,
 ) -> Fitted:
     """Exponent and constant of log10 G = k L^(−β), the envelope twice, who lies above 10^(1/L), and rivals of depth.
 
-    `table`: rows of `features`; the rest as in `model_rows`. Quantities: k, beta, sigma of the curve in the middle;
-    frontier_k, frontier_beta, below (σ_u), noise (σ_v) of the envelope. Tables: `models` (P(above) with each model's
+    `table`: rows of `features`; the rest as in `model_rows`. `scale`: prior scale of log10 G, by default `SCALE`, and
+    for a mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd of the curve in
+    the middle; frontier_k, frontier_beta, below, noise of the envelope. Tables: `models` (P(above) with each model's
     error of measurement), `quantiles` (the envelope by quantile regression), `rivals` (exact leave one model out and
-    leave one lab out; `published` is k = β = 1 through the middle with its spread free).
+    leave one lab out; `published` is k = β = 1 through the middle with its spread free), `sensitivity` (exact refits
+    under other priors, without effects of labs, without labs of one model).
 
-    Raises UsageError for fewer than 4 models, one depth only, or a gain not above 0.
+    The classical counterparts: `classical.power_law`, `contingency.one_sample_bound`, `bounds.quantile_power_law`.
+
+    Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
-    rows = model_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, least=4)
-    frame, said = rows.table, list(rows.warnings)
-    L = numbers(frame["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
-    y, error = frame["log_gain"].to_numpy() / math.log(10), frame["error"].to_numpy() / math.log(10)
-    reference = float(np.exp(np.log(L).mean()))
-    data = {"y": y, "y_under": y.copy(), "error": error, "log_depth": np.log(L / reference)}
-    draws = sampling.fit(power_laws_model, data, seed=seed, cache=cache)
-    models = _models(frame, y, error, L)
-    if not (y > 0).any():
-        said.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
+    bounded = bounded_rows(
+        table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
+    )
+    depths, L, middle = bounded.depths, bounded.L, bounded.middle_depth
+    frame, said = bounded.rows.table, list(bounded.warnings)
+    laws = depth_parts.sample(depths, seed=seed, cache=cache)
+    draws, y = laws.draws, depths.y
+    models = _models(frame, depths, L)
     above = models["p_above"].to_numpy()
     mean, low, high = share_above(above)
     all_mean, all_low, all_high = share_of_models(int((y > 1 / L).sum()), y.size)
-    quantities = {
-        "k": draws["middle"] * reference ** draws["beta"],
-        "beta": draws["beta"],
-        "sigma": draws["sigma"],
-        "frontier_k": draws["frontier_middle"] * reference ** draws["frontier_beta"],
-        "frontier_beta": draws["frontier_beta"],
-        "below": draws["below"],
-        "noise": draws["noise"],
-        "frontier_over_bound": draws["frontier_middle"] * reference,
-    }
+    rivals = _compared(bounded, said)
+    evidence = rivals.set_index("rival")["log_evidence"]
+    over_bound = draws["frontier_middle"] * middle
+    tau = draws["tau"] if depths.n_groups else np.zeros(draws["sigma"].shape)
+    new = stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], tau))
+    decided = {"beta": draws["beta"], "at the middle depth": draws["middle"]}
+    over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
         family="kleiber",
         estimand=estimand,
-        sources=rows.sources,
+        sources=bounded.rows.sources,
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
         parts={
-            name: sampled_part(
-                power_laws_model,
-                data,
-                draws,
-                outcome,
-                observed=y,
-                top=top,
-                statistics=_statistics(L),
-                decisive={"beta": draws[top[1]], "at the middle depth": draws[top[0]]},
-            )
-            for name, (outcome, top) in PARTS.items()
+            "curve": laws.curve(_statistics(L), decided),
+            "frontier": laws.frontier(_statistics(L), over),
         },
-        quantities=quantities,
+        quantities={
+            "k": draws["middle"] * middle ** draws["beta"],
+            "beta": draws["beta"],
+            "sigma": draws["sigma"],
+            **({"lab_sd": tau} if depths.n_groups else {}),
+            "frontier_k": draws["frontier_middle"] * middle ** draws["frontier_beta"],
+            "frontier_beta": draws["frontier_beta"],
+            "below": draws["below"],
+            "noise": draws["noise"],
+            "frontier_over_bound": over_bound,
+        },
         probabilities={
             "beta > 0": float((draws["beta"] > 0).mean()),
             "beta < 1": float((draws["beta"] < 1).mean()),
             "frontier beta > 0": float((draws["frontier_beta"] > 0).mean()),
-            "frontier above 10^(1/L) at the middle depth": float((draws["frontier_middle"] > 1 / reference).mean()),
-            "new model at the middle depth above 10^(1/L)": _new_above(draws, reference),
+            AT_MIDDLE: float((over_bound > 1).mean()),
+            "new model at the middle depth above 10^(1/L)": float(new.mean()),
             "every model below 10^(1/L)": float(np.prod(1 - above)),
         },
         numbers={
-            "middle_depth": reference,
+            "middle_depth": middle,
+            "prior_scale": depths.scale,
             "models_above": float((y > 1 / L).sum()),
             "share_above": mean,
             "share_above_lower": low,
@@ -144,27 +161,52 @@ def fit_kleiber(
             "share_of_all_models": all_mean,
             "share_of_all_models_lower": all_low,
             "share_of_all_models_upper": all_high,
+            "log_bayes_power_law_over_published": float(evidence["power law"] - evidence["published"]),
+            "log_bayes_power_law_over_constant": float(evidence["power law"] - evidence["constant"]),
         },
         tables={
             "models": models,
             "quantiles": quantile_power_law(L, y, seed=seed),
-            "rivals": _compared(rows, y, error, L, reference, said),
+            "rivals": rivals,
+            "sensitivity": _sensitivity(depths, middle, seed),
         },
         warnings=tuple(said),
         figure=_figure,
+        influence=lambda seed: _left_out(bounded, seed),
+        equations=(
+            "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts",
+            "curve: yᵢ = m e^(−β xᵢ)" + (" + u_lab(i)" if depths.n_groups else "") + " + εᵢ,  εᵢ ~ N(0, σ² + sᵢ²)",
+            *(("u_lab ~ N(0, τ²)",) if depths.n_groups else ()),
+            "envelope: yᵢ = m′ e^(−β′ xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)",
+            "k = m L₀^β,  k′ = m′ L₀^β′;  the claim: k = β = 1 and y ≤ 1/L",
+        ),
+        priors=_priors(depths),
         seed=seed,
     )
 
 
-def _models(frame: pd.DataFrame, y: Array, error: Array, L: Array) -> pd.DataFrame:
+def _priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
+    scale, share = f"{depths.scale:.2g}", f"{depths.share:.2g}"
+    factor = f"log10 gains within a factor of {10**depths.scale:.2g} either way are no surprise"
+    own = (
+        ("m", f"N(0, {scale}²)", factor),
+        ("m′", f"half-normal({scale})", f"an envelope of this form lies above 1; {factor}"),
+        ("β, β′", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
+        ("σ", f"half-normal({share})", "models within labs: half the variance of log10 gains"),
+        ("ω", f"half-normal({scale})", "models may lie far below an envelope"),
+        ("η", f"half-normal({NOISE * depths.scale:.2g})", "few lie above it, and not far: a sixth of that"),
+    )
+    return (*own, ("τ", f"half-normal({share})", "labs: the other half")) if depths.n_groups else own
+
+
+def _models(frame: pd.DataFrame, depths: Depths, L: Array) -> pd.DataFrame:
     n = frame["n_prompts"].astype("float64").to_numpy()
     return frame[["model_id", "heritage", "n_layers"]].assign(
-        log10_gain=y, error=error, bound=1 / L, p_above=probability_above(y, error, 1 / L, n)
+        log10_gain=depths.y,
+        error=depths.error,
+        bound=1 / L,
+        p_above=probability_above(depths.y, depths.error, 1 / L, n),
     )
-
-
-def _new_above(draws: Draws, reference: float) -> float:
-    return float(stats.norm.sf((1 / reference - draws.flat("middle")) / draws.flat("sigma")).mean())
 
 
 def _statistics(L: Array) -> dict[str, Any]:
@@ -177,35 +219,94 @@ def _statistics(L: Array) -> dict[str, Any]:
     }
 
 
-def _compared(rows: ModelRows, y: Array, error: Array, L: Array, reference: float, said: list[str]) -> pd.DataFrame:
-    frame, one = rows.table, np.ones((y.size, 1))
+def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
+    frame, depths = bounded.rows.table, bounded.depths
+    one = np.ones((depths.y.size, 1))
 
     def of(outcome: Array, X: Array) -> Rival:
-        return rival(_lines(frame, outcome, X, error))
+        return rival(
+            lines(
+                frame,
+                outcome,
+                X,
+                sd=[depths.scale] * X.shape[1],
+                sigma_scale=depths.share,
+                tau_scale=depths.share,
+                groups="heritage" if depths.n_groups else None,
+                error=depths.error,
+            )
+        )
 
-    grid = np.linspace(BETA[0] - 3 * BETA[1], BETA[0] + 3 * BETA[1], 31)
-    curves = [_lines(frame, y, ((L / reference) ** -b)[:, None], error) for b in grid]
+    grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], NODES)
     found = {
-        "published": of(y - 1 / L, np.empty((y.size, 0))),
-        "power law": mixture(curves, stats.norm.pdf(grid, *BETA)),
-        "constant": of(y, one),
+        "published": of(depths.y - 1 / bounded.L, np.empty((depths.y.size, 0))),
+        "power law": mixture([node(depths, b) for b in grid], stats.norm.pdf(grid, *BETA)),
+        "constant": of(depths.y, one),
     }
     for name, column in RIVALS.items():
         values = frame[column].astype("float64") if column in frame else pd.Series(dtype="float64")
-        if len(values) == 0 or values.isna().any() or values.nunique() < 2 or values.le(0).any():
+        if len(values) == 0 or not np.isfinite(values).all() or values.nunique() < 2 or values.le(0).any():
             said.append(f"rival {name} left out: {column} is missing, constant or not above 0")
             continue
-        found[name] = of(y, np.column_stack([one, standardised(np.log(values), column)[0]]))
-    folds = {"model": model_folds(y.size, said)}
-    if frame["heritage"].nunique() > 1:
-        folds["lab"] = frame["heritage"].astype(str).tolist()
-    else:
-        said.append("one lab only: nothing is left out by lab")
+        found[name] = of(depths.y, np.column_stack([one, standardised(np.log(values), column)[0]]))
+    folds = {"model": model_folds(depths.y.size, said)}
+    if depths.n_groups:
+        folds["lab"] = few_folds(frame["heritage"].astype(str).tolist(), "labs", said)
     return compare(found, folds)
 
 
-def _lines(frame: pd.DataFrame, y: Array, X: Array, error: Array) -> Any:
-    return lines(frame, y, X, sd=[SCALE] * X.shape[1], sigma_scale=SCALE, tau_scale=SCALE, groups=None, error=error)
+def _exact(depths: Depths, middle: float, seed: int) -> dict[str, float]:
+    """What is decided, by exact refit; NaN where that of the envelope did not settle."""
+    found, top = curve(depths, seed=seed), frontier(depths, seed=seed)
+    low, high = equal_tailed(found.beta)
+    return {
+        "P(beta > 0)": float((found.beta > 0).mean()),
+        "beta": float(np.median(found.beta)),
+        "lower": float(low),
+        "upper": float(high),
+        "frontier_beta": float(np.median(top.beta)) if top.settled else math.nan,
+        f"P({AT_MIDDLE})": float((top.middle * middle > 1).mean()) if top.settled else math.nan,
+    }
+
+
+def _sensitivity(depths: Depths, middle: float, seed: int) -> pd.DataFrame:
+    """Exact refits under other priors and without what a reader may doubt."""
+    sizes = np.bincount(depths.groups)[depths.groups]
+    others = {
+        "as stated": depths,
+        "half the prior scale": replace(depths, scale=depths.scale / 2),
+        "twice the prior scale": replace(depths, scale=depths.scale * 2),
+        "twice as wide a prior of β": replace(depths, beta=WIDER),
+        "gains taken as exact": replace(depths, error=np.zeros(depths.y.size)),
+    }
+    if depths.n_groups:
+        others["no effects of labs"] = replace(depths, n_groups=0)
+        kept = depths.rows(sizes > 1)
+        if (sizes == 1).any() and kept.y.size >= 4 and np.ptp(kept.x) > 0:
+            others["without labs of one model"] = kept
+    return pd.DataFrame([{"alternative": name, **_exact(d, middle, seed)} for name, d in others.items()])
+
+
+def _left_out(bounded: Bounded, seed: int) -> Check:
+    """Exact refits without each lab and without each model: is β above 0, and is the envelope above the bound?"""
+    depths, frame = bounded.depths, bounded.rows.table
+    ways = [few_folds(frame["model_id"].astype(str).tolist(), "models")]
+    if depths.n_groups:
+        ways.insert(0, few_folds(frame["heritage"].astype(str).tolist(), "labs"))
+
+    def say(chosen: Depths) -> tuple[str, dict[str, float]]:
+        figures = _exact(chosen, bounded.middle_depth, seed)
+        p = (figures["P(beta > 0)"], figures[f"P({AT_MIDDLE})"])
+        words = ["above" if q >= SURE else "below" if q <= 1 - SURE else "open against" for q in p]
+        return f"β {words[0]} 0, envelope {words[1]} the bound", figures
+
+    found = {
+        name: say(rest)
+        for way in ways
+        for name in dict.fromkeys(way)
+        if np.ptp((rest := depths.rows(np.asarray(way) != name)).x) > 0 and rest.y.size > 1
+    }
+    return influence(say(depths)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

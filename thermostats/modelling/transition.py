@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError
 from thermostats.modelling import linear
+from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.estimates import columns_of, numbers
 from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.gaussian import HeldOut, Lines, held_out, posterior, predict
+from thermostats.modelling.gaussian import HeldOut, Lines, Posterior, held_out, posterior, predict
 from thermostats.modelling.model_rows import lines, standardised
+from thermostats.modelling.rivals import few_folds
+from thermostats.modelling.rounding import between
+from thermostats.modelling.sensitivity import sensitivity
 
 PUBLISHED = (0.11, 0.012, 4.9)
 """a, b, c of the study's L* = L (a + b L + c/H)."""
@@ -25,8 +31,71 @@ CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5 % to 95 % of the depth; slopes (over one SD), labs and the rest share 1."""
 ROUNDING = 12**-0.5
 """Standard error of L* in layers: it is a whole number."""
+SYMBOLS = {"n_layers": "b", "n_heads": "c"}
+SHAPES = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
+PRIORS = (
+    ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5 % to 95 % of the depth are no surprise"),
+    ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12 % of the depth at its middle is no surprise"),
+    ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
+    ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
+    ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
+)
 FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 """Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """One row a network with its transition layer; `full`: the line on the logit, `shape`: names of its columns."""
+
+    frame: pd.DataFrame
+    L: Array
+    H: Array
+    star: Array
+    shape: tuple[str, ...]
+    full: Lines
+    mean: Lines
+    """The same without its shape: one place for all."""
+    sources: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Sequence[str] | None = None) -> Placed:
+    """The rows of `fit_transition` and their model; raises as it does."""
+    frame, files = _rows(table, f"L_star_{definition}", source)
+    L, H = (numbers(frame[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
+    star = numbers(frame["L_star"], definition, least=4)
+    if (star < 1).any() or (star > L).any():
+        at = int(np.flatnonzero((star < 1) | (star > L))[0])
+        raise UsageError("a transition layer outside its network", where=f"{definition} of {frame['model_id'][at]}",
+                         got=float(star[at]), allowed=f"1 to {L[at]:g}, layers counted from 1")  # fmt: skip
+    labs = frame["heritage"].astype(str)
+    if labs.nunique() < 2:
+        raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+    place = (star - 0.5) / L
+    with np.errstate(divide="ignore"):
+        lower, upper = logit(np.maximum(star - 1, 0) / L), logit(np.minimum(star, L) / L)
+    one = np.ones(L.size)
+    shape = {name: standardised(pd.Series(np.log(x)), name)[0] for name, x in (("n_layers", L), ("n_heads", H))
+             if np.ptp(x)}  # fmt: skip
+
+    def on_logit(*columns: Array) -> Lines:
+        X = np.column_stack([one, *columns])
+        sd = [CENTRE_SD, *[SLOPE_SD] * len(columns)]
+        return lines(frame, logit(place), X, sd=sd, sigma_scale=SPREAD, tau_scale=SPREAD)
+
+    full = between(on_logit(*shape.values()), lower, upper, seed=L.size)
+    return Placed(
+        frame=frame,
+        L=L,
+        H=H,
+        star=star,
+        shape=tuple(shape),
+        full=full,
+        mean=replace(on_logit(), y=full.y, error=full.error),
+        sources=files,
+        warnings=_warnings(L, H, star, labs),
+    )
 
 
 def fit_transition(
@@ -37,38 +106,26 @@ def fit_transition(
     seed: int,
     cache: bool = True,
 ) -> Fitted:
-    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, p = (L* − ½)/L the middle of block L*; the
-    rounding of L* to whole layers is part of the error.
+    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
+
+    In the first and the last layer one of these bounds is infinite on the logit (`rounding.between`).
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
     there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Beside
     it, each refitted without the lab that is predicted: the published polynomial with its terms free (`polynomial`),
     the mean fraction, and without any fit L/2 and the published formula. Tables: `models` (L* and every prediction from
     other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative
-    to L*, share of predictions and of intervals inside the network, coverage and width of the intervals).
+    to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
+    and of intervals inside the network, coverage and width of the intervals), `sensitivity` (exact refits).
+
+    The classical counterparts: `prediction.leave_one_out_error`, `means.paired_difference` of its errors of depth.
 
     Raises UsageError for fewer than 4 models, fewer than 2 labs, a layer outside 1 to L, missing depth or heads.
     """
-    frame, files = _rows(table, f"L_star_{definition}", source)
-    L, H = (numbers(frame[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
-    star = numbers(frame["L_star"], definition, least=4)
-    if (star < 1).any() or (star > L).any():
-        raise UsageError("a transition layer outside its network", where=definition, got=float(star.max()),
-                         allowed="1 to L, layers counted from 1")  # fmt: skip
-    labs = frame["heritage"].astype(str)
-    if labs.nunique() < 2:
-        raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
-    said = _warnings(L, H, labs)
-    place = (star - 0.5) / L
-    y, error = logit(place), ROUNDING / (L * place * (1 - place))
+    placed = transition_rows(table, definition, source=source)
+    frame, L, H, star, full = placed.frame, placed.L, placed.H, placed.star, placed.full
+    labs, said = frame["heritage"].astype(str), list(placed.warnings)
     one = np.ones(L.size)
-    shape = [standardised(pd.Series(np.log(x)), name)[0] for x, name in ((L, "n_layers"), (H, "n_heads")) if np.ptp(x)]
-
-    def on_logit(*columns: Array) -> Lines:
-        X = np.column_stack([one, *columns])
-        sd = [CENTRE_SD, *[SLOPE_SD] * len(columns)]
-        return lines(frame, y, X, sd=sd, sigma_scale=SPREAD, tau_scale=SPREAD, error=error)
-
     terms = np.column_stack([one, L / L.max(), H.min() / H])
     polynomial = lines(
         frame,
@@ -80,13 +137,12 @@ def fit_transition(
         groups=None,
         error=ROUNDING / L,
     )
-    full = on_logit(*shape)
     fit = linear.sample(full, seed=seed, cache=cache)
-    folds = labs.tolist()
+    folds = few_folds(labs.tolist(), "labs", said)
     a, b, c = PUBLISHED
     drawn = {
-        "logit": _layers(held_out(full, folds, seed=seed), L),
-        "mean fraction": _layers(held_out(on_logit(), folds, seed=seed), L),
+        "logit": _layers(held_out(full, folds, seed=seed, exact=True), L),
+        "mean fraction": _layers(held_out(placed.mean, folds, seed=seed, exact=True), L),
         "polynomial": held_out(polynomial, folds, seed=seed).draws * L,
     }
     fixed = {"L/2": L / 2, "published formula": L * (a + b * L + c / H)}
@@ -96,22 +152,25 @@ def fit_transition(
     low, high = equal_tailed(coefficients)
     new = predict(posterior(full, seed=seed), _elsewhere(full), seed=seed)
     depth = expit(fit.beta[..., 0])
+    of_depth = {"logit of the depth": lambda p: p.beta[:, 0]} | {
+        f"slope_{name}": partial(_coefficient, i + 1) for i, name in enumerate(placed.shape)
+    }
     return Fitted(
         family="transition",
         estimand=definition,
-        sources=files,
+        sources=placed.sources,
         n_models=L.size,
         n_heritages=labs.nunique(),
         parts={"logit": fit.part(_statistics(L), {"depth": depth, "behind the middle": fit.beta[..., 0] > 0})},
         quantities={
             "depth": depth,
-            **{f"slope_{name}": fit.beta[..., i + 1] for i, name in enumerate(_shape_names(L, H))},
+            **{f"slope_{name}": fit.beta[..., i + 1] for i, name in enumerate(placed.shape)},
             "lab_sd": fit.tau,
             "residual_sd": fit.sigma,
         },
         probabilities={
-            "deeper networks turn relatively later": _above(fit, "n_layers", L, H),
-            "more heads turn relatively earlier": 1 - _above(fit, "n_heads", L, H),
+            "deeper networks turn relatively later": _above(fit, "n_layers", placed.shape),
+            "more heads turn relatively earlier": 1 - _above(fit, "n_heads", placed.shape),
             "L* of a network like these lies behind the middle": float((new > 0).mean()),
         },
         numbers={
@@ -122,14 +181,23 @@ def fit_transition(
         tables={
             "errors": errors,
             "models": models,
+            "sensitivity": sensitivity(full, of_depth, seed=seed),
             "polynomial": pd.DataFrame(
                 {"term": names, "published": PUBLISHED, "median": np.median(coefficients, axis=0), "lower": low,
                  "upper": high}
             ),
         },
-        warnings=said,
+        warnings=tuple(said),
         figure=_figure,
-        influence=partial(linear.without_each, full, folds, lambda p: p.beta[:, 0], "logit of the depth"),
+        influence=partial(_left_out, placed),
+        equations=(
+            "logit((L*ᵢ − ½)/Lᵢ) = a" + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in placed.shape)
+            + " + u_lab(i) + εᵢ",
+            "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
+            "refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ;  published: a = 0.11, b = 0.012, c = 4.9",
+        ),
+        priors=tuple(line for line in PRIORS if line[0] not in SYMBOLS.values() or line[0] in
+                     {SYMBOLS[name] for name in placed.shape}),
         seed=seed,
     )  # fmt: skip
 
@@ -150,8 +218,12 @@ def _rows(table: pd.DataFrame, column: str, source: str | Sequence[str] | None) 
     return first.assign(L_star=star).reset_index(), tuple(sorted(set(rows["source"])))
 
 
-def _warnings(L: Array, H: Array, labs: pd.Series) -> tuple[str, ...]:
+def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
     said = []
+    if edge := int(((star == 1) | (star == L)).sum()):
+        said.append(f"L* is the first or the last layer of {edge} networks: there the logit is known to one side only")
+    if not labs.duplicated().any():
+        said.append("one network of every lab: labs cannot be told from networks, their prior decides")
     terms = np.column_stack([np.ones(L.size), L, 1 / H])
     if (rank := np.linalg.matrix_rank(terms)) < 3:
         said.append(
@@ -167,18 +239,25 @@ def _warnings(L: Array, H: Array, labs: pd.Series) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _shape_names(L: Array, H: Array) -> list[str]:
-    return [name for name, x in (("n_layers", L), ("n_heads", H)) if np.ptp(x)]
-
-
-def _above(fit: linear.LinesFit, name: str, L: Array, H: Array) -> float:
-    names = _shape_names(L, H)
-    return float((fit.beta[..., names.index(name) + 1] > 0).mean()) if name in names else float("nan")
+def _above(fit: linear.LinesFit, name: str, shape: Sequence[str]) -> float:
+    return float((fit.beta[..., shape.index(name) + 1] > 0).mean()) if name in shape else float("nan")
 
 
 def _layers(found: HeldOut, L: Array) -> Array:
-    """Logits to layers: L* = L p + ½."""
-    return np.asarray(expit(found.draws) * L + 0.5)
+    """Logits to layers: L* = ⌈L p⌉."""
+    return np.asarray(np.clip(np.ceil(expit(found.draws) * L), 1, L))
+
+
+def _coefficient(column: int, found: Posterior) -> Array:
+    return found.beta[:, column]
+
+
+def _left_out(placed: Placed, seed: int) -> Check:
+    """Exact refits without each lab, then without each model."""
+    ways = [few_folds(placed.frame[name].astype(str).tolist(), name) for name in ("heritage", "model_id")]
+    return joined(
+        [linear.without_each(placed.full, way, partial(_coefficient, 0), "logit of the depth", seed) for way in ways]
+    )
 
 
 def _elsewhere(full: Lines) -> Lines:
@@ -192,18 +271,24 @@ def _compared(
     frame: pd.DataFrame, star: Array, L: Array, drawn: dict[str, Array], fixed: dict[str, Array]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     models, errors = frame[["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy(), []
+    half = np.abs(L / 2 - star) / L
     for name, predicted in fixed.items():
         models[name] = predicted
-        errors.append({"rule": name, "fitted": False, **_errors(predicted, star, L)})
+        errors.append(
+            {"rule": name, "fitted": False, **_errors(predicted, star, L), **_gained(predicted, star, L, half)}
+        )
     for name, values in drawn.items():
         low, high = equal_tailed(values)
-        models[name], models[f"{name}_lower"], models[f"{name}_upper"] = np.median(values, axis=0), low, high
+        found = np.median(values, axis=0)
+        models[name], models[f"{name}_lower"], models[f"{name}_upper"] = found, low, high
         spread = {
             "coverage": ((low <= star) & (star <= high)).mean(),
             "width_of_depth": ((high - low) / L).mean(),
             "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
         }
-        errors.append({"rule": name, "fitted": True, **_errors(np.median(values, axis=0), star, L), **spread})
+        errors.append(
+            {"rule": name, "fitted": True, **_errors(found, star, L), **_gained(found, star, L, half), **spread}
+        )
     return models, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
 
 
@@ -214,6 +299,17 @@ def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
         "error_of_depth": float((off / L).mean()),
         "mape": float((off / star).mean()),
         "inside": float(inside.mean()),
+    }
+
+
+def _gained(predicted: Array, star: Array, L: Array, half: Array) -> dict[str, float]:
+    """Error of depth of L/2 less that of the rule, paired by network, with its t interval."""
+    gained = half - np.abs(predicted - star) / L
+    reach = stats.t.ppf((1 + LEVEL) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    return {
+        "better_than_half": float(gained.mean()),
+        "better_than_half_lower": float(gained.mean() - reach),
+        "better_than_half_upper": float(gained.mean() + reach),
     }
 
 
