@@ -37,6 +37,50 @@ def test_known_singular_values(name, dtype):
         assert found.frobenius == pytest.approx(np.linalg.norm(values), rel=1e-6)
 
 
+def top_gap(relative):
+    return lambda n, rng: np.r_[1.0, 1.0 - relative, np.sort(rng.uniform(0, 0.95, n - 2))[::-1]]
+
+
+DRAWN = {
+    "Gaussian": lambda n, rng: np.linalg.svd(rng.standard_normal((n, n)), compute_uv=False),
+    "power law": lambda n, rng: np.arange(1, n + 1) ** -rng.uniform(0.2, 2.0),
+    "graded over 30 decades": lambda n, rng: np.logspace(0, -30, n),
+    "gap 1e-3": top_gap(1e-3), "gap 1e-6": top_gap(1e-6), "equal": top_gap(0.0),
+    "five equal": lambda n, rng: np.r_[np.ones(5), rng.uniform(0, 0.9, n - 5)],
+    "low rank": lambda n, rng: np.r_[rng.uniform(1, 2, 7), np.zeros(n - 7)],
+    "dense edge": lambda n, rng: 1 - (np.arange(n) / n) ** 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_drawn_spectrum_is_off_by_less_than_a_millionth_of_the_dense_svd(name):
+    """24 matrices a spectrum, 216 in all: square, wide and tall."""
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        m, n = [(96, 96), (72, 130), (130, 72), (128, 128)][seed % 4]
+        W = with_singular_values(DRAWN[name](min(m, n), rng), rng, m, n).astype(np.float32)
+        assert lanczos.norms(W).spectral == pytest.approx(np.linalg.norm(W.astype(np.float64), 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("start", [np.ones(N), np.eye(N)[0], np.r_[1.0, -np.ones(N - 1)]])
+def test_the_first_singular_vector_may_be_orthogonal_to_any_special_vector(start):
+    rng = np.random.default_rng(0)
+    right = np.linalg.qr(np.c_[start, rng.standard_normal((N, N - 1))])[0]
+    values = np.r_[0.5, 1.0, np.full(N - 2, 0.9)]
+    W = (orthogonal(rng, N) * values @ right.T).astype(np.float32)
+    assert lanczos.norms(W).spectral == pytest.approx(1.0, rel=1e-6)
+
+
+def test_the_first_singular_vector_orthogonal_to_all_but_one_vector_of_the_start():
+    rng = np.random.default_rng(1)
+    known = lanczos._start(N, 0)
+    top = rng.standard_normal(N)
+    top -= known[1:].T @ (known[1:] @ top)
+    right = np.linalg.qr(np.c_[top, rng.standard_normal((N, N - 1))])[0]
+    W = (orthogonal(rng, N) * np.r_[1.016, 1.0, np.linspace(0.9, 0.1, N - 2)] @ right.T).astype(np.float32)
+    assert lanczos.norms(W).spectral == pytest.approx(1.016, rel=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(200, 200), (70, 400), (400, 70), (1, 50), (50, 1), (3, 2), (1, 1)])
 def test_random_matrices_against_the_dense_svd(shape):
     for seed in range(10):

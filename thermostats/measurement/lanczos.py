@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dsyevr, dtrtri
 
 from thermostats.measurement.checkpoint import decode
 
 Matrix = NDArray[Any]
-TOLERANCE = 2.5e-7
+TOLERANCE = 5e-7
 BLOCK_BYTES = 1 << 19
 RESIDENT_BYTES = 80_000_000
 SMALL = 64
@@ -46,8 +49,10 @@ def norms(stored: Matrix, *, tolerance: float = TOLERANCE, seed: int = 0) -> Nor
     r = ‖WᵀW v − θ v‖, recomputed from the weights in float64, makes min(r, 2 r²/gap) / (2θ) ≤ `tolerance`. A residual
     cannot tell σ_max from σ_2 where the start has next to nothing of the first singular vector, and a single vector
     does not see that two values lie close together: both happened in trials (an error of 2 %), with a random start of
-    four vectors neither did. Where the bound is not reached, and for a short side up to `SMALL`, the Gram matrix of the
-    shorter side is diagonalised in float64 instead.
+    four vectors neither did: all four have to have next to nothing of it at once. Products and basis are in the
+    weights' own precision (float32 for halves); the projected problem, the Rayleigh quotient that is returned and its
+    residual are in float64, so that the error of the vector enters squared. Where the bound is not reached, and for a
+    short side up to `SMALL`, the Gram matrix of the shorter side is diagonalised in float64 instead.
 
     Both norms are NaN where a weight is not finite.
     """
@@ -65,7 +70,7 @@ def norms(stored: Matrix, *, tolerance: float = TOLERANCE, seed: int = 0) -> Nor
 
 def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
     """Row slices of a stored matrix with their numbers as float32 or float64; what is too large is let go again."""
-    rows = max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[1]))
+    rows = _rows_at_once(matrix)
     for first in range(0, matrix.shape[0], rows):
         part = slice(first, min(first + rows, matrix.shape[0]))
         yield part, decode(matrix[part])
@@ -73,12 +78,17 @@ def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
             release(matrix)
 
 
+def _rows_at_once(matrix: Matrix) -> int:
+    return max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[1]))
+
+
 def resident(stored: Matrix) -> Matrix:
-    """The matrix decoded at once if it fits in `RESIDENT_BYTES`, else as stored."""
-    if stored.dtype in (np.float32, np.float64) or stored.size * 4 > RESIDENT_BYTES:
-        return stored
+    """The matrix decoded at once, its rows one after the other, if it fits in `RESIDENT_BYTES`, else as stored."""
     by_row = _by_row(stored)
-    whole = np.empty(by_row.shape, np.float32)
+    plain = stored.dtype in (np.float32, np.float64)
+    if (plain and by_row.flags.c_contiguous) or stored.size * max(4, stored.itemsize) > RESIDENT_BYTES:
+        return stored
+    whole = np.empty(by_row.shape, stored.dtype if plain else np.float32)
     for part, block in row_blocks(by_row):
         whole[part] = block
     release(stored)
@@ -102,7 +112,7 @@ def release(matrix: Matrix) -> None:
 def _frobenius(matrix: Matrix) -> float:
     total = 0.0
     for _, block in row_blocks(matrix):
-        total += float(np.einsum("ij,ij->i", block, block).sum(dtype=np.float64))
+        total += float(np.vecdot(block, block).sum(dtype=np.float64))
     return float(np.sqrt(total))
 
 
@@ -112,50 +122,66 @@ def _block_lanczos(matrix: Matrix, tolerance: float, seed: int) -> tuple[float, 
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
     steps = min(MAX_STEPS, min(matrix.shape) // WIDTH)
     basis: Matrix = np.empty(((steps + 1) * WIDTH, n), dtype)
-    basis[:WIDTH] = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, WIDTH)))[0].T
-    T = np.zeros(((steps + 1) * WIDTH, (steps + 1) * WIDTH))
+    basis[:WIDTH] = _start(n, seed)
+    T: Matrix = np.empty(((steps + 1) * WIDTH, (steps + 1) * WIDTH))
     inner, check, before = tolerance, 2, (1, 1.0)
     for k in range(1, steps + 1):
-        last, known = slice((k - 1) * WIDTH, k * WIDTH), basis[: k * WIDTH]
+        end = k * WIDTH
+        last, known = slice(end - WIDTH, end), basis[:end]
         z = _gram_product(matrix, basis[last])
-        for _ in range(2):
-            part = z @ known.T
-            T[last, : k * WIDTH] += part
-            z -= part @ known
+        # first against the two blocks that z is not orthogonal to, lest what the others lack in orthogonality grows
+        recent = slice(max(0, end - 2 * WIDTH), end)
+        within = z @ basis[recent].T
+        z -= within @ basis[recent]
+        rounding = z @ known.T
+        z -= rounding @ known
+        T[last, :end] = rounding
+        T[last, recent] += within
         following, L = _orthonormal(z, known, float(T[0, 0]))
         if k in (check, steps):
-            theta, vector, gap = _ritz(T[: k * WIDTH, : k * WIDTH])
+            theta, vector, gap = _ritz(T[:end, :end])
             bound = _bound(theta, float(np.linalg.norm(vector[-WIDTH:] @ L)), gap)
             if bound <= inner or k == steps:
-                sigma, error = _verified(matrix, vector @ known, gap)
+                sigma, error = _verified(matrix, vector.astype(dtype) @ known, gap)
                 if error <= tolerance:
                     return sigma, k
                 inner /= 4
             check, before = _next_check(k, bound, before, inner), (k, bound)
-        basis[k * WIDTH : (k + 1) * WIDTH] = following
+        basis[end : end + WIDTH] = following
     return None
+
+
+@lru_cache(maxsize=8)
+def _start(n: int, seed: int) -> Matrix:
+    """Random orthonormal rows (WIDTH × n)."""
+    return np.ascontiguousarray(np.linalg.qr(np.random.default_rng(seed).standard_normal((n, WIDTH)))[0].T)
 
 
 def _gram_product(matrix: Matrix, vectors: Matrix) -> Matrix:
     """V Wᵀ W for the vectors in rows (b × n), in one pass over the matrix."""
-    product: Matrix = np.zeros((vectors.shape[1], vectors.shape[0]), vectors.dtype)
+    product: Matrix = np.zeros_like(vectors)
     for _, block in row_blocks(matrix):
-        product += block.T @ (block @ vectors.T)
-    return np.ascontiguousarray(product.T)
+        product += (vectors @ block.T) @ block
+    return product
 
 
 def _orthonormal(z: Matrix, known: Matrix, scale: float) -> tuple[Matrix, Matrix]:
     """Z = L Q, the rows of Q orthonormal and orthogonal to `known`, to which Z is so up to rounding at `scale`.
 
-    By Cholesky; where rows of Z are nearly dependent or little is left of them, as when a space is exhausted, by QR and
-    a second round of orthogonalisation.
+    By Cholesky, and a second round of it and of orthogonalisation where rows of Z are close to dependent or little is
+    left of them; by QR where they are dependent to rounding, as when a space is exhausted.
     """
-    try:
-        L = np.linalg.cholesky(z @ z.T)
-        if L.diagonal().min() > max(0.05 * L.diagonal().max(), 0.01 * scale):
-            return np.linalg.inv(L) @ z, L
-    except np.linalg.LinAlgError:
-        pass  # not positive definite to rounding: the rows are dependent
+    L, least = np.eye(WIDTH), 0.01 * scale
+    Q = z
+    for _ in range(2):
+        factor, dependent = dpotrf((Q @ Q.T).astype(np.float64), lower=1)
+        if dependent:
+            break
+        Q, L = dtrtri(factor, lower=1)[0].astype(z.dtype) @ Q, L @ factor
+        diagonal = factor.diagonal()
+        if diagonal.min() > max(0.05 * diagonal.max(), least):
+            return Q, L
+        Q, least = Q - (Q @ known.T) @ known, 0.5
     z = z - (z @ known.T) @ known
     Q, R = np.linalg.qr(z.T)
     Q -= known.T @ (known @ Q)
@@ -163,16 +189,19 @@ def _orthonormal(z: Matrix, known: Matrix, scale: float) -> tuple[Matrix, Matrix
 
 
 def _next_check(k: int, bound: float, before: tuple[int, float], wanted: float) -> int:
-    """Step at which the bound, falling on as it fell since the last check, reaches what is wanted."""
-    fallen = np.log(before[1] / bound) / (k - before[0]) if 0 < bound < before[1] else 0.0
-    wait = np.log(max(bound / wanted, 1.0)) / fallen if fallen > 0 else 2.0
-    return k + int(np.clip(np.ceil(wait), 1, max(2, k // 2)))
+    """Step at which the bound, falling a little faster than it fell since the last check, reaches what is wanted."""
+    fallen = math.log(before[1] / bound) / (k - before[0]) if 0 < bound < before[1] else 0.0
+    wait = math.log(max(bound / wanted, 1.0)) / fallen if fallen > 0 else 2.0
+    return k + min(max(1, math.ceil(0.8 * wait)), k if k < 12 else k // 3)
 
 
 def _ritz(T: Matrix) -> tuple[float, Matrix, float]:
     """Largest Ritz value θ of WᵀW, its vector in the basis, and the gap to the next one, from T = Qᵀ WᵀW Q."""
     size = T.shape[0]
-    values, vectors = eigh(T, lower=True, subset_by_index=[size - 2, size - 1], check_finite=False)
+    found = dsyevr(T.T, range="I", il=size - 1, iu=size, lwork=26 * size, liwork=10 * size)  # T's lower triangle
+    values, vectors = found[0], found[1]
+    if found[4] != 0:
+        raise np.linalg.LinAlgError(f"eigenvalues of the projected matrix: dsyevr gave {found[4]}")
     return float(values[1]), vectors[:, 1], float(values[1] - values[0])
 
 
@@ -190,11 +219,15 @@ def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]
     x /= np.linalg.norm(x)
     theta = 0.0
     gram: Matrix = np.zeros_like(x)
+    rows = (_rows_at_once(matrix) + 1) // 2
+    buffer: Matrix = np.empty((rows, x.size))
     for _, block in row_blocks(matrix):
-        wide = block.astype(np.float64)
-        product = wide @ x
-        theta += float(product @ product)
-        gram += product @ wide
+        for half in (block[:rows], block[rows:]):
+            wide = buffer[: half.shape[0]]
+            np.copyto(wide, half)
+            product = wide @ x
+            theta += float(product @ product)
+            gram += product @ wide
     return float(np.sqrt(theta)), _bound(theta, float(np.linalg.norm(gram - theta * x)), gap)
 
 

@@ -137,13 +137,31 @@ def _checked(matrix: NDArray[Any], shape: tuple[int, int], module: str, entry: A
     return oriented
 
 
-def split(entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]) -> ValueOutput:
-    """W_V and W_O of one layer from the tensors `entry.value` and `entry.output` as stored.
+def oriented(
+    entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The tensors `entry.value` and `entry.output` as matrices of outputs × inputs; views.
 
     Raises DataError where a shape is not what the configuration implies.
     """
     g = geometry(entry, config)
     fused = _checked(value, (stored_rows(entry, config), g.d_value_in), entry.value, entry)
-    w_o = _checked(output, (g.d_model, g.n_heads * g.d_head), entry.output, entry)
+    return fused, _checked(output, (g.d_model, g.n_heads * g.d_head), entry.output, entry)
+
+
+def value_runs(entry: Architecture, config: Config) -> list[slice]:
+    """Runs of consecutive rows of the stored (outputs × inputs) matrix that make up W_V, as few as possible."""
+    places = value_rows(entry, config).ravel()
+    breaks = np.flatnonzero(np.diff(places) != 1)
+    firsts, lasts = places[np.r_[0, breaks + 1]], places[np.r_[breaks, places.size - 1]]
+    return [slice(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def split(entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]) -> ValueOutput:
+    """W_V and W_O of one layer from the tensors `entry.value` and `entry.output` as stored.
+
+    Raises DataError where a shape is not what the configuration implies.
+    """
+    fused, w_o = oriented(entry, config, value, output)
     w_v = fused if entry.layout == "separate" else fused[value_rows(entry, config).ravel()]
-    return ValueOutput(w_v, w_o, query_to_kv_head(entry, config), g.d_head)
+    return ValueOutput(w_v, w_o, query_to_kv_head(entry, config), geometry(entry, config).d_head)

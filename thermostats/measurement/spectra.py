@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
-from thermostats.measurement.lanczos import Norms, norms, release, resident, row_blocks
-from thermostats.measurement.layouts import geometry, split, value_rows
+from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
+from thermostats.measurement.layouts import geometry, oriented, query_to_kv_head, value_runs
 from thermostats.measurement.thirds import published_thirds
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
 COLUMNS = ["layer", "matrix", "head", "spectral_norm", "frobenius_norm", "stable_rank", "missing"]
-GATHERED_ROWS = 256
 NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
@@ -72,12 +71,8 @@ def layer_rows(
     """Rows of one layer (1-based); see `weights`."""
     g = geometry(entry, config)
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
-    # split checks the shapes and finds the parts; of the values it gets a stand-in, as it would copy them at once
-    stand_in = np.broadcast_to(np.int8(0), value.shape)
-    parts = split(entry, config, stand_in, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
-    stored_o, kv_head = parts.w_o, parts.kv_head
-    del parts
-    w_v = resident(_values(entry, config, value))
+    fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
+    w_v = resident(_values(fused, value_runs(entry, config)))
     rows = [_row(layer, "W_V", "", norms(w_v))]
     gram_v = _grams(w_v.reshape(g.n_kv_heads, g.d_head, -1)) if heads else np.empty(0)
     release(w_v)
@@ -86,7 +81,7 @@ def layer_rows(
     rows.append(_row(layer, "W_O", "", norms(w_o)))
     if heads:
         gram_o = _grams(w_o.T.reshape(g.n_heads, g.d_head, -1))
-        rows += _head_rows(layer, gram_v[kv_head], gram_o)
+        rows += _head_rows(layer, gram_v[query_to_kv_head(entry, config)], gram_o)
     release(w_o)
     del w_o
     if thirds and entry.layout != "separate":
@@ -94,16 +89,17 @@ def layer_rows(
     return rows
 
 
-def _values(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
-    """W_V as stored: a view where it is a matrix of its own, else gathered, a part of the file mapped at a time."""
-    fused = value.T if entry.transposed else value
-    if entry.layout == "separate":
-        return fused
-    places = value_rows(entry, config).ravel()
-    gathered = np.empty((places.size, fused.shape[1]), fused.dtype)
-    for first in range(0, places.size, GATHERED_ROWS):
-        gathered[first : first + GATHERED_ROWS] = fused[places[first : first + GATHERED_ROWS]]
-        release(value)
+def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
+    """W_V as stored: a view where its rows lie together, else gathered, a part of the file mapped at a time."""
+    if len(runs) == 1:
+        return fused[runs[0]]
+    gathered = np.empty((sum(run.stop - run.start for run in runs), fused.shape[1]), fused.dtype)
+    at = 0
+    for run in runs:
+        gathered[at : at + run.stop - run.start] = fused[run]
+        at += run.stop - run.start
+        if fused.nbytes > RESIDENT_BYTES // 8:
+            release(fused)
     return gathered
 
 
