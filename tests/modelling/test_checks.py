@@ -52,6 +52,42 @@ def test_loo_pit_against_its_closed_form() -> None:
     assert wide.outcome == "failed"
 
 
+def test_loo_pit_without_replicates_is_the_closed_form() -> None:
+    """With P(y < observed) of every draw in the place of replicates, only the importance weights are left to chance."""
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=60)
+    mu = normal_posterior(data, rng, 4000)[:, None]
+    found = checks.weighted_pit(stats.norm.logpdf(data, mu, 1), stats.norm.cdf(data, mu, 1))
+    expected = stats.norm.cdf((data - (data.sum() - data) / 59) / np.sqrt(1 + 1 / 59))
+    assert found.table["pit"].to_numpy() == pytest.approx(expected, abs=0.005)
+    assert found.outcome == "passed"
+    far = np.append(data[:10], 60.0)
+    mu = normal_posterior(far, rng, 4000)[:, None]
+    unsure = checks.weighted_pit(stats.norm.logpdf(far, mu, 1), stats.norm.cdf(far, mu, 1))
+    assert unsure.outcome == "undecided"
+    assert "Pareto" in unsure.reason
+
+
+def test_exact_transforms_fail_as_often_as_stated() -> None:
+    rng = np.random.default_rng(5)
+    outcomes = [checks.exact_pit(rng.random(30)).outcome for _ in range(1000)]
+    failed, unsure = outcomes.count("failed"), outcomes.count("undecided")
+    assert failed <= stats.binom.isf(0.001, 1000, checks.EXTREME)
+    assert failed + unsure <= stats.binom.isf(0.001, 1000, checks.DOUBTFUL)
+    assert checks.exact_pit(rng.random(30) / 2).outcome == "failed"
+
+
+def test_joined_checks_have_the_worst_outcome_and_all_reasons() -> None:
+    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
+    other = checks.influence("supported", {"b": "inconclusive"}, {"b": {"p": 0.9}})
+    both = checks.joined([same, other])
+    assert (both.name, both.outcome, both.reason) == ("influence", "undecided", "the verdict changes without b")
+    assert both.table["left_out"].tolist() == ["a", "b"]
+    assert checks.joined([same]).reason == same.reason
+    with pytest.raises(UsageError, match="nothing to join"):
+        checks.joined([])
+
+
 def test_prior_sensitivity_against_conjugate_posteriors() -> None:
     """Prior N(0, 1), one datum 2: mean 1; prior to the power 0.5 is N(0, 2), mean 4/3."""
     mu = np.random.default_rng(3).normal(1, 0.5**0.5, size=(4, 5000))

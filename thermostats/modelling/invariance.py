@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
-from thermostats.modelling.draws import LEVEL, Array, Draws, Settings
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling import checks, sampling
+from thermostats.modelling.draws import LEVEL, PASSED, Array, Draws, Settings
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
+from thermostats.modelling.linear import SURE
+from thermostats.modelling.pairs import Pairs, pairs_of, without_pair
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
@@ -28,69 +29,21 @@ LONGER = Settings(draws=2000)
 """The level of a base and its change go together where tuning undoes the base's differences between prompts."""
 MARGIN = 1.1
 """Changes by less than this factor count as none."""
+HYPER = ("centre", "level_sd", "shift", "shift_sd")
 FEW = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Prompts answered by both models of a pair: log gain of the base and log(tuned/base)."""
-
-    names: tuple[str, ...]
-    heritages: tuple[str, ...]
-    related: tuple[bool, ...]
-    """Whether the tuned model was tuned from this base."""
-    pair: NDArray[np.int64]
-    base: Array
-    change: Array
-    warnings: tuple[str, ...]
-
-
-def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
-    """Pairs of base and tuned model with their shared prompts, from one row a model and prompt.
-
-    Columns: model_id, heritage, family, variant, parent, prompt_id, value (the gain). A tuned model goes with its
-    parent; without one in the table it goes with the only base of its family, and is left out with a warning where
-    `only_related`. Raises UsageError for gains not above 0, a prompt twice, no pair, or fewer than 3 prompts
-    of a pair.
-    """
-    columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
-    gains = table.assign(value=numbers(table["value"].astype("float64"), "value", positive=True))
-    if gains.duplicated(["model_id", "prompt_id"]).any():
-        raise UsageError("a prompt stands twice for one model", where="prompt_id", allowed="one row a model and prompt",
-                         next_step="choose one source")  # fmt: skip
-    models = gains.drop_duplicates("model_id").set_index("model_id")
-    bases = models[models["variant"] == "base"]
-    wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
-    names, labs, related, parts, said = [], [], [], [], []
-    for child, row in models[models["variant"] != "base"].sort_index().iterrows():
-        family = bases.index[bases["family"] == row["family"]]
-        true = row["parent"] in bases.index
-        if not true and (only_related or len(family) != 1):
-            said.append(f"{child} left out: its parent is not in the table")
-            continue
-        base = row["parent"] if true else family[0]
-        if not true:
-            said.append(f"{child} was not tuned from {base}")
-        both = wide[[base, child]].dropna()
-        if len(both) < 3:
-            raise UsageError("too few shared prompts", where=f"{base}, {child}", got=len(both), allowed="at least 3")
-        names.append(f"{base} → {child}")
-        labs.append(str(row["heritage"]))
-        related.append(bool(true))
-        parts.append(both.set_axis(["base", "tuned"], axis=1))
-    if not parts:
-        raise UsageError("no pair of base and tuned model", got="; ".join(said) or "no tuned model",
-                         allowed="a tuned model whose parent is in the table")  # fmt: skip
-    rows = pd.concat(parts, ignore_index=True)
-    return Pairs(
-        names=tuple(names),
-        heritages=tuple(labs),
-        related=tuple(related),
-        pair=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
-        base=rows["base"].to_numpy(),
-        change=(rows["tuned"] - rows["base"]).to_numpy(),
-        warnings=tuple(said),
-    )
+ASKED = (0.1, 0.25, 0.5)
+"""Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
+EQUATIONS = (
+    "log g_jp(base) ~ N(μ_j, s_j²)",
+    "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
+    "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
+)
+PRIORS = (
+    ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
+    ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
+    ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
+    ("s_j, r_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
+)
 
 
 def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
@@ -98,7 +51,8 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     μ_j ~ N(m, s_μ²), δ_j ~ N(Δ, s_δ²).
 
     Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. μ_j and δ_j are
-    sampled as they are (centred): every pair has its prompts.
+    sampled as they are (centred): every pair has its prompts. δ_j itself is sampled by way of the change at the mean
+    of the prompts, α_j = δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
     """
     n, pair = data["n_pairs"], data["pair"]
     centre = pm.Normal("centre", 0.0, SHARE)
@@ -106,12 +60,14 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     level_sd = pm.HalfNormal("level_sd", SHARE)
     shift_sd = pm.HalfNormal("shift_sd", SHARE)
     level = pm.Normal("level", centre, level_sd, shape=n)
-    change = pm.Normal("change", shift, shift_sd, shape=n)
     slope = pm.Normal("slope", 0.0, 0.5, shape=n)
+    offset = slope * (data["base_mean"] - level)
+    at_mean = pm.Normal("at_mean", shift + offset, shift_sd, shape=n)
+    pm.Deterministic("change", at_mean - offset)
     spread = pm.HalfNormal("spread", PROMPTS, shape=n)
     residual = pm.HalfNormal("residual", PROMPTS, shape=n)
     pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
-    expected = change[pair] + slope[pair] * (data["base"] - level[pair])
+    expected = at_mean[pair] + slope[pair] * (data["base"] - data["base_mean"][pair])
     pm.StudentT("changes", nu=4.0, mu=expected, sigma=residual[pair], observed=data["change_observed"])
 
 
@@ -122,6 +78,7 @@ def fit_invariance(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int,
+    settings: Settings = LONGER,
     cache: bool = True,
 ) -> Fitted:
     """Multiplicative change exp(δ) of the gain by tuning, by pair and over pairs, and P(the gain changes sides of 1).
@@ -129,22 +86,22 @@ def fit_invariance(
     `table`: one row a model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
     ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd. Tables: `pairs` (levels, ratio with interval, P(sign
     changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign changes) of a
-    pair not seen: of any pair, with a base like these, with a base that dampens; from the prior alone beside it).
+    pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone beside
+    it), `shown` (what so many pairs can show: the chance of one that changes sides, were a share of them to do so, and
+    the bound on that share had none).
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     pairs = pairs_of(table, only_related=only_related)
-    n = len(pairs.names)
-    data = {"pair": pairs.pair, "base": pairs.base, "change_observed": pairs.change, "n_pairs": n}
-    draws = sampling.fit(pairs_model, data, seed=seed, settings=LONGER, cache=cache)
+    n, data = len(pairs.names), _arrays(pairs)
+    draws = sampling.fit(pairs_model, data, seed=seed, settings=settings, cache=cache)
     level, change = draws.flat("level"), draws.flat("change")
     flips = (level > 0) != (level + change > 0)
     within = np.abs(change) < math.log(margin)
     rng = np.random.default_rng(seed)
-    names = ("centre", "level_sd", "shift", "shift_sd")
-    new = _new_pairs({name: draws.flat(name) for name in names}, rng)
+    new = _new_pairs({name: draws.flat(name) for name in HYPER}, rng)
     prior = _new_pairs(_hyperprior(rng), rng)
     said = list(pairs.warnings)
     base_dampens = (level.mean(axis=0) < 0).sum()
@@ -163,7 +120,7 @@ def fit_invariance(
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=2 * n,
         n_heritages=len(set(pairs.heritages)),
-        parts={"pairs": _part(pairs, data, draws)},
+        parts=_parts(pairs, data, draws),
         quantities={
             "ratio": np.exp(draws["change"]),
             "ratio_of_all": np.exp(draws["shift"]),
@@ -184,12 +141,46 @@ def fit_invariance(
             "upper_bound_of_flips_had_none_flipped": 1 - (1 - LEVEL) ** (1 / n),
             "pairs_needed_for_10_percent": math.ceil(math.log(1 - LEVEL) / math.log(0.9)),
         },
-        tables={"pairs": by_pair, "new_pair": _new_table(new, prior)},
+        tables={"pairs": by_pair, "new_pair": _new_table(new, prior), "shown": _shown(n)},
         warnings=tuple(said),
         figure=_figure,
+        influence=partial(_influence, pairs, draws, cache) if n > 1 else None,
         seed=seed,
+        equations=EQUATIONS,
+        priors=PRIORS,
         labels={"ratio": pairs.names},
     )
+
+
+def _arrays(pairs: Pairs) -> dict[str, Any]:
+    means = np.bincount(pairs.pair, pairs.base) / np.bincount(pairs.pair)
+    observed = {"base": pairs.base, "base_mean": means, "change_observed": pairs.change}
+    return observed | {"pair": pairs.pair, "n_pairs": len(pairs.names)}
+
+
+def _shown(n: int) -> pd.DataFrame:
+    """What n pairs can show, and 3, 10, 30 and 100."""
+    sizes = np.unique([n, 3, 10, 30, 100])
+    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": 1 - (1 - LEVEL) ** (1 / sizes)})
+    return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in ASKED})
+
+
+def _influence(pairs: Pairs, draws: Draws, cache: bool, seed: int) -> checks.Check:
+    """Exact refits without each pair: is the mean change below 1, above, or open; P(a new pair changes sides)."""
+
+    def say(found: Draws) -> tuple[str, dict[str, float]]:
+        below = float((found.flat("shift") < 0).mean())
+        hyper = {name: found.flat(name) for name in HYPER}
+        new = _new_pairs(hyper, np.random.default_rng(seed))["any pair"]
+        verdict = "below" if below >= SURE else "above" if below <= 1 - SURE else "open"
+        figures = {"P(mean change below 1)": below, "P(new pair changes sides)": new}
+        return verdict if found.status == PASSED else found.status, figures
+
+    found = {
+        name: say(sampling.fit(pairs_model, _arrays(without_pair(pairs, j)), seed=seed + j, cache=cache))
+        for j, name in enumerate(pairs.names)
+    }
+    return checks.influence(say(draws)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
 def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Any]:
@@ -247,27 +238,47 @@ def _by_pair(
     return pd.DataFrame(rows)
 
 
-def _part(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> Part:
+def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
     n = len(pairs.names)
 
     def means(y: Array) -> Array:
-        return np.stack([y[..., pairs.pair == j].mean(axis=-1) for j in range(n)])
+        return np.array([y[pairs.pair == j].mean() for j in range(n)])
 
-    return sampled_part(
+    def largest_skew(y: Array) -> float:
+        return max((float(stats.skew(y[pairs.pair == j])) for j in range(n)), key=abs)
+
+    changes = sampled_part(
         pairs_model,
         data,
         draws,
         "changes",
         observed=pairs.change,
-        top=("centre", "shift", "level_sd", "shift_sd"),
+        top=HYPER,
         decisive={"shift": draws["shift"], "shift_sd": draws["shift_sd"]},
         statistics={
-            "largest mean change": lambda y: np.abs(means(y)).max(axis=0),
-            "spread": lambda y: y.std(axis=-1),
-            "skew": lambda y: stats.skew(y, axis=-1),
-            "largest": lambda y: np.abs(y).max(axis=-1),
+            "largest mean change": lambda y: float(np.abs(means(y)).max()),
+            "spread": lambda y: float(y.std()),
+            "largest skew of a pair": largest_skew,
+            "largest": lambda y: float(np.abs(y).max()),
+            "share that change sides": lambda y: float(((pairs.base > 0) != (pairs.base + y > 0)).mean()),
         },
     )
+    bases = sampled_part(
+        pairs_model,
+        data,
+        draws,
+        "bases",
+        observed=pairs.base,
+        top=HYPER,
+        decisive={"level_sd": draws["level_sd"]},
+        statistics={
+            "share that dampen": lambda y: float((y < 0).mean()),
+            "spread of means": lambda y: float(means(y).std()),
+            "largest": lambda y: float(y.max()),
+            "smallest": lambda y: float(y.min()),
+        },
+    )
+    return {"changes": changes, "bases": bases}
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
