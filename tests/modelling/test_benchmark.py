@@ -4,10 +4,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from calibrated import assert_calibrated, assert_covered, within
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
+from thermostats.modelling import sampling
 from thermostats.modelling.benchmark import fit_benchmark
+from thermostats.modelling.benchmark_model import (
+    SCALE,
+    SLOPE_SD,
+    arrays,
+    benchmark_model,
+    blocks,
+    left_out_entropies,
+)
+from thermostats.modelling.benchmark_model import SHARE as EFFECTS
+from thermostats.modelling.cells import crossed
+from thermostats.modelling.draws import Settings
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -51,10 +64,25 @@ def test_slopes_of_entropy_and_their_classical_counterpart(fitted):
 def test_the_result_is_checked_and_written(fitted):
     gate = fitted.check()
     assert gate.passes, gate.reasons
-    assert len(json.dumps(fitted.to_dict(), allow_nan=False)) > 1000
+    names = set(gate.table()["check"])
+    kinds = ("sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity")
+    assert names == {"influence"} | {f"{part}: {kind}" for part in ("gains", "entropies") for kind in kinds}
+    (influence,) = (check for check in gate.checks if check.name == "influence")
+    assert influence.table["left_out"].tolist() == ["m0", "m1", "m2", "m3"]
+    assert (influence.table["P(order of the others)"] > 0.99).all()
+    written = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
+    assert len(written["equations"]) == 5
+    assert len(written["priors"]) == 7
     figure, axes = plt.subplots()
     assert fitted.plot(axes) is axes
     plt.close(figure)
+
+
+@pytest.mark.parametrize("gain", [0.0, -1.0, np.inf, np.nan])
+def test_gains_without_a_logarithm_are_refused(gain):
+    table = benchmark_table(np.random.default_rng(2), LEVELS)
+    with pytest.raises(UsageError, match="value"):
+        crossed(table.assign(value=table["value"].where(table.index > 0, gain)))
 
 
 def test_bad_tables_are_refused():
@@ -65,34 +93,102 @@ def test_bad_tables_are_refused():
         fit_benchmark(table.assign(category=table["model_id"]), seed=1)
     with pytest.raises(UsageError, match="too small"):
         fit_benchmark(table[table["model_id"] == "m0"], seed=1)
-    with pytest.raises(UsageError, match="logarithm"):
-        fit_benchmark(table.assign(value=-1.0 * table["value"]), seed=1)
     with pytest.raises(UsageError, match="not an order"):
         fit_benchmark(table, order=["m0", "m9"], seed=1)
+    with pytest.raises(UsageError, match="labels are missing"):
+        crossed(table.assign(category=table["category"].where(table.index > 0)))
+    with pytest.raises(UsageError, match="constant"):
+        crossed(table.assign(value=1.5))
+    with pytest.raises(UsageError, match="entropy"):
+        crossed(table.assign(entropy=table["entropy"].where(table.index > 0, np.inf)))
+    many = pd.concat([table[table["model_id"] == "m0"].assign(model_id=f"m{i}") for i in range(1000)])
+    with pytest.raises(UsageError, match="1000 models × 25 prompts"):
+        fit_benchmark(many, seed=1)
 
 
-@pytest.mark.slow
-def test_gains_are_covered_and_ties_are_even():
-    covered, wins = [], []
-    for i in range(6):
-        rng = np.random.default_rng(100 + i)
-        levels = [*rng.normal(0, 0.3, 2), 0.1, 0.1]
-        found = fit_benchmark(
-            benchmark_table(rng, levels, category_sd=0.0, prompt_sd=0.0), order=["m2", "m3"], seed=i, cache=False
-        )
-        rows = found.table("ranks").set_index("model_id").loc[["m0", "m1", "m2", "m3"]]
-        covered += ((rows["lower"] < np.exp(levels)) & (np.exp(levels) < rows["upper"])).tolist()
-        wins.append(found.probabilities["order"])
-    assert np.mean(covered) > 0.85
-    assert 0.3 < np.mean(wins) < 0.7
+def test_what_the_table_cannot_tell_is_said():
+    table = benchmark_table(np.random.default_rng(2), LEVELS)
+    said = " ".join(crossed(table.assign(category=table["prompt_id"])).warnings)
+    assert "one prompt a category" in said
+    assert set(blocks(crossed(table.assign(category=table["prompt_id"])))) == {"category", "model × category"}
+    assert set(blocks(crossed(table.assign(category="one")))) == {"prompt"}
+    assert "3 of 100 cells are missing" in " ".join(crossed(table.iloc[3:]).warnings)
+    apart = table["prompt_id"].where(table["model_id"] < "m2", "other " + table["prompt_id"])
+    said = " ".join(crossed(table.assign(prompt_id=apart)).warnings)
+    assert "no shared prompts, compared through the priors only: m0, m1 | m2, m3" in said
+    flat = table.assign(entropy=table["entropy"].where(table["model_id"] != "m0", 3.0))
+    assert "no slope of m0" in " ".join(crossed(flat).warnings)
 
 
-@pytest.mark.slow
-def test_one_category_and_no_entropy():
-    table = benchmark_table(np.random.default_rng(3), LEVELS, categories=1, prompt_sd=0.2).drop(columns="entropy")
-    found = fit_benchmark(table, seed=1, cache=False)
-    assert any("one category" in words for words in found.warnings)
-    assert any("no order was asked for" in words for words in found.warnings)
+def test_an_entropy_left_out_is_predicted_by_its_conditional_normal():
+    """Against the conditional of the joint normal with its covariance written out."""
+    data = arrays(crossed(benchmark_table(np.random.default_rng(4), LEVELS, prompts=10)))
+    spreads, rest = np.array([[0.3, 0.5], [0.1, 1.0]]), np.array([0.8, 0.4])
+    mean, sd = left_out_entropies(data, spreads, rest)
+    z, U = data["entropies_observed"], np.column_stack([data["fixed_design"], data["own_design"]])
+    for k in range(2):
+        scale = np.concatenate([np.full(2, SLOPE_SD), data["own_kind"] @ spreads[k]])
+        V = (U * scale**2) @ U.T + rest[k] ** 2 * np.eye(z.size)
+        for i in (0, 7, 39):
+            others = np.delete(np.arange(z.size), i)
+            gain = np.linalg.solve(V[np.ix_(others, others)], V[others, i])
+            assert mean[k, i] == pytest.approx(gain @ z[others])
+            assert sd[k, i] == pytest.approx((V[i, i] - gain @ V[others, i]) ** 0.5)
+
+
+SHORT = Settings(chains=2, draws=600, tune=500)
+
+
+def test_two_models_of_one_lab_and_no_entropy():
+    table = benchmark_table(np.random.default_rng(3), [-0.2, 0.3], categories=1, prompt_sd=0.2).drop(columns="entropy")
+    found = fit_benchmark(table.assign(heritage="one"), seed=1, settings=SHORT, cache=False)
+    said = " ".join(found.warnings)
+    for words in ("one category", "no order was asked for", "one lab"):
+        assert words in said
     assert "slope" not in found.quantities
-    gate = found.check()
-    assert gate.passes, gate.reasons
+    assert found.influence is None
+    assert found.probabilities["order"] > 0.99
+    assert len(found.equations) == 3
+
+
+def simulated_cells(rng, categories):
+    """Gains and entropies of 4 models × 16 prompts from the priors of the model, with what they were made from."""
+    table = benchmark_table(rng, LEVELS, prompts=16, categories=categories)
+    cells = crossed(table)
+    data = arrays(cells)
+    truth = {
+        "level": rng.normal(0, SCALE, 4), "spreads": np.abs(rng.normal(0, EFFECTS, data["n_spreads"])),
+        "sigma_centre": rng.normal(-3, 1.5), "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
+        "fixed": rng.normal(0, SLOPE_SD, 2), "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
+        "rest": abs(rng.normal()),
+    }  # fmt: skip
+    truth["log_sigma"] = rng.normal(truth["sigma_centre"], truth["sigma_spread"], 4)
+    effects = rng.normal(0, data["kind"] @ truth["spreads"])
+    noise = np.exp(truth["log_sigma"])[cells.model] * rng.standard_t(4, cells.y.size)
+    y = data["which"] @ truth["level"] + data["design"] @ effects + noise
+    rows = table.sort_values(["model_id", "prompt_id"], ignore_index=True)
+    data = arrays(crossed(rows.assign(value=np.exp(y))))
+    own = rng.normal(0, data["own_kind"] @ truth["own_spreads"])
+    expected = data["fixed_design"] @ truth["fixed"] + data["own_design"] @ own
+    data["entropies_observed"] = rng.normal(expected, truth["rest"])
+    return data, truth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("categories", "tables"), [(4, 60), (1, 30)])
+def test_intervals_and_orders_are_calibrated(categories, tables):
+    """Truth from the priors, with and without prompt categories: every quantity's interval, and P(order) of three."""
+    inside, stated, ordered = [], [], []
+    for i in range(tables):
+        data, truth = simulated_cells(np.random.default_rng(1000 + i), categories)
+        draws = sampling.fit(benchmark_model, data, seed=i, settings=SHORT, retry=False, cache=False)
+        inside.append(
+            np.concatenate([
+                np.atleast_1d(within(value, draws.flat(name)))[: None if name == "spreads" else 2]
+                for name, value in truth.items()
+            ])
+        )  # fmt: skip
+        stated.append((np.diff(draws.flat("level")[:, :3], axis=1) > 0).all(axis=1).mean())
+        ordered.append((np.diff(truth["level"][:3]) > 0).all())
+    assert_covered(inside)
+    assert_calibrated(stated, ordered)

@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
+from thermostats.modelling import checks, sampling
+from thermostats.modelling.benchmark_model import (
+    EQUATIONS,
+    NU,
+    PRIORS,
+    arrays,
+    benchmark_model,
+    blocks,
+    left_out_entropies,
+    sum_zero,
+    without,
+)
 from thermostats.modelling.cells import Crossed, crossed
-from thermostats.modelling.draws import Array, Draws, Settings, equal_tailed
-from thermostats.modelling.fitted import Fitted, Part, sampled_part
+from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.fitted import CHECKED, Fitted, Part, sampled_part
+from thermostats.modelling.linear import SURE
 from thermostats.modelling.within import within_correlation
 
-SCALE = 0.5
-"""Prior scale of log gains, a factor 1.6; the spreads of the effects share it, 0.5/√3 each."""
-SHARE = SCALE / 3**0.5
 LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
-SLOPE_SD = 0.5
-"""Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
-NU = 4.0
+REFIT = Settings(target_accept=0.95)
 PUBLISHED_ORDER = (
     "EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b",
 )  # fmt: skip
 PARTS = ("model", "category", "prompt", "model × category", "residual")
-
-
-def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε, ε ~ t_4(σ_m); effects sum to zero, prompts within their category.
-
-    Beside it, sharing nothing: entropy z_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e, β_m ~ N(b, s_b²), x the log gain,
-    both standardised within models. b is the slope inside prompts, B that between prompts: whether prompts with high
-    gain in every model have high entropy in every model. All effects of an outcome are one vector that meets one
-    design matrix: a graph that compiles in a third of the time of one variable for each kind.
-    """
-    level = pm.Normal("level", 0.0, SCALE, shape=data["n_models"])
-    log_sigma = pm.Normal("log_sigma", -2.5, 1.0, shape=data["n_models"])
-    spreads = pm.HalfNormal("spreads", SHARE, shape=data["n_spreads"])
-    spread = pm.math.dot(data["kind"], spreads)
-    z = pm.Normal("z", 0.0, spread ** data["centred"], shape=data["n_effects"])
-    effects = pm.Deterministic("effects", z * spread ** (1 - data["centred"]))
-    fitted = pm.math.dot(data["which"], level) + pm.math.dot(data["design"], effects)
-    sigma = pm.math.exp(pm.math.dot(data["which"], log_sigma))
-    pm.StudentT("gains", nu=NU, mu=fitted, sigma=sigma, observed=data["y"])
-    if data["entropy"]:
-        fixed = pm.Normal("fixed", 0.0, SLOPE_SD, shape=2)
-        own_spreads = pm.HalfNormal("own_spreads", 2 * SLOPE_SD * data["half_for_slopes"], shape=2)
-        own_z = pm.Normal("own_z", 0.0, 1.0, shape=data["n_own"])
-        own = pm.Deterministic("own", pm.math.dot(data["own_kind"], own_spreads) * own_z)
-        rest = pm.HalfNormal("rest", 1.0)
-        expected = pm.math.dot(data["fixed_design"], fixed) + pm.math.dot(data["own_design"], own)
-        pm.Normal("entropies", expected, rest, observed=data["entropies_observed"])
 
 
 def fit_benchmark(
@@ -64,6 +47,7 @@ def fit_benchmark(
     *,
     order: Sequence[str] | None = None,
     seed: int,
+    settings: Settings = LONGER,
     cache: bool = True,
 ) -> Fitted:
     """Posterior ranks of the models, P(order), shares of the variance, and slopes of entropy on log gain.
@@ -78,17 +62,17 @@ def fit_benchmark(
     Raises UsageError as `crossed`, and for an order of models that are not there.
     """
     cells = crossed(table)
-    has_entropy = len(set(cells.xz_model.tolist())) >= 2
-    data = _data(cells, has_entropy)
-    said = list(cells.warnings)
+    data = arrays(cells)
+    has_entropy, kinds = data["entropy"], tuple(blocks(cells))
+    said = [*cells.warnings, *_said_labs(table)]
     asked, said_order = _order(cells, order)
     said += said_order
-    draws = sampling.fit(benchmark_model, data, seed=seed, settings=LONGER, cache=cache)
+    draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
     level = draws.flat("level")
     at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
     new = _new_prompts(cells, data, draws, seed)[:, at]
-    spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(_kinds(cells))}
+    spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
     slopes = _slope_quantities(cells, draws) if has_entropy else {}
     quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares, **slopes}
     probabilities = {
@@ -109,7 +93,7 @@ def fit_benchmark(
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=len(cells.models),
         n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
-        parts=_parts(cells, data, draws, has_entropy),
+        parts=_parts(cells, data, draws),
         quantities=quantities,
         probabilities=probabilities,
         numbers={"n_prompts": float(len(cells.prompts)), "n_categories": float(len(cells.categories))},
@@ -125,74 +109,12 @@ def fit_benchmark(
         },
         warnings=tuple(said),
         figure=_figure,
+        influence=partial(_influence, cells, data, draws, tuple(asked), cache) if len(cells.models) > 2 else None,
         seed=seed,
+        equations=EQUATIONS if has_entropy else EQUATIONS[:3],
+        priors=PRIORS if has_entropy else PRIORS[:4],
         labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
     )
-
-
-def _kinds(cells: Crossed) -> tuple[str, ...]:
-    return ("prompt", "category", "model × category") if len(cells.categories) > 1 else ("prompt",)
-
-
-def _blocks(cells: Crossed) -> dict[str, Array]:
-    """Design of every kind of effect, cells × effects, each summing to zero over what it belongs to."""
-    m, c = (_sum_zero(len(names)) for names in (cells.models, cells.categories))
-    p = _sum_zero(len(cells.prompts), cells.category)
-    kind = cells.category[cells.prompt]
-    cross = (m[cells.model][:, :, None] * c[kind][:, None, :]).reshape(cells.y.size, -1)
-    return dict(zip(_kinds(cells), (p[cells.prompt], c[kind], cross), strict=False))
-
-
-def _data(cells: Crossed, has_entropy: bool) -> dict[str, Any]:
-    which = (cells.model[:, None] == np.arange(len(cells.models))).astype(np.float64)
-    data = {"y": cells.y, "n_models": len(cells.models), "which": which, "entropy": has_entropy}
-    design, kind = _stack(list(_blocks(cells).values()))
-    data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
-    data |= {"centred": kind @ _determined(cells.y, which, design, kind)}
-    if not has_entropy:
-        return data
-    mean = pd.Series(cells.x).groupby(cells.xz_prompt).transform("mean").to_numpy()
-    within = cells.x - mean
-    by_model = within[:, None] * (cells.xz_model[:, None] == np.arange(len(cells.models)))
-    own, own_kind = _stack([by_model, _sum_zero(len(cells.prompts))[cells.xz_prompt]])
-    return data | {
-        "entropies_observed": cells.z,
-        "fixed_design": np.column_stack([within, mean]),
-        "own_design": own,
-        "own_kind": own_kind,
-        "n_own": own_kind.shape[0],
-        "half_for_slopes": np.array([0.5, 1.0]),
-    }
-
-
-def _determined(y: Array, which: Array, design: Array, kind: Array) -> Array:
-    """How far every kind of effect is sampled on its own scale rather than in units of its spread, 0 to 1.
-
-    [1 − s² mean(diag (DᵀD)⁻¹) / mean(ê²)]², from the share of the squared effects that is not noise, 0 below
-    0.8. It changes how the sampler moves, not the posterior.
-    """
-    both = np.concatenate([which, design], axis=1)
-    inverse = np.linalg.pinv(both.T @ both)
-    found = inverse @ both.T @ y
-    noise = np.square(y - both @ found).sum() / max(y.size - np.linalg.matrix_rank(both), 1)
-    size = np.square(found[which.shape[1] :]) @ kind
-    error = noise * np.diag(inverse)[which.shape[1] :] @ kind
-    share = np.square(np.clip(1 - error / np.maximum(size, 1e-300), 0.0, 1.0))
-    return np.asarray(np.where(share < 0.8, 0.0, share))
-
-
-def _stack(blocks: Sequence[Array]) -> tuple[Array, Array]:
-    """Blocks side by side, and which block every column is of, columns × blocks."""
-    kind = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
-    return np.concatenate(blocks, axis=1), (kind[:, None] == np.arange(len(blocks))).astype(np.float64)
-
-
-def _sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
-    """Orthonormal columns that sum to zero, over all n or within each group: n × (n − groups)."""
-    group = np.zeros(n, dtype=np.int64) if within is None else within
-    same = (group[:, None] == group).astype(np.float64)
-    basis, size, _ = np.linalg.svd(np.eye(n) - same / same.sum(axis=1))
-    return np.asarray(basis[:, size > 0.5], dtype=np.float64)
 
 
 def _order(cells: Crossed, order: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -212,7 +134,7 @@ def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
     """Share of each part in the sum of the variances over the cells, chain × draw × part."""
     level, effects = draws.flat("level"), draws.flat("effects")
     parts = {"model": level[:, cells.model]}
-    for k, name in enumerate(_kinds(cells)):
+    for k, name in enumerate(blocks(cells)):
         own = data["kind"][:, k] > 0
         parts[name] = effects[:, own] @ data["design"][:, own].T
     parts["residual"] = cells.y - sum(parts.values())
@@ -226,11 +148,13 @@ def _new_prompts(cells: Crossed, data: Mapping[str, Any], draws: Draws, seed: in
     """Log gains of every model on a new prompt a draw, of one of these categories, less what all models share."""
     rng = np.random.default_rng(seed)
     level, sigma = draws.flat("level"), np.exp(draws.flat("log_sigma"))
-    if len(cells.categories) > 1:
-        n, c = len(level), _sum_zero(len(cells.categories))
-        z = draws.flat("effects")[:, data["kind"][:, 2] > 0].reshape(n, len(cells.models) - 1, -1)
+    kinds = list(blocks(cells))
+    if "model × category" in kinds:
+        n, c = len(level), sum_zero(len(cells.categories))
+        own = data["kind"][:, kinds.index("model × category")] > 0
+        z = draws.flat("effects")[:, own].reshape(n, len(cells.models) - 1, -1)
         kind = c[rng.integers(0, len(cells.categories), n)]
-        level = level + np.einsum("nij,nj->ni", z, kind) @ _sum_zero(len(cells.models)).T
+        level = level + np.einsum("nij,nj->ni", z, kind) @ sum_zero(len(cells.models)).T
     return np.asarray(level + sigma * rng.standard_t(NU, level.shape))
 
 
@@ -296,7 +220,7 @@ def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame
     return pd.DataFrame([{name: getattr(found, name) for name in fields}])
 
 
-def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, has_entropy: bool) -> dict[str, Part]:
+def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
     def by(codes: NDArray[np.int64], y: Array) -> Array:
         return np.stack([y[..., codes == k].mean(axis=-1) for k in range(codes.max() + 1)])
 
@@ -306,8 +230,8 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, has_entropy: b
         draws,
         "gains",
         observed=cells.y,
-        top=("spreads",),
-        decisive={f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(_kinds(cells))},
+        top=("sigma_centre", "sigma_spread", "spreads"),
+        decisive={f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
         statistics={
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
             "spread of model means": lambda y: by(cells.model, y).std(axis=0),
@@ -316,7 +240,7 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, has_entropy: b
             "smallest": lambda y: y.min(axis=-1),
         },
     )
-    if not has_entropy:
+    if not data["entropy"]:
         return {"gains": gains}
     statistics = {
         "correlation with gain": lambda z: (z * cells.x).mean(axis=-1),
@@ -332,7 +256,52 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, has_entropy: b
         statistics=statistics,
         decisive={"slope > 0": draws["fixed"][..., 0] > 0, "between > 0": draws["fixed"][..., 1] > 0},
     )
-    return {"gains": gains, "entropies": entropies}
+    return {"gains": gains, "entropies": replace(entropies, loo=partial(_entropies_pit, data, draws))}
+
+
+def _entropies_pit(data: Mapping[str, Any], draws: Draws, seed: int) -> checks.Check:
+    """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
+    spreads, rest = draws.flat("own_spreads"), draws.flat("rest")
+    chosen = np.random.default_rng(seed).choice(rest.size, CHECKED, replace=False)
+    z, found = data["entropies_observed"], left_out_entropies(data, spreads[chosen], rest[chosen])
+    return checks.weighted_pit(stats.norm.logpdf(z, *found), stats.norm.cdf(z, *found))
+
+
+def _influence(
+    cells: Crossed, data: Mapping[str, Any], draws: Draws, asked: tuple[str, ...], cache: bool, seed: int
+) -> checks.Check:
+    """Exact refits without the cells of each model: P(order) of the others and P(slope > 0), against all models."""
+    whole, verdicts, figures = "as with all models", {}, {}
+    for m, name in enumerate(cells.models):
+        refit = sampling.fit(benchmark_model, without(cells, data, m), seed=seed + m, settings=REFIT, cache=cache)
+        at = [cells.models.index(other) for other in asked if other != name]
+        ways = {"all models": draws, name: refit}
+        order = {k: float((np.diff(d.flat("level")[:, at], axis=1) > 0).all(axis=1).mean()) for k, d in ways.items()}
+        slope = {k: float((d.flat("fixed")[:, 0] > 0).mean()) if data["entropy"] else 1.0 for k, d in ways.items()}
+        changed = [
+            f"{what} {_sure(p[name])}" for what, p in (("order", order), ("slope", slope))
+            if _sure(p[name]) != _sure(p["all models"])
+        ]  # fmt: skip
+        said = ", ".join(changed) or whole
+        verdicts[name] = said if refit.status == PASSED else refit.status
+        figures[name] = {"P(order of the others)": order[name]} | (
+            {"P(slope > 0)": slope[name]} if data["entropy"] else {}
+        )
+    return checks.influence(whole, verdicts, figures)
+
+
+def _sure(p: float) -> str:
+    return "held" if p >= SURE else "reversed" if p <= 1 - SURE else "open"
+
+
+def _said_labs(table: pd.DataFrame) -> Iterator[str]:
+    if "heritage" not in table:
+        return
+    labs = table.groupby("model_id")["heritage"].first()
+    if labs.nunique() == 1:
+        yield "one lab: an order of models says nothing of labs"
+    elif labs.nunique() == len(labs):
+        yield "one model a lab: an order of models is not yet one of labs"
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

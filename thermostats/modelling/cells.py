@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.estimates import columns_of, labels, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,8 @@ def crossed(table: pd.DataFrame) -> Crossed:
     Raises UsageError for gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts.
     """
     columns_of(table, "model_id", "prompt_id", "category", "value")
+    for name in ("model_id", "prompt_id", "category"):
+        labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
     if rows.duplicated(["model_id", "prompt_id"]).any():
@@ -57,9 +61,12 @@ def crossed(table: pd.DataFrame) -> Crossed:
         said.append(f"{len(models) * len(prompts) - len(rows)} of {len(models) * len(prompts)} cells are missing")
     if len(categories) == 1:
         said.append("one category: no variance between categories")
+    elif len(categories) == len(prompts):
+        said.append("one prompt a category: prompt and category are one, and models by category are part of the rest")
+    said += _apart(model, prompt, models, len(prompts))
     known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
     cells = pd.DataFrame({"m": model[known], "p": prompt[known], "x": y[known]})
-    cells["z"] = rows.loc[known, "entropy"].astype("float64").to_numpy() if known.any() else []
+    cells["z"] = numbers(rows.loc[known, "entropy"].astype("float64"), "entropy") if known.any() else []
     by_model = cells.groupby("m")[["x", "z"]]
     flat = (by_model.transform("std", ddof=0) == 0).any(axis=1) | (by_model.transform("size") < 4)
     if flat.any():
@@ -82,3 +89,12 @@ def crossed(table: pd.DataFrame) -> Crossed:
         xz_prompt=cells["p"].to_numpy(),
         warnings=tuple(said),
     )
+
+
+def _apart(model: NDArray[np.int64], prompt: NDArray[np.int64], models: pd.Index, n_prompts: int) -> list[str]:
+    """A warning where models fall into sets that share no prompt."""
+    n = len(models)
+    links = coo_array((np.ones(model.size), (model, n + prompt)), shape=(n + n_prompts, n + n_prompts))
+    _, part = connected_components(links, directed=False)
+    sets = [", ".join(map(str, models[part[:n] == k])) for k in pd.unique(part[:n])]
+    return [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"] if len(sets) > 1 else []
