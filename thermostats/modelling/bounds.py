@@ -12,7 +12,7 @@ from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
-from thermostats.modelling.estimates import numbers
+from thermostats.modelling.estimates import numbers, same_length
 
 RESAMPLES = 1000
 ENUMERABLE = 200
@@ -62,7 +62,10 @@ def quantile_power_law(
     with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile bootstrap over models, asymptotic above
     `ENUMERABLE` models. One row a quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
     line lies above 1/L at the mean log depth. No row where no y is above 0.
+
+    Raises UsageError for fewer than 4 models, one depth only, a depth not above 0, or values that are not finite.
     """
+    same_length(L=L, y=y)
     depth, value = numbers(L, "n_layers", least=4, positive=True, varied=True), numbers(y, "log10 gain", least=4)
     if not (value > 0).any():
         return pd.DataFrame(columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"])

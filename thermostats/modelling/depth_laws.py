@@ -28,6 +28,12 @@ PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
 """Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
 
 
+FOLDED = np.array([True, False, True, True])
+"""Which of (m, β, below, noise) are never below 0."""
+IMAGES = np.array([(a, 1, b, c) for a in (1, -1) for b in (1, -1) for c in (1, -1)])
+"""Signs under which a proposal folded at 0 gives the same draw."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Depths:
     """Rows of both models: y = log10 G, x = log(L/L₀), standard errors of y, labs, prior scale and prior of β."""
@@ -131,18 +137,18 @@ def frontier_density(y: Array, top: Array, below: Array, noise: Array) -> Array:
 
 
 def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
-    """Posterior of the envelope: tempered adaptive importance sampling of (log m, β, log below, log noise)."""
+    """Posterior of the envelope: tempered adaptive importance sampling of (m, β, below, noise)."""
     rng = np.random.default_rng(seed)
     spread = max(float(depths.y.std()), 0.01 * depths.scale)
     top = max(float(np.quantile(depths.y, 0.9)), 0.1 * depths.scale)
-    centre = np.array([math.log(top), depths.beta[0], math.log(spread), math.log(spread / 3)])
-    factor = np.diag([0.7, 0.7 * depths.beta[1], 0.7, 1.0])
+    centre = np.array([top, depths.beta[0], spread, spread / 3])
+    factor = np.diag([0.7 * top, 0.7 * depths.beta[1], spread, spread / 2])
     for _ in range(ROUNDS):
         theta, log_ratio = _propose(depths, centre, factor, rng)
         power = _tempered(log_ratio)
         weights = np.exp(power * log_ratio - logsumexp(power * log_ratio))
         centre = weights @ theta
-        factor = np.linalg.cholesky(np.cov(theta.T, aweights=weights) + 1e-9 * np.eye(4))
+        factor = np.linalg.cholesky(np.cov(theta.T, aweights=weights) + np.diag(1e-12 + 1e-6 * np.square(centre)))
         if power == 1.0:
             break
     batches: list[tuple[Array, Array]] = []
@@ -153,9 +159,8 @@ def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
         weights = np.exp(ratios - logsumexp(ratios))
         effective = float(1 / np.square(weights).sum())
     chosen = every[rng.choice(len(every), draws, p=weights)]
-    log_m, beta, log_below, log_noise = chosen.T
     return Frontier(
-        middle=np.exp(log_m), beta=beta, below=np.exp(log_below), noise=np.exp(log_noise),
+        middle=chosen[:, 0], beta=chosen[:, 1], below=chosen[:, 2], noise=chosen[:, 3],
         log_evidence=float(logsumexp(ratios)) - math.log(len(every)), effective=effective,
     )  # fmt: skip
 
@@ -189,26 +194,25 @@ def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: 
 
 
 def _propose(depths: Depths, centre: Array, factor: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draws of a multivariate Student-t and the log of what they should have over what they have."""
+    """Draws of a multivariate Student-t, its scales folded at 0, and the log of what they should have over has."""
     z = rng.standard_normal((PROPOSED, 4)) / np.sqrt(rng.chisquare(TAIL, (PROPOSED, 1)) / TAIL)
+    theta = np.where(FOLDED, np.abs(centre + z @ factor.T), centre + z @ factor.T)
     constant = math.lgamma((TAIL + 4) / 2) - math.lgamma(TAIL / 2) - 2 * math.log(TAIL * math.pi)
-    density = constant - 0.5 * (TAIL + 4) * np.log1p(np.square(z).sum(axis=1) / TAIL)
-    density = density - np.log(np.diag(factor)).sum()
-    theta = centre + z @ factor.T
-    return theta, _log_joint(depths, theta) - density
+    inverse = np.linalg.inv(factor)
+    images = [np.square((theta * signs - centre) @ inverse.T).sum(axis=1) for signs in IMAGES]
+    density = logsumexp([-0.5 * (TAIL + 4) * np.log1p(image / TAIL) for image in images], axis=0)
+    return theta, _log_joint(depths, theta) - (constant + density - np.log(np.diag(factor)).sum())
 
 
 def _log_joint(depths: Depths, theta: Array) -> Array:
-    """log p(y, θ) of draws of θ = (log m, β, log below, log noise)."""
-    log_m, beta, log_below, log_noise = np.clip(theta, -40, 40).T
-    top = np.exp(log_m[:, None] - beta[:, None] * depths.x)
-    either = np.hypot(np.exp(log_noise)[:, None], depths.error)
-    found = frontier_density(depths.y, top, np.exp(log_below)[:, None], either).sum(axis=1)
+    """log p(y, θ) of draws of θ = (m, β, below, noise)."""
+    m, beta, below, noise = np.maximum(theta, [1e-12, -np.inf, 1e-12, 1e-12]).T
+    top = m[:, None] * np.exp(-np.clip(beta[:, None] * depths.x, -40, 40))
+    found = frontier_density(depths.y, top, below[:, None], np.hypot(noise[:, None], depths.error)).sum(axis=1)
     mean, sd = depths.beta
     found = found - 0.5 * np.square((beta - mean) / sd) - math.log(sd * math.sqrt(2 * math.pi))
-    for log_value, scale in ((log_m, depths.scale), (log_below, depths.scale), (log_noise, NOISE * depths.scale)):
-        found = found + 0.5 * math.log(2 / math.pi) - math.log(scale) + log_value
-        found = found - 0.5 * np.square(np.exp(log_value) / scale)
+    for value, scale in ((m, depths.scale), (below, depths.scale), (noise, NOISE * depths.scale)):
+        found = found + 0.5 * math.log(2 / math.pi) - math.log(scale) - 0.5 * np.square(value / scale)
     return np.asarray(found)
 
 
