@@ -15,7 +15,8 @@ from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.heritage import HeritageFit, fit_heritage, verdict
 from thermostats.modelling.heritage_checks import sensitivity
-from thermostats.modelling.heritage_design import design, lab_basis, scaled_basis
+from thermostats.modelling.heritage_design import lab_basis, scaled_basis
+from thermostats.modelling.interface import Fit
 from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.validation import leave_one_out, refit_without
 
@@ -78,13 +79,12 @@ def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
     mean, error = fitted.design.means()
     prepared = gaussian.prepare(fitted.design.covariances(), error, total_sd=fitted.total_sd, seed=1)
     drawn = gaussian.posterior(prepared, mean, seed=1, draws=8000)
-    sampled = fitted.quantities()
+    sampled = fitted.quantities
     for b, block in enumerate(("heritage", "geometry", "scale", "model")):
         assert sampled[f"sd_{block}"].mean() == pytest.approx(drawn["sd"][:, b].mean(), abs=0.01), block
         assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][:, b].mean(), abs=0.03), block
-    probabilities = fitted.probabilities().set_index("statement")["probability"]
     for statement, probability in gaussian.orders(drawn["sd"]).items():
-        assert probabilities[statement] == pytest.approx(probability, abs=0.06)
+        assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
 
 
 def test_result_shows_itself(fitted: HeritageFit) -> None:
@@ -92,9 +92,12 @@ def test_result_shows_itself(fitted: HeritageFit) -> None:
 
     axes = Figure().subplots()
     assert fitted.plot(axes) is axes
-    record = json.loads(json.dumps(fitted.to_dict(), default=float))
+    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert record["n_models"] == 18
     assert record["verdict"] == fitted.verdict()
+    assert record["estimand"] == "simulated"
+    assert (fitted.summary()["estimand"] == "simulated").all()
+    assert {"orders", "labs", "models", "classical", "dominance", "commonality"} == set(record["tables"])
     labs = fitted.labs()
     assert labs["n_models"].sum() == 18
     assert labs["probability_dampens"].between(0, 1).all()
@@ -106,22 +109,49 @@ def test_result_shows_itself(fitted: HeritageFit) -> None:
 
 def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
     table = sensitivity(fitted, seed=1)
-    assert len(table) == 1 + 2 + 1 + 2 + 6 + 18
+    assert len(table) == 1 + 1 + 2 + 1 + 2 + 6 + 18
     assert table["bayes_factor"].notna().all()
+    student = table.loc[table["variant"].str.startswith("Student-t"), "how"].iloc[0]
+    assert student.startswith(("importance weights", "sampling"))
+
+
+def test_a_fit_can_be_reported_without_knowing_its_family(fitted: HeritageFit) -> None:
+    fit: Fit = fitted
+    assert len(fit.equations) >= 4
+    assert all(len(line) == 3 for line in fit.priors)
+    assert fit.diagnostics()["passes"].all()
+    updates = fit.updates()
+    share = updates["share_heritage"]
+    assert share.prior.mean() == pytest.approx(0.25, abs=0.01)
+    assert share.posterior.mean() > 0.4
+    assert updates["total_sd"].prior.mean() == pytest.approx(fitted.total_sd * np.sqrt(2 / np.pi), rel=0.03)
+    shown = fit.replicates()["models"]
+    assert shown.replicated.shape[1] == shown.observed.size == fit.n_models
+    with pytest.raises(UsageError, match="no such table"):
+        fit.table("ranks")
 
 
 def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Models left out are as uncertain as new ones, the others as before."""
+    """Models left out are as uncertain as new ones, the others as before; sampling and closed form agree."""
     monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
     out = fitted.design.lab == 0
     before = fitted.draws.flat("m")
-    m, _ = refit_without(fitted, np.flatnonzero(out), seed=1, settings=Settings(draws=400, tune=400))
+    settings = Settings(draws=400, tune=400)
+    m = refit_without(fitted, np.flatnonzero(out), seed=1, method="sampling", settings=settings).flat("m")
     assert (m[:, out].std(axis=0) > 3 * before[:, out].std(axis=0)).all()
     assert m[:, ~out].mean(axis=0) == pytest.approx(before[:, ~out].mean(axis=0), abs=0.02)
+    closed = refit_without(fitted, np.flatnonzero(out), seed=1).flat("m")
+    assert closed[:, out].mean(axis=0) == pytest.approx(m[:, out].mean(axis=0), abs=0.03)
+    assert closed[:, out].std(axis=0) == pytest.approx(m[:, out].std(axis=0), rel=0.2)
+
+
+def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
     with pytest.raises(UsageError, match="nothing to leave out"):
         leave_one_out(fitted, by="prompt", seed=1)
+    with pytest.raises(UsageError, match="no such refit"):
+        refit_without(fitted, np.array([0]), seed=1, method="sampling", blocks=("geometry", "model"))
 
 
 @pytest.mark.slow
@@ -143,6 +173,7 @@ def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: p
     }  # fmt: skip
     held = leave_one_out(fitted, by="model", seed=1)
     assert held.rmse < held.rmse_baseline  # the lab's share is 0.6: knowing it helps
+    assert held.elpd_difference > 0
 
 
 @pytest.mark.slow
@@ -176,57 +207,3 @@ def test_rule() -> None:
     assert [verdict(p) for p in (0.95, 0.949, 0.051, 0.05)] == [
         "supported", "inconclusive", "inconclusive", "not supported",
     ]  # fmt: skip
-
-
-def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
-    return model_facts(n_models, n_labs, np.random.default_rng(0)).assign(gain=1.1)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t.assign(gain=[0.0] + [1.0] * 11), "not positive and finite"),
-        (lambda t: t.assign(gain=[-1.0] + [1.0] * 11), "not positive and finite"),
-        (lambda t: t.assign(gain=[np.inf] + [1.0] * 11), "not positive and finite"),
-        (lambda t: t.assign(heritage="one"), "one lab"),
-        (lambda t: t.assign(heritage=t["model_id"]), "every lab has one model"),
-        (lambda t: t.iloc[:2], "too few models"),
-        (lambda t: t.assign(d_head=[None, *t["d_head"][1:]]), "missing geometry"),
-        (lambda t: t.assign(n_params=7), "a block without variation"),
-        (lambda t: pd.concat([t, t.assign(heritage="other")]), "two labs"),
-        (lambda t: t.drop(columns="n_heads"), "no such column"),
-        (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
-    ],
-)
-def test_bad_tables_are_refused(change, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        design(change(facts()), "last_gain")
-
-
-def test_doubtful_tables_carry_warnings() -> None:
-    table = facts()
-    constant = design(table.assign(d_head=64), "last_gain")
-    assert any("d_head is the same" in warning for warning in constant.warnings)
-    deficient = design(table.assign(d_head=64, n_heads=table["n_layers"] * 2), "last_gain")
-    assert any("rank 1 of 2" in warning for warning in deficient.warnings)
-    assert deficient.geometry.shape == (12, 1)
-    missing = design(table.assign(gain=[None] + [1.0] * 11), "last_gain")
-    assert any("1 of 12 rows" in warning for warning in missing.warnings)
-    assert any(
-        "one lab has two" in w for w in design(table.assign(heritage=list("aaabcdefghij")), "last_gain").warnings
-    )
-    assert any("closed form" in w for w in design(facts(1000, 100), "last_gain").warnings)
-    determined = table.assign(n_params=table["n_layers"] * 1000)
-    with pytest.raises(UsageError, match="determined by the other"):
-        design(determined, "last_gain", residualise="scale")
-
-
-def test_published_rows_where_they_ship() -> None:
-    from thermostats.modelling.heritage_rows import gain_rows
-
-    rows = gain_rows("penultimate_gain")
-    laid_out = design(rows, "penultimate_gain")
-    assert laid_out.n_models == 22  # 23 published, one of them not comparable
-    assert laid_out.prompted.size == 8
-    with pytest.raises(UsageError, match="no such gain"):
-        gain_rows("gain")

@@ -3,6 +3,10 @@
 A block b contributes f_b (one value per model, in log gain) with E[Σ_i f_b,i² / M] = 1 before it is scaled:
 grouping blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
 covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
+
+Families within labs: where at least `ENOUGH_LABS` labs have `ENOUGH_FAMILIES` families or more of `ENOUGH_MODELS`
+models or more each, heritage is half lab and half family in expected variance, and its standard deviation is that of
+both together. Elsewhere heritage is the lab, and a warning says so.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ BLOCKS = ("heritage", "geometry", "scale", "model")
 GEOMETRY = ("n_layers", "n_heads", "d_head")
 SCALE = ("n_params",)
 SMALL_STUDY, LARGE_STUDY = 10, 300
+ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,12 @@ class Design:
     labs: tuple[str, ...]
     """Names of labs, in the order of `lab`."""
     lab: Integers
+    families: tuple[str, ...]
+    """Names of families within labs, in the order of `family`; none where they are too few to tell from their labs."""
+    family: Integers
+    """One entry per model, or none."""
+    sources: tuple[str, ...]
+    """Files or measurements that the rows come from."""
     geometry: Array
     """M × rank, scaled as the module says."""
     scale: Array
@@ -61,6 +72,16 @@ class Design:
         """Number of models, M."""
         return len(self.models)
 
+    def heritage_levels(self) -> dict[str, Array]:
+        """Bases of the lab and, where they are told apart, of the family, each M × groups; together unit variance."""
+        if not self.families:
+            return {"lab": lab_basis(self.lab)}
+        return {"lab": lab_basis(self.lab) / 2**0.5, "family": lab_basis(self.family) / 2**0.5}
+
+    def heritage(self) -> Array:
+        """Basis of heritage, M × labs and families."""
+        return np.concatenate(list(self.heritage_levels().values()), axis=1)
+
     def lab_sizes(self) -> Integers:
         """Models per lab."""
         return np.bincount(self.lab, minlength=len(self.labs))
@@ -84,7 +105,7 @@ class Design:
     def covariances(self) -> dict[str, Array]:
         """Covariance of every block's contribution at unit variance, M × M."""
         return {
-            "heritage": lab_basis(self.lab) @ lab_basis(self.lab).T,
+            "heritage": self.heritage() @ self.heritage().T,
             "geometry": self.geometry @ self.geometry.T,
             "scale": self.scale @ self.scale.T,
             "model": np.eye(self.n_models),
@@ -96,14 +117,21 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
 
     `residualise`: `scale` takes from scale what geometry determines, `geometry` the reverse. Rows without a gain are
     left out and counted in `warnings`. Raises UsageError for gains that are not positive and finite, missing geometry,
-    models with two labs, fewer than 4 models, one lab, one model in every lab, a block without variation.
+    models with two labs, fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt
+    twice in one model.
     """
     needed = ["model_id", "heritage", *GEOMETRY, *SCALE, "gain"]
     columns_of(table, *needed)
     warnings: list[str] = []
-    rows = table.dropna(subset="gain")
+    rows = table.dropna(subset="gain").reset_index(drop=True)
     if len(rows) < len(table):
-        warnings.append(f"{len(table) - len(rows)} of {len(table)} rows have no gain and are left out")
+        gone = sorted(set(table["model_id"].dropna()) - set(rows["model_id"]))
+        warnings.append(
+            f"{len(table) - len(rows)} of {len(table)} rows have no gain and are left out"
+            + (f", and with them {', '.join(gone)}" if gone else "")
+        )
+    if rows.empty:
+        raise UsageError("no row has a gain", where=estimand, got=f"{len(table)} rows", allowed="gains above 0")
     gain = rows["gain"].to_numpy(dtype=np.float64)
     bad = ~(np.isfinite(gain) & (gain > 0))
     if bad.any():
@@ -118,6 +146,7 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
     models, labs = tuple(facts.index), tuple(sorted(set(facts["heritage"])))
     lab = np.array([labs.index(name) for name in facts["heritage"]], dtype=np.int64)
     warnings += _sizes(models, labs, lab)
+    families, family = _families(rows, facts, warnings)
     blocks = {
         name: _logs(facts, columns, name, warnings) for name, columns in (("geometry", GEOMETRY), ("scale", SCALE))
     }
@@ -135,6 +164,9 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
         models=models,
         labs=labs,
         lab=lab,
+        families=families,
+        family=family,
+        sources=tuple(sorted(set(rows["source"].dropna()))) if "source" in rows else (),
         geometry=bases["geometry"],
         scale=bases["scale"],
         **_observations(rows, models, warnings),
@@ -184,6 +216,28 @@ def _facts(rows: pd.DataFrame) -> pd.DataFrame:
     return facts.set_index("model_id").sort_index()
 
 
+def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> tuple[tuple[str, ...], Integers]:
+    """Families within labs and the family of every model, or nothing where they are too few."""
+    stated = (
+        rows[["model_id", "family"]].dropna().drop_duplicates() if "family" in rows else facts.head(0).reset_index()
+    )
+    if len(stated) != len(facts):
+        warnings.append("families are not stated for every model, once: heritage is the lab")
+        return (), np.empty(0, dtype=np.int64)
+    within = facts["heritage"].astype(str) + " / " + stated.set_index("model_id")["family"].astype(str)
+    sizes = within.groupby([facts["heritage"], within]).size()
+    enough = (sizes >= ENOUGH_MODELS).groupby(level=0).sum() >= ENOUGH_FAMILIES
+    if enough.sum() < ENOUGH_LABS:
+        warnings.append(
+            f"too few families within labs to tell them from their labs ({int(enough.sum())} labs have "
+            f"{ENOUGH_FAMILIES} families or more of {ENOUGH_MODELS} models or more, {ENOUGH_LABS} are needed): "
+            "heritage is the lab"
+        )
+        return (), np.empty(0, dtype=np.int64)
+    names, codes = np.unique(within.to_numpy(dtype=str), return_inverse=True)
+    return tuple(map(str, names)), codes.astype(np.int64)
+
+
 def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[str]:
     if len(models) < 4:
         raise UsageError("too few models", got=len(models), allowed="4 or more")
@@ -202,7 +256,7 @@ def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[st
     if len(models) < SMALL_STUDY:
         warnings.append(f"{len(models)} models: shares stay close to their prior")
     if len(models) > LARGE_STUDY:
-        warnings.append(f"{len(models)} models: sampling takes long; the closed form answers in seconds")
+        warnings.append(f"{len(models)} models: sampling takes long; the closed form of the means is quicker")
     return warnings
 
 
@@ -242,10 +296,22 @@ def _observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]
             got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
             allowed="prompt rows, or one average",
         )
+    named = prompt[~averaged] != ""
+    again = single.loc[named, ["model_id"]].assign(prompt=prompt[~averaged][named]).duplicated()
+    if again.any():
+        raise UsageError(
+            "a prompt twice in one model",
+            where=single["model_id"][again[again].index].iloc[0],
+            got=f"{int(again.sum())} rows beside others of the same prompt",
+            allowed="one row per model and prompt",
+            next_step="take one run per model",
+        )
     once = single["model_id"].value_counts()
     if (once == 1).any():
         warnings.append(
-            f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
+            "every model has a single row: what is the model's and what is the prompt's cannot be told apart"
+            if (once == 1).all() and means.empty
+            else f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
         )
     m, s, n = (
         means[name].to_numpy(dtype=np.float64, na_value=np.nan) if len(means) else np.empty(0)
@@ -261,6 +327,8 @@ def _observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]
         category = single["category"].astype(str)
     else:
         category = pd.Series("all", index=single.index)
+        if "category" in single and (single["category"].fillna("") != "").any():
+            warnings.append("some prompts have no category: categories are left out")
     names = sorted(set(category))
     if len(set(rows["prompt_set"]) if "prompt_set" in rows else {""}) > 1:
         warnings.append(

@@ -10,38 +10,52 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage_design import GEOMETRY, SCALE
+from thermostats.modelling.model_rows import one_row_a_model
 from thermostats.tables import store
 from thermostats.tables.features import GAINS, by_prompt, features
 
 
 def gain_rows(
-    estimand: str, *, data: str | Path | None = None, sources: Sequence[str] | None = None, incomparable: bool = False
+    estimand: str,
+    *,
+    data: str | Path | None = None,
+    source: str | Sequence[str] | None = None,
+    incomparable: bool = False,
 ) -> pd.DataFrame:
     """Rows for `fit_heritage` from the tables: base models, each from its run with most prompts.
 
     A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and standard deviation over
-    prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. Models
-    whose gains are near 1 by construction are left out unless `incomparable`.
+    prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. `source`:
+    files or measurements to take, in order of preference; all by default. Models whose gains are near 1 by construction
+    are left out unless `incomparable`.
+
+    Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
-    rows = features(data)
-    rows = rows[(rows["variant"] == "base") & rows[estimand].notna() & (rows["comparable"] | incomparable)]
-    if sources is not None:
-        rows = rows[rows["source"].isin(list(sources))]
+    table = features(data)
+    files = [source] if isinstance(source, str) else list(source) if source is not None else None
+    rows = table[(table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)]
+    held = sorted(set(rows["source"]))
+    if files is not None:
+        rows = rows[rows["source"].isin(files)]
+    if rows.empty:
+        raise UsageError(
+            "no row holds the gain asked for",
+            where=estimand,
+            got=f"source {', '.join(files)}" if files else "all sources",
+            allowed=", ".join(held) or "another gain",
+        )
     prompts = store.load("prompts", data)
     sizes = prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
-    rows = rows.sort_values(["model_id", "each", "n_prompts", "source"], ascending=[True, False, False, True])
-    rows = rows.drop_duplicates("model_id")
+    rows, _ = one_row_a_model(rows, files, first=["each"])
     shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "prompt_set", "n_prompts"]
-    n = rows["n_prompts"].astype("float64")
-    averaged = rows.loc[~rows["each"], shared].assign(
-        prompt_id="",
-        category="",
-        gain=rows[estimand],
-        gain_sd=rows[f"{estimand}_sd"] * np.sqrt(n / (n - 1)),
+    averaged = rows[~rows["each"]]
+    n = averaged["n_prompts"].astype("float64")
+    means = averaged[shared].assign(
+        prompt_id="", category="", gain=averaged[estimand], gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1))
     )
     values = by_prompt(**{name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")})
     values = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
@@ -49,5 +63,5 @@ def gain_rows(
         values[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"}), on="run_id"
     )
     single = single.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left")
-    both = pd.concat([single.drop(columns="run_id"), averaged], ignore_index=True)
+    both = pd.concat([part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True)
     return both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)

@@ -61,14 +61,9 @@ def model_rows(
         )
         rows = rows[rows["comparable"]]
     n = _prompts(rows, estimand, prompt_counts or {})
-    preference = rows["source"].map({name: i for i, name in enumerate(files)}) if files is not None else 0
-    order = rows.assign(_n=n.fillna(0), _file=preference)
-    order = order.sort_values(["model_id", "_file", "_n", "source"], ascending=[True, True, False, True], kind="stable")
-    twice = sorted(set(order.loc[order["model_id"].duplicated(), "model_id"]))
+    rows, twice = one_row_a_model(rows.assign(n_prompts=n.fillna(0)), files)
     if twice:
         said.append("measured more than once, one row taken: " + ", ".join(twice))
-    rows = order.drop_duplicates("model_id").drop(columns=["_file"]).rename(columns={"_n": "n_prompts"})
-    rows = rows.loc[:, ~rows.columns.duplicated(keep="last")].reset_index(drop=True)
     gain = numbers(rows[estimand], estimand, least=least, positive=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
@@ -92,6 +87,21 @@ def model_rows(
         errors = np.where(unknown, np.nanmax(errors), errors)
     kept = rows.assign(log_gain=logs, error=errors)
     return ModelRows(table=kept, estimand=estimand, sources=tuple(sorted(set(kept["source"]))), warnings=tuple(said))
+
+
+def one_row_a_model(
+    rows: pd.DataFrame, files: Sequence[str] | None = None, *, first: Sequence[str] = ()
+) -> tuple[pd.DataFrame, list[str]]:
+    """The row of every model from the first of `files`, then with most `n_prompts`; and the models that had several.
+
+    `first`: true/false columns that come before the number of prompts, true first.
+    """
+    preference = rows["source"].map({name: i for i, name in enumerate(files)}) if files is not None else 0
+    by = ["model_id", "_file", *first, "n_prompts", "source"]
+    ascending = [True, True, *(False for _ in first), False, True]
+    order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
+    twice = sorted(set(order.loc[order["model_id"].duplicated(), "model_id"]))
+    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True), twice
 
 
 def standardised(values: pd.Series, name: str) -> tuple[np.ndarray, float, float]:

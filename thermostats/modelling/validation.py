@@ -1,7 +1,8 @@
 """Does knowing the lab help, and do geometry and scale transfer? The heritage model's error on models it has not seen.
 
 Two questions, two designs, both by exact refits: leave one model out within labs of two or more (its lab is known from
-its siblings), and leave one lab out. Importance sampling over prompt rows answers neither.
+its siblings), and leave one lab out. Beside each the same model without what the question is about: without heritage
+for the first, without geometry and scale for the second. Importance sampling over prompt rows answers neither.
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
-from thermostats.modelling.draws import Array, Settings, equal_tailed
-from thermostats.modelling.heritage import HeritageFit, arrays, heritage_model, without
+from thermostats.modelling.draws import Array, Draws, Settings, equal_tailed
+from thermostats.modelling.heritage import CLOSED, SAMPLING, HeritageFit
+from thermostats.modelling.heritage_design import BLOCKS
+from thermostats.modelling.heritage_many import closed_form
+from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model, without
 
 REFIT = Settings(draws=750, tune=500, target_accept=0.98)
+LEFT_OUT = {
+    "model": ("geometry", "scale", "model"),
+    "heritage": ("heritage", "model"),
+}
+"""What is left out, and the blocks of the rival that answers its question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,44 +35,63 @@ class HeldOut:
 
     left_out: str
     """`model` or `heritage`."""
+    method: str
     predictions: pd.DataFrame
-    """Per model: observed, predicted, lower, upper, covered, log_density, baseline, lab_mean, status."""
+    """Per model: observed, predicted, lower, upper, covered, log_density, baseline, lab_mean, status; and rival,
+    rival_log_density of the same model without the blocks in question."""
     rmse: float
     rmse_baseline: float
     """Of the mean of all models left."""
     rmse_lab_mean: float
     """Of the mean of the other models of its lab; NaN where labs are left out."""
+    rmse_rival: float
+    """Of the model without heritage (models left out), or without geometry and scale (labs left out)."""
     coverage: float
     """Share of models inside their prediction interval of `LEVEL`."""
+    elpd: float
+    """Sum of the log predictive densities of the models' observed means."""
+    elpd_difference: float
+    """That less the rival's: above 0, the blocks in question help."""
+    elpd_difference_error: float
+    """Its standard error over what was left out (models, or labs with their models summed)."""
     all_passed: bool
-    """Every refit passed the sampler's gate."""
+    """Every refit passed its gate."""
+
+    def table(self) -> pd.DataFrame:
+        """One row of the figures."""
+        names = [name for name in vars(self) if name != "predictions"]
+        return pd.DataFrame([{name: getattr(self, name) for name in names}])
 
 
 def leave_one_out(
-    fit: HeritageFit, *, by: str, seed: int, settings: Settings = REFIT, cache: bool = True
-) -> HeldOut:  # fmt: skip
+    fit: HeritageFit, *, by: str, seed: int, method: str = CLOSED, settings: Settings = REFIT, cache: bool = True
+) -> HeldOut:
     """Refit without each model (`by="model"`, labs of two or more) or without each lab (`by="heritage"`).
 
-    Raises UsageError for another `by`, or where no lab has two models.
+    `method`: the closed form of the models' means, a second a refit, or sampling of the whole model. The rival is
+    refitted in closed form in both. Raises UsageError for another `by` or `method`, or where no lab has two models.
     """
     laid_out = fit.design
     sizes = laid_out.lab_sizes()[laid_out.lab]
+    if by not in LEFT_OUT:
+        raise UsageError("nothing to leave out", got=by, allowed=", ".join(LEFT_OUT))
     if by == "model":
         held = [np.array([i]) for i in range(laid_out.n_models) if sizes[i] >= 2]
-    elif by == "heritage":
-        held = [np.flatnonzero(laid_out.lab == j) for j in range(len(laid_out.labs))]
     else:
-        raise UsageError("nothing to leave out", got=by, allowed="model, heritage")
+        held = [np.flatnonzero(laid_out.lab == j) for j in range(len(laid_out.labs))]
     if not held:
         raise UsageError("no lab has two models", got=by, allowed="heritage")
     means, errors = laid_out.means()
     rows = []
     for number, out in enumerate(held):
-        m, status = refit_without(fit, out, seed=seed + number, settings=settings, cache=cache)
+        draws = refit_without(fit, out, seed=seed + number, method=method, settings=settings, cache=cache)
+        rival = refit_without(fit, out, seed=seed + number, method=CLOSED, blocks=LEFT_OUT[by])
         rest = np.setdiff1d(np.arange(laid_out.n_models), out)
-        for i in out:
+        density, other = (_log_density(fit, drawn, out) for drawn in (draws, rival))
+        for place, i in enumerate(out):
             siblings = rest[laid_out.lab[rest] == laid_out.lab[i]]
-            predictive = m[:, i] + np.random.default_rng([seed, i]).normal(scale=errors[i], size=m.shape[0])
+            noise = np.random.default_rng([seed, i]).normal(scale=errors[i], size=draws["tau"].size)
+            predictive = draws.flat("m")[:, i] + noise
             lower, upper = equal_tailed(predictive)
             rows.append(
                 {
@@ -73,41 +102,78 @@ def leave_one_out(
                     "lower": float(lower),
                     "upper": float(upper),
                     "covered": bool(lower <= means[i] <= upper),
-                    "log_density": _log_density(m[:, i], means[i], errors[i]),
+                    "log_density": density[place],
                     "baseline": means[rest].mean(),
                     "lab_mean": means[siblings].mean() if siblings.size else np.nan,
-                    "status": status,
+                    "status": draws.status,
+                    "rival": rival.flat("m")[:, i].mean(),
+                    "rival_log_density": other[place],
+                    "fold": number,
                 }
             )
     table = pd.DataFrame(rows)
+    gained = (table["log_density"] - table["rival_log_density"]).groupby(table["fold"]).sum()
     return HeldOut(
         left_out=by,
-        predictions=table,
+        method=method,
+        predictions=table.drop(columns="fold"),
         rmse=_rmse(table, "predicted"),
         rmse_baseline=_rmse(table, "baseline"),
         rmse_lab_mean=_rmse(table, "lab_mean"),
+        rmse_rival=_rmse(table, "rival"),
         coverage=float(table["covered"].mean()),
+        elpd=float(table["log_density"].sum()),
+        elpd_difference=float(gained.sum()),
+        elpd_difference_error=float(np.sqrt(len(gained)) * gained.std(ddof=1)),
         all_passed=bool((table["status"] == "passed").all()),
     )
 
 
 def refit_without(
-    fit: HeritageFit, models: Array, *, seed: int, settings: Settings = REFIT, cache: bool = True
-) -> tuple[Array, str]:
-    """Draws (draws × M) of all models' log gains without the observations of some, and the refit's status."""
-    data = arrays(
-        without(fit.design, models), total_sd=fit.total_sd, concentration=fit.concentration, lab_df=fit.lab_df
+    fit: HeritageFit,
+    models: Array,
+    *,
+    seed: int,
+    method: str = CLOSED,
+    settings: Settings = REFIT,
+    blocks: tuple[str, ...] = BLOCKS,
+    cache: bool = True,
+) -> Draws:
+    """Draws of the model without the observations of some models (their numbers), whose log gains `m` are predicted.
+
+    Sampling takes no new compilation; `blocks`, those that stay in the model, may be fewer in closed form only.
+    Raises UsageError for fewer blocks by sampling, and for Student-t lab effects in closed form.
+    """
+    if method == SAMPLING and tuple(blocks) == BLOCKS:
+        data = arrays(
+            without(fit.design, models), total_sd=fit.total_sd, concentration=fit.concentration, lab_df=fit.lab_df
+        )
+        return sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=False)
+    if method != CLOSED or fit.lab_df:
+        raise UsageError(
+            "no such refit",
+            got=f"method {method}, blocks {', '.join(blocks)}, lab_df {fit.lab_df:g}",
+            allowed=f"{SAMPLING} of all blocks, or {CLOSED} with normal lab effects",
+        )
+    return closed_form(
+        fit.design,
+        total_sd=fit.total_sd,
+        concentration=fit.concentration,
+        seed=seed,
+        blocks=blocks,
+        unseen=[int(i) for i in models],
     )
-    draws = sampling.fit(heritage_model, data, seed=seed, settings=settings, keep=["m"], cache=cache, progress=False)
-    return draws.flat("m"), draws.status
 
 
-def _log_density(m: Array, observed: float, error: float) -> float:
-    """Log predictive density of a mean: kernel of the draws' spread, widened by its standard error."""
-    width = np.hypot(error, 1.06 * m.std() * m.size**-0.2)
-    return float(
-        np.logaddexp.reduce(-0.5 * np.square((observed - m) / width)) - np.log(m.size * width * np.sqrt(2 * np.pi))
-    )
+def _log_density(fit: HeritageFit, draws: Draws, out: Array) -> Array:
+    """Log predictive density of the means of models left out: normal given lab, geometry and scale, over all draws."""
+    means, errors = fit.design.means()
+    parts = block_contributions(fit.design, draws)
+    explained = draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1])
+    own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).reshape(-1, 1)
+    centre = np.asarray(explained).reshape(own.size, -1)[:, out]
+    density = stats.norm.logpdf(means[out], centre, np.hypot(own, errors[out]))
+    return np.asarray(np.logaddexp.reduce(density, axis=0) - np.log(own.size))
 
 
 def _rmse(table: pd.DataFrame, column: str) -> float:

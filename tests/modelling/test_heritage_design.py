@@ -1,0 +1,121 @@
+"""What the heritage model makes of tables: what it refuses, what it warns of, families within labs, published rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage import fit_heritage
+from thermostats.modelling.heritage_design import design
+from thermostats.modelling.heritage_rows import gain_rows
+from thermostats.modelling.simulate import model_facts
+
+
+def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
+    return model_facts(n_models, n_labs, np.random.default_rng(0)).assign(gain=1.1)
+
+
+def prompted(table: pd.DataFrame, prompts: int = 3) -> pd.DataFrame:
+    rows = table.loc[table.index.repeat(prompts)].reset_index(drop=True)
+    rng = np.random.default_rng(1)
+    return rows.assign(
+        prompt_id=[f"p{i}" for i in range(prompts)] * len(table),
+        category=["a", *["b"] * (prompts - 1)] * len(table),
+        gain=np.exp(rng.normal(0.1, 0.05, len(rows))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.assign(gain=[0.0] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(gain=[-1.0] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(gain=[np.inf] + [1.0] * 11), "not positive and finite"),
+        (lambda t: t.assign(gain=np.nan), "no row has a gain"),
+        (lambda t: t.assign(heritage="one"), "one lab"),
+        (lambda t: t.assign(heritage=t["model_id"]), "every lab has one model"),
+        (lambda t: t.iloc[:2], "too few models"),
+        (lambda t: t.assign(d_head=[None, *t["d_head"][1:]]), "missing geometry"),
+        (lambda t: t.assign(n_params=7), "a block without variation"),
+        (lambda t: pd.concat([t, t.assign(heritage="other")]), "two labs"),
+        (lambda t: t.drop(columns="n_heads"), "no such column"),
+        (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
+        (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "a prompt twice in one model"),
+        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "average be"),
+    ],
+)
+def test_bad_tables_are_refused(change, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        design(change(facts()), "last_gain")
+
+
+def warned(table: pd.DataFrame, words: str) -> bool:
+    return any(words in warning for warning in design(table, "last_gain").warnings)
+
+
+def test_doubtful_tables_carry_warnings() -> None:
+    table = facts()
+    assert warned(table.assign(d_head=64), "d_head is the same")
+    deficient = table.assign(d_head=64, n_heads=table["n_layers"] * 2)
+    assert warned(deficient, "rank 1 of 2")
+    assert design(deficient, "last_gain").geometry.shape == (12, 1)
+    assert warned(table.assign(gain=[None] + [1.0] * 11), "1 of 12 rows have no gain and are left out, and with them")
+    assert warned(table.assign(heritage=list("aaabcdefghij")), "only one lab has two")
+    assert warned(facts(1000, 100), "closed form")
+    assert warned(prompted(table, 1), "every model has a single row")
+    assert warned(prompted(table).iloc[2:], "1 models have a single row")
+    assert warned(prompted(table).assign(category=["", *["a"] * 35]), "no category")
+    assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "the prior decides")
+    determined = table.assign(n_params=table["n_layers"] * 1000)
+    with pytest.raises(UsageError, match="determined by the other"):
+        design(determined, "last_gain", residualise="scale")
+
+
+def test_refused_settings() -> None:
+    for change in (
+        {"concentration": 0.0},
+        {"lab_df": 2.0},
+        {"method": "guess"},
+        {"method": "closed form", "lab_df": 4},
+    ):
+        with pytest.raises(UsageError):
+            fit_heritage(prompted(facts()), estimand="last_gain", seed=1, **change)
+
+
+def test_families_are_told_apart_where_there_are_enough() -> None:
+    """Three labs with two families of two models: half the variance to the lab, half to the family."""
+    table = facts(12, 3).sort_values("heritage")
+    two = table.assign(family=["x", "x", "y", "y"] * 3)
+    found = design(two, "last_gain")
+    assert len(found.families) == 6  # a family's name is its lab's
+    assert np.trace(found.covariances()["heritage"]) / 12 == pytest.approx(1)
+    assert found.heritage().shape == (12, 9)
+    same_family = found.covariances()["heritage"][found.family[:, None] == found.family]
+    same_lab = found.covariances()["heritage"][
+        (found.lab[:, None] == found.lab) & (found.family[:, None] != found.family)
+    ]
+    assert same_family.min() > same_lab.max()
+    fewer = two.assign(family=["x", "x", "y", "y"] * 2 + ["x"] * 4)
+    assert design(fewer, "last_gain").families == ()
+    assert warned(fewer, "2 labs have 2 families or more of 2 models or more, 3 are needed")
+    assert warned(table, "families are not stated")
+
+
+def test_published_rows() -> None:
+    rows = gain_rows("penultimate_gain")
+    laid_out = design(rows, "penultimate_gain")
+    assert laid_out.n_models == 22  # 23 published, one of them not comparable
+    assert laid_out.prompted.size == 8
+    assert laid_out.families == ()
+    assert all("penultimate" not in s and s.endswith(".json") for s in laid_out.sources)
+    one = gain_rows("penultimate_gain", source=laid_out.sources[0])
+    assert set(one["source"]) == {laid_out.sources[0]}
+    with pytest.raises(UsageError, match="no such gain"):
+        gain_rows("gain")
+    with pytest.raises(UsageError, match="no row holds"):
+        gain_rows("penultimate_gain", source="nowhere.json")
+    with pytest.raises(UsageError, match="no row holds"):
+        gain_rows("max_gain")
+    assert gain_rows("last_gain")["model_id"].notna().all()

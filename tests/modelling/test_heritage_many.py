@@ -1,0 +1,97 @@
+"""The closed form of many models: against quadrature, against truth, models never seen, a thousand models."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from thermostats.modelling import heritage_gaussian as gaussian
+from thermostats.modelling.draws import PASSED
+from thermostats.modelling.heritage import HeritageFit, fit_heritage
+from thermostats.modelling.heritage_design import BLOCKS
+from thermostats.modelling.heritage_many import closed_form
+from thermostats.modelling.simulate import model_facts, simulate_heritage
+from thermostats.modelling.validation import leave_one_out
+
+SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> HeritageFit:
+    table = simulate_heritage(model_facts(18, 6, np.random.default_rng(1)), shares=SHARES, seed=1, n_prompts=8).table
+    families = table["model_id"].map({name: "xy"[i // 6 % 2] for i, name in enumerate(sorted(set(table["model_id"])))})
+    return fit_heritage(table.assign(family=families), estimand="simulated", seed=1, method="closed form")
+
+
+def test_it_is_the_posterior_by_quadrature(fitted: HeritageFit) -> None:
+    """The other closed form draws shares from their prior and sums τ over a grid; its mean is flat, here N(0, 1)."""
+    mean, error = fitted.design.means()
+    prepared = gaussian.prepare(fitted.design.covariances(), error, total_sd=fitted.total_sd, seed=1)
+    drawn = gaussian.posterior(prepared, mean, seed=1, draws=8000)
+    assert fitted.status == PASSED
+    for b, block in enumerate(BLOCKS):
+        for kind in ("sd", "share"):
+            found = fitted.quantities[f"{kind}_{block}"]
+            assert found.mean() == pytest.approx(drawn[kind][:, b].mean(), abs=0.02), (kind, block)
+            assert found.std() == pytest.approx(drawn[kind][:, b].std(), rel=0.12), (kind, block)
+    for statement, probability in gaussian.orders(drawn["sd"]).items():
+        assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.05)
+
+
+def test_models_never_seen_are_predicted_and_blocks_can_be_left_out(fitted: HeritageFit) -> None:
+    mean, error = fitted.design.means()
+    draws = closed_form(fitted.design, total_sd=0.5, seed=1, blocks=("heritage", "model"), unseen=[0])
+    assert (draws["share"][..., 1:3] == 0).all()
+    assert draws["share"].sum(axis=-1) == pytest.approx(np.ones((4, 1000)))
+    m = draws.flat("m")
+    assert m[:, 1:].mean(axis=0) == pytest.approx(mean[1:], abs=3 * error.max())
+    own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).mean()
+    assert m[:, 0].std() > own
+
+
+def test_leave_one_model_out(fitted: HeritageFit) -> None:
+    held = leave_one_out(fitted, by="model", seed=1)
+    assert len(held.predictions) == 18
+    assert held.all_passed
+    assert held.coverage >= 0.75
+    assert held.elpd == pytest.approx(held.predictions["log_density"].sum())
+    assert held.rmse < held.rmse_baseline
+    assert held.table()["left_out"].item() == "model"
+
+
+def test_it_is_checked_and_shown_like_every_other(fitted: HeritageFit) -> None:
+    gate = fitted.check()
+    assert gate.passes, gate.reasons
+    assert {check.name for check in gate.checks} == {
+        "sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence",
+    }  # fmt: skip
+    assert {"sd_lab", "sd_family"} <= set(fitted.quantities) or not fitted.design.families
+
+
+@pytest.mark.parametrize(
+    ("M", "labs", "prompts", "seconds"),
+    [
+        (400, 40, 5, 60),
+    ],
+)
+def test_hundreds_of_models_take_the_closed_form(M: int, labs: int, prompts: int, seconds: float) -> None:
+    one = simulate_heritage(model_facts(M, labs, np.random.default_rng(0)), shares=SHARES, seed=1, n_prompts=prompts)
+    start = time.perf_counter()
+    fit = fit_heritage(one.table, estimand="simulated", seed=1)
+    assert time.perf_counter() - start < seconds
+    assert fit.method == "closed form"
+    assert any("closed form of the models' means" in warning for warning in fit.warnings)
+    assert fit.status == PASSED, fit.draws.diagnostics.failures()
+    rows = fit.summary().set_index("quantity")
+    for block in ("heritage", "geometry", "model"):
+        assert rows["lower"][f"sd_{block}"] * 0.97 <= one.sds[block] <= rows["upper"][f"sd_{block}"] * 1.03, block
+
+
+@pytest.mark.slow
+def test_a_thousand_models() -> None:
+    one = simulate_heritage(model_facts(1000, 100, np.random.default_rng(0)), shares=SHARES, seed=1, n_prompts=25)
+    fit = fit_heritage(one.table, estimand="simulated", seed=1)
+    assert fit.status == PASSED, fit.draws.diagnostics.failures()
+    assert fit.probabilities["heritage > geometry"] > 0.99
