@@ -210,6 +210,40 @@ def findings(
     _print_rows(shown, columns, as_json)
 
 
+@app.command()
+def power(
+    models: Annotated[int, typer.Option(help="Models in the planned study.")],
+    labs: Annotated[int, typer.Option(help="Labs that trained them; each has as many models, one more or less.")],
+    shares: Annotated[
+        str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
+    ] = "0.60,0.15,0.05",
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="met: labs keep to a head width; free: geometry has nothing to do with labs; unrelated: "
+            "nor scale with geometry."
+        ),
+    ] = "met",
+    simulations: Annotated[int, typer.Option(help="Simulated studies.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Say how often a study of this size could tell heritage from geometry from scale.
+
+    By simulation and the closed form of the heritage model; seconds.
+
+    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
+    """
+    from thermostats.modelling import planning  # noqa: PLC0415
+
+    found = planning.planned(models, labs, shares, geometry=geometry, simulations=simulations, seed=seed)
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
+        print(found.sentence(), file=sys.stderr)
+
+
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
 

@@ -24,13 +24,13 @@ FLOOR = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What does not depend on y: roots of block covariances, draws of φ, whitened eigenvectors, a grid of τ."""
+    """What does not depend on y: roots of block covariances, nodes of φ, whitened eigenvectors, a grid of τ."""
 
     roots: Array
     """Blocks × M × M."""
     error: Array
     shares: Array
-    """K × blocks, drawn from the prior."""
+    """K × blocks, of equal weight under the prior."""
     total: Array
     """Grid of τ."""
     log_constant: Array
@@ -43,14 +43,16 @@ class Prepared:
 
 def prepare(
     covariances: Mapping[str, Array], error: Array, *, total_sd: float, concentration: float = 1.0, seed: int,
-    shares: int = 2000,
+    shares: int = 2048,
 ) -> Prepared:  # fmt: skip
-    """Everything that is the same for all outcomes of a design; `error` are the standard errors of the means."""
-    rng = np.random.default_rng(seed)
+    """Everything that is the same for all outcomes of a design; `error` are the standard errors of the means.
+
+    `shares`: nodes of the integral over φ, a power of 2.
+    """
     n = error.size
     error = np.maximum(error, FLOOR)
     roots = np.stack([block_root(covariances[name]) for name in BLOCKS])
-    phi = rng.dirichlet(np.full(len(BLOCKS), concentration), size=shares)
+    phi = _share_nodes(shares, concentration, seed)
     contrast = null_space(np.ones((1, n))).T
     whiten = np.linalg.inv(np.linalg.cholesky((contrast * error**2) @ contrast.T)) @ contrast
     stacked = np.stack([covariances[name] for name in BLOCKS])
@@ -133,6 +135,13 @@ def _prior_parts(prepared: Prepared, k: Integers, total: Array, rng: np.random.G
 
 def _named(parts: Array, shares: Array, total: Array) -> dict[str, Array]:
     return {"sd": block_sds(parts), "share": shares, "total": total, "contribution": parts}
+
+
+def _share_nodes(size: int, concentration: float, seed: int) -> Array:
+    """Dirichlet nodes of low discrepancy: gamma quantiles of scrambled Sobol points, normalised."""
+    points = stats.qmc.Sobol(len(BLOCKS), seed=seed).random(size)
+    gammas = stats.gamma.ppf(np.clip(points, 1e-12, 1 - 1e-12), concentration)
+    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
 
 
 def block_root(covariance: Array) -> Array:

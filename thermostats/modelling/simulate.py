@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,13 @@ TOTAL_SD = 0.5
 SUPPORTED_ABOVE = 0.95
 HEAD_WIDTHS = (64, 80, 128, 256)
 VOCABULARIES = (32_000, 50_304, 128_256, 256_000)
+GEOMETRIES = ("met", "free", "unrelated")
+"""How geometry and scale are drawn: as they are met (see `model_facts`); the same with labs dealt out at random; and
+with a number of parameters that has nothing to do with depth, heads and width either."""
+PER_DESIGN = 10
+"""Simulated outcomes per drawn geometry."""
+NODES, MANY_MODELS = 2048, 60
+"""Nodes of the integral over shares; half as many above that number of models."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +53,20 @@ class Power:
     rates: Mapping[str, float]
     """Per statement, share of simulated studies in which its posterior probability is above the threshold."""
     errors: Mapping[str, float]
-    """Standard errors of the rates."""
+    """Standard errors of the rates, over drawn geometries."""
+    probabilities: Mapping[str, Array]
+    """Per statement, its posterior probability in every simulated study, designs × outcomes."""
 
 
-def model_facts(n_models: int, n_labs: int, rng: np.random.Generator) -> pd.DataFrame:
+def model_facts(n_models: int, n_labs: int, rng: np.random.Generator, *, geometry: str = "met") -> pd.DataFrame:
     """Models of labs with geometry as it is met: labs keep to a head width, depth and heads vary.
 
-    Embeddings are tied or not. Labs take turns, so that their sizes differ by one at most.
+    Embeddings are tied or not. Labs take turns, so that their sizes differ by one at most. log parameters then have
+    R² ≈ 0.96 on log L, log H, log d_h (0.98 in the tables that ship), and the lab explains two thirds of log ρ.
+    Raises UsageError for fewer than 2 labs or 4 models, for as many labs as models, for another `geometry`.
     """
+    if geometry not in GEOMETRIES:
+        raise UsageError("no such geometry", got=geometry, allowed=", ".join(GEOMETRIES))
     if n_labs < 2 or n_models < n_labs + 1 or n_models < 4:
         raise UsageError(
             "no study of this size", got=f"{n_models} models in {n_labs} labs",
@@ -68,6 +81,10 @@ def model_facts(n_models: int, n_labs: int, rng: np.random.Generator) -> pd.Data
     width = n_heads * d_head
     vocabulary = rng.choice(VOCABULARIES, size=n_labs)[lab] * rng.integers(1, 3, size=n_models)
     n_params = 12 * n_layers * width**2 + vocabulary * width
+    if geometry != "met":
+        lab = rng.permutation(lab)
+    if geometry == "unrelated":
+        n_params = rng.permutation(n_params)
     return pd.DataFrame(
         {
             "model_id": [f"lab{j:03d}/model{i:04d}" for i, j in enumerate(lab)],
@@ -146,37 +163,66 @@ def power(
     total: float = 0.2,
     error: float = 0.01,
     simulations: int = 400,
-    designs: int = 8,
+    geometry: str = "met",
     threshold: float = SUPPORTED_ABOVE,
     seed: int,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Power:
     """What a study of N models in M labs could show if these were the shares, by the closed-form model.
 
-    `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Geometry is drawn
-    anew for each of `designs` designs.
+    `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Shares are those of
+    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress` is told how
+    many are done and of how many. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts` does.
+
+    How geometry goes with labs decides much of the answer. Percent of 400 simulated studies with shares 0.60, 0.15,
+    0.05 in which P(H > G), and P(H > G > S), were above 0.95 (standard errors up to 2.6; of 120 studies, and up to 4.6,
+    for the last two):
+
+    | models, labs | met    | free   | unrelated |
+    | ------------ | ------ | ------ | --------- |
+    | 24, 8        | 43, 1  | 48, 1  | 59, 9     |
+    | 48, 16       | 62, 2  | 70, 5  | 81, 30    |
+    | 96, 32       | 76, 12 | 84, 13 | 94, 51    |
+
+    Against four times as many nodes, a probability is off by 0.02 (root mean square), most of it the 500 draws.
     """
+    if simulations < 2 * PER_DESIGN:
+        raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
+    if error <= 0 or total <= 0:
+        raise UsageError("spreads of no study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
     rng = np.random.default_rng(seed)
-    found: dict[str, list[float]] = {}
+    designs = -(-simulations // PER_DESIGN)
+    found: dict[str, list[list[float]]] = {}
     for number in range(designs):
-        blank = design(model_facts(n_models, n_labs, rng).assign(gain=1.0), "simulated")
+        blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
         prepared = gaussian.prepare(
             blank.covariances(), np.full(n_models, error), total_sd=TOTAL_SD, seed=seed + number,
-            shares=2000 if n_models <= 60 else 600,
+            shares=NODES if n_models <= MANY_MODELS else NODES // 2,
         )  # fmt: skip
-        for _ in range(-(-simulations // designs)):
-            y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
-            y = y + rng.normal(scale=error, size=n_models)
-            drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=500)
-            for statement, probability in gaussian.orders(drawn["sd"]).items():
-                found.setdefault(statement, []).append(probability)
-    rates = {statement: float(np.mean(np.array(values) > threshold)) for statement, values in found.items()}
-    done = designs * -(-simulations // designs)
+        drawn = [_orders(blank, prepared, shares, total, rng) for _ in range(PER_DESIGN)]
+        for statement in drawn[0]:
+            found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
+        if progress is not None:
+            progress((number + 1) * PER_DESIGN, designs * PER_DESIGN)
+    probabilities = {statement: np.array(values) for statement, values in found.items()}
+    hits = {statement: (values > threshold).mean(axis=1) for statement, values in probabilities.items()}
     return Power(
         n_models=n_models,
         n_labs=n_labs,
         shares=dict(shares),
-        simulations=done,
+        simulations=designs * PER_DESIGN,
         threshold=threshold,
-        rates=rates,
-        errors={statement: float(np.sqrt(rate * (1 - rate) / done)) for statement, rate in rates.items()},
+        rates={statement: float(own.mean()) for statement, own in hits.items()},
+        errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
+        probabilities=probabilities,
     )
+
+
+def _orders(
+    blank: Design, prepared: gaussian.Prepared, shares: Mapping[str, float], total: float, rng: np.random.Generator
+) -> dict[str, float]:
+    """Posterior probabilities of the orders in one simulated study."""
+    y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
+    y = y + prepared.error * rng.normal(size=blank.n_models)
+    drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=500)
+    return gaussian.orders(drawn["sd"])
