@@ -152,6 +152,14 @@ def test_same_seed_same_draws_and_cache() -> None:
     assert replace(again, values=first.values, from_cache=False) == first
 
 
+def test_draws_for_simulation_studies_are_those_of_a_fit() -> None:
+    data = {"y": np.array([0.3, -0.2])}
+    fitted = sampling.fit(normal_mean, data, seed=6, settings=QUICK, retry=False, cache=False)
+    values, divergences = sampling.sample_only(normal_mean, data, seed=6, settings=QUICK)
+    assert np.array_equal(fitted["mu"], values["mu"])
+    assert divergences == fitted.diagnostics.divergences
+
+
 def test_key_follows_data_model_and_settings() -> None:
     data = {"y": np.array([0.3, -0.2]), "n": 2}
     base = cache.key(normal_mean, data, seed=1)

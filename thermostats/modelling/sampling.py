@@ -78,6 +78,16 @@ def fit(
     return draws
 
 
+def sample_only(model: Model, data: Data, *, seed: int, settings: Settings) -> tuple[dict[str, Array], int]:
+    """Draws of every quantity, chain × draw × …, and the number of divergences: no gate, no retry, no cache.
+
+    For many refits of one model in a simulation study, which look at a few quantities only.
+    """
+    _check(data)
+    trace, _ = _with_nutpie(model, data, seed, settings, False)
+    return _values(trace), int(np.asarray(trace.sample_stats["diverging"].values).sum())
+
+
 def prior_predictive(model: Model, data: Data, *, seed: int, draws: int = 500) -> dict[str, Array]:
     """Draws from the prior of every quantity and of the data, each of shape draws × …"""
     pm = _pymc()
@@ -170,9 +180,7 @@ def _attempt(model: Model, data: Data, seed: int, settings: Settings, progress: 
     sample = _with_nutpie if settings.sampler == "nutpie" else _with_pymc
     trace, compiled_at = sample(model, data, seed, settings, progress)
     done = time.perf_counter()
-    names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
-    values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
-    check_finite(values)
+    values = _values(trace)
     energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
     return Draws(
         values=values,
@@ -184,6 +192,13 @@ def _attempt(model: Model, data: Data, seed: int, settings: Settings, progress: 
         sample_seconds=done - compiled_at,
         versions=versions(),
     )
+
+
+def _values(trace: Any) -> dict[str, Array]:
+    names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
+    values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
+    check_finite(values)
+    return values
 
 
 def _with_nutpie(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> tuple[Any, float]:
