@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import design
 from thermostats.modelling.heritage_rows import gain_rows
 from thermostats.modelling.simulate import model_facts
+from thermostats.tables import store
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
@@ -119,3 +123,36 @@ def test_published_rows() -> None:
     with pytest.raises(UsageError, match="no row holds"):
         gain_rows("max_gain")
     assert gain_rows("last_gain")["model_id"].notna().all()
+
+
+def test_measured_folders(tmp_path: Path) -> None:
+    """Eight models of three labs measured here; one of them a second time elsewhere."""
+    rng = np.random.default_rng(0)
+    models, runs, layers = [], [], []
+    for i in range(8):
+        heads = (2, 4, 1)[i % 3]
+        shape = {"n_heads": heads, "n_kv_heads": heads, "d_head": 8 // heads}
+        models.append(model(f"lab/m{i}", f"Lab {i % 3}", 3 + i // 2) | shape)
+        for source in ("here", "elsewhere") if i == 0 else ("here",):
+            runs.append(run(f"lab/m{i}", source=source, dtype="float32" if source == "here" else "bfloat16"))
+            gains = np.exp(rng.normal(0.1, 0.1, (3 + i // 2, 2)))
+            layers += [
+                layer(runs[-1], number + 1, float(gains[number, p]), "ab"[p])
+                for number in range(len(gains))
+                for p in (0, 1)
+            ]
+    prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
+    for name, rows in (("models", models), ("prompts", prompts)):
+        store.save(table(name, *rows), name, tmp_path / f"{name}.csv")
+    for name, rows in (("runs", runs), ("layers", layers)):
+        store.save(table(name, *rows), name, tmp_path / "measured" / name / "all.csv")
+    rows = gain_rows("last_gain", data=tmp_path, source=["elsewhere", "here"])
+    assert len(rows) == 16
+    assert set(rows.loc[rows["model_id"] == "lab/m0", "source"]) == {"elsewhere"}
+    fit = fit_heritage(rows, estimand="last_gain", seed=1, method="closed form")
+    assert fit.sources == ("elsewhere", "here")
+    assert (fit.n_models, fit.n_heritages, fit.estimand) == (8, 3, "last_gain")
+    record = fit.to_dict()
+    assert (record["sources"], record["estimand"]) == (["elsewhere", "here"], "last_gain")
+    assert set(fit.summary()["sources"]) == {"elsewhere; here"}
+    assert "heritage" in gain_rows("geometric_gain", data=tmp_path)

@@ -1,0 +1,90 @@
+"""Classical counterparts of the heritage model: against statsmodels, sums of R², parts of geometry and scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from statsmodels.stats.anova import anova_lm
+
+from thermostats.modelling.heritage_classical import (
+    block_dominance,
+    classical,
+    commonality,
+    dominance_table,
+    model_frame,
+    shape_parts,
+)
+from thermostats.modelling.heritage_design import Design, design
+from thermostats.modelling.simulate import model_facts, simulate_heritage
+
+
+@pytest.fixture(scope="module")
+def laid_out() -> Design:
+    facts = model_facts(24, 6, np.random.default_rng(3))
+    one = simulate_heritage(facts, shares={"heritage": 0.6, "geometry": 0.2, "scale": 0.1}, seed=3, n_prompts=10)
+    return design(one.table, "simulated")
+
+
+def formulas(laid_out: Design) -> tuple[pd.DataFrame, dict[str, str]]:
+    frame, blocks = model_frame(laid_out)
+    terms = {name: " + ".join(columns) for name, columns in blocks.items()}
+    return frame, terms | {"heritage": "C(heritage)"}
+
+
+def test_block_tests_are_those_of_statsmodels(laid_out: Design) -> None:
+    frame, terms = formulas(laid_out)
+    table = classical(laid_out, seed=1, permutations=199).set_index(["method", "block"])
+    full = smf.ols("log_gain ~ " + " + ".join(terms.values()), frame).fit()
+    for block in terms:
+        others = " + ".join(term for name, term in terms.items() if name != block)
+        expected = anova_lm(smf.ols(f"log_gain ~ {others}", frame).fit(), full).iloc[1]
+        row = table.loc[("partial F", block)]
+        assert (row["statistic"], row["p_value"]) == pytest.approx((expected["F"], expected["Pr(>F)"])), block
+        assert table.loc[("Freedman–Lane", block), "statistic"] == pytest.approx(expected["F"])
+    shape = f"log_gain ~ {terms['geometry']} + {terms['scale']}"
+    mixed = smf.mixedlm(shape, frame, groups=frame["heritage"]).fit()
+    assert table.loc[("mixed model", "heritage"), "sd"] == pytest.approx(
+        float(mixed.cov_re.iloc[0, 0]) ** 0.5, rel=0.01
+    )
+    assert (table["p_holm"].dropna() >= table["p_value"].dropna()).all()
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    """Five models in four labs leave no residual."""
+    facts = model_facts(6, 4, np.random.default_rng(0)).assign(gain=np.exp(np.linspace(0, 1, 6)))
+    table = classical(design(facts, "simulated"), seed=1, permutations=99)
+    assert table["note"].str.startswith("not possible").sum() >= 6
+    assert len(table) == 9
+
+
+def test_r_squared_adds_up(laid_out: Design) -> None:
+    frame, terms = formulas(laid_out)
+    table = commonality(laid_out)
+    for given, base in (("nothing", "1"), ("heritage", terms["heritage"])):
+        both = smf.ols(f"log_gain ~ {base} + {terms['geometry']} + {terms['scale']}", frame).fit().rsquared
+        alone = smf.ols(f"log_gain ~ {base}", frame).fit().rsquared
+        assert table.loc[table["given"] == given, "r_squared"].sum() == pytest.approx(both - alone)
+
+
+def test_dominance_stands_beside_its_null(laid_out: Design) -> None:
+    table = dominance_table(block_dominance(laid_out, seed=1))
+    assert list(table["block"]) == ["heritage", "geometry", "scale"]
+    assert list(table["df"]) == [5, 3, 1]
+    assert table["null_mean"].is_monotonic_decreasing  # by size alone
+    assert (table["null_upper"] > table["null_mean"]).all()
+    assert sorted(table["adjusted_rank"]) == [1, 2, 3]
+
+
+def test_parts_of_geometry_and_scale(laid_out: Design) -> None:
+    """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
+    M = laid_out.n_models
+    shared = 0.3 * laid_out.scale[:, 0]
+    nothing = np.zeros((1, 1, M))
+    found = shape_parts(shared[None, None], nothing, laid_out)
+    assert found["sd_geometry_alone"].item() == pytest.approx(0, abs=1e-12)
+    assert found["sd_geometry_and_scale"].item() == pytest.approx(shared.std())
+    q, _ = np.linalg.qr(laid_out.scale)
+    free = laid_out.geometry[:, 0] - q @ (q.T @ laid_out.geometry[:, 0])
+    assert shape_parts(free[None, None], nothing, laid_out)["sd_geometry_alone"].item() == pytest.approx(free.std())
