@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import snapshot
-from workplaces import make_workplace, write_analysis, write_gains
+from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting.engine import Result, report
@@ -19,7 +19,8 @@ Build = Callable[..., Result]
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> dict[str, Path]:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     return make_workplace(tmp_path)
 
 
@@ -30,6 +31,15 @@ def build(workplace: dict[str, Path]) -> Build:
 
 def statuses(result: Result) -> dict[str, str]:
     return {outcome.claim: outcome.status for outcome in result.outcomes}
+
+
+def verified(name: str, root: Path) -> subprocess.CompletedProcess[str]:
+    command = ["sha256sum", "--check", name]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def stale(result: Result) -> set[str]:
+    return {outcome.claim for outcome in result.outcomes if outcome.status == "stale"}
 
 
 def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -> None:
@@ -46,11 +56,12 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
     checked = build(check=True)
-    assert statuses(checked) == {"C01": "stale", "C02": "fresh", "index": "fresh"}
+    assert stale(checked) == {"C01", "figures", "atlas", "data", "MANIFEST.sha256"}
     assert not checked.ok and "rows" in str(checked)
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
-    assert {name.split("/")[0] for name in result.written} == {"c01", "index.html", "index.md", "findings.csv"}
+    pages = {"index.html", "index.md", "data.html", "data.md", "thermostats-report.html"}
+    assert {name.split("/")[0] for name in result.written} == {"c01", "findings.csv", "MANIFEST.sha256", *pages}
     assert build(check=True).ok
 
 
@@ -73,12 +84,19 @@ def test_a_joined_measurement_makes_the_index_stale_and_stands_on_it(build: Buil
 def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     build: Build, workplace: dict[str, Path], tmp_path: Path
 ) -> None:
-    write_analysis(workplace["analyses"], "C02", "TII", draws=True)
+    (tmp_path / "other").mkdir()
+    other = make_workplace(tmp_path / "other")
+    for place in (workplace, other):
+        write_analysis(place["analyses"], "C02", "TII", draws=True)
+        write_fitted(place["analyses"], "C03", "TII")
     build()
     first = snapshot(workplace["out"])
     assert build(force=True).written == ()
-    build(out=tmp_path / "other", processes=2)
-    assert snapshot(workplace["out"]) == first == snapshot(tmp_path / "other")
+    report(**other, processes=2)
+    stamped = {".built.json"}
+    assert {name: content for name, content in first.items() if name not in stamped} == {
+        name: content for name, content in snapshot(other["out"]).items() if name not in stamped
+    }
 
 
 def test_a_fresh_clone_builds_although_the_manifest_says_fresh(build: Build, workplace: dict[str, Path]) -> None:
@@ -94,7 +112,7 @@ def test_edited_and_missing_files_are_stale_and_built_again(build: Build, workpl
     good = page.read_bytes()
     page.write_bytes(good + b" ")
     table.unlink()
-    assert statuses(build(check=True)) == {"C01": "stale", "C02": "fresh", "index": "stale"}
+    assert stale(build(check=True)) == {"C01", "index"}
     build()
     assert page.read_bytes() == good and table.is_file()
 
@@ -107,7 +125,7 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     keep.write_text("not in the manifest")
     write_analysis(workplace["analyses"], "C01", "Meta", p=0.5)
     (workplace["analyses"] / "c02_gains.py").unlink()
-    assert statuses(build(check=True)) == {"C01": "stale", "C02": "stale", "index": "stale"}
+    assert stale(build(check=True)) == {"C01", "C02", "data", "index", "MANIFEST.sha256"}
     assert "c02/index.html" in build().removed
     assert list((workplace["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok
@@ -197,3 +215,64 @@ def test_the_first_finding_is_the_headline(build: Build, workplace: dict[str, Pa
     build()
     findings = store.read(workplace["out"] / "findings.csv", "findings")
     assert findings.groupby("claim")["headline"].sum().eq(1).all()
+
+
+def test_checksums_verify_where_the_report_lies(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    root = workplace["out"].parent
+    done = verified("out/MANIFEST.sha256", root)
+    assert done.returncode == 0, done.stdout
+    listed = {line.split("  ", 1)[1] for line in (workplace["out"] / "MANIFEST.sha256").read_text().splitlines()}
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert files - listed == {"out/MANIFEST.sha256", "out/.built.json"} and listed <= files
+    (workplace["out"] / "MANIFEST.sha256").write_text("")
+    assert stale(build(check=True)) == {"MANIFEST.sha256"}
+
+
+def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_path: Path) -> None:
+    out = tmp_path / "far" / "away"
+    build(out=out)
+    done = verified("away/MANIFEST.sha256", out.parent)
+    assert done.returncode == 0
+    assert (out / "data" / "models.csv").is_file() and (out / "analyses" / "c01_gains.py").is_file()
+    assert str(tmp_path) not in (out / "data.html").read_text()
+
+
+def test_a_new_template_renders_again_without_running_again(
+    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
+    write_fitted(workplace["analyses"], "C03", "TII")
+    build()
+    before = snapshot(workplace["out"])
+    monkeypatch.setattr("thermostats.reporting.build.page_sha", lambda module: f"other {module}")
+    assert "the code of its page changed" in str(build(check=True))
+    monkeypatch.setattr("thermostats.reporting.runner._analysis", lambda *_: pytest.fail("ran again"))
+    assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
+    changed = {name for name, content in snapshot(workplace["out"]).items() if before[name] != content}
+    assert changed <= {"manifest.json", "MANIFEST.sha256", ".built.json", "index.html", "thermostats-report.html"}
+
+
+def test_code_that_an_analysis_does_not_import_makes_it_not_stale() -> None:
+    from thermostats.reporting.imports import HERE, closure
+
+    root = HERE.parent
+    found = {path.relative_to(HERE).as_posix() for path in closure(root / "tests" / "reporting" / "imports_plots.py")}
+    assert {"reporting/plots.py", "reporting/labels.py", "tables/store.py"} <= found
+    assert not {"reporting/claim_page.py", "tables/join.py"} & found
+
+
+def test_a_verdict_that_classical_test_and_posterior_do_not_come_to_is_refused(
+    build: Build, workplace: dict[str, Path]
+) -> None:
+    path = write_fitted(workplace["analyses"], "C03", "TII", classical="not supported")
+    assert build("C03").ok
+    path.write_text(path.read_text().replace('both("not supported", posterior)', '"supported"'))
+    assert "what classical test and gated posterior come to" in str(build("C03"))
+
+
+def test_without_a_terminal_each_job_that_is_done_has_a_line(build: Build, capsys: pytest.CaptureFixture[str]) -> None:
+    build()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "atlas"]
+    assert lines[-1].endswith("s (4 of 4)")

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workplaces import EVIL, make_workplace, write_analysis
+from workplaces import EVIL, make_workplace, write_analysis, write_fitted
 
 from thermostats.reporting.engine import report
 
-VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr"}
+VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 
 
 class Page(HTMLParser):
@@ -40,46 +42,82 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workplace = make_workplace(tmp_path_factory.mktemp("pages"), draws=True)
-    assert report(**workplace, processes=1).ok
+    write_fitted(workplace["analyses"], "C03", "TII")
+    write_fitted(workplace["analyses"], "C04", "TII", classical="inconclusive")
+    write_fitted(workplace["analyses"], "C05", "Meta", sampler="failed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("THERMOSTATS_CACHE", "off")
+        assert report(**workplace, processes=1).ok
     return workplace["out"]
 
 
-PAGES = ("index.html", "c01/index.html", "c02/index.html")
+ALONE = (
+    "index.html",
+    "c01/index.html",
+    "c02/index.html",
+    "c03/index.html",
+    "methods.html",
+    "data.html",
+    "figures.html",
+)
+PAGES = (*ALONE, "thermostats-report.html")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_stand_alone(out: Path, name: str) -> None:
-    text = (out / name).read_text(encoding="utf-8")
+    text = re.sub(r'srcdoc="[^"]*"', "", (out / name).read_text(encoding="utf-8"))
     page = Page(text)
-    links = [value for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
-    assert not [link for link in links if link and re.match(r"(https?:)?//", link)]
-    assert "@import" not in text and "url(" not in text
-    assert not [tag for tag, _ in page.tags if tag in {"script", "link", "iframe"}]
-    for link in links:
-        assert link is not None
-        assert link.startswith("#") or ((out / name).parent / link).is_file(), link
+    links = [value or "" for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
+    assert not [link for link in links if re.match(r"(https?:)?//|javascript:", link)]
+    assert "@import" not in text and not re.search(r"url\((?!#)", text)
+    assert not [tag for tag, attributes in page.tags if tag in {"link", "img"} or "src" in attributes]
+    ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    for _, attributes in page.tags:
+        for key in ("href", "xlink:href"):
+            link = attributes.get(key) or "#" + next(iter(ids))
+            path, _, fragment = link.partition("#")
+            beside = (out / name).parent.joinpath(path)
+            assert fragment in ids if not path else link.startswith("data:text/csv") or beside.is_file(), link
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= ids
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_can_be_read_aloud(out: Path, name: str) -> None:
     page = Page((out / name).read_text(encoding="utf-8"))
-    assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
+    figures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("class") != "icon"]
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in figures)
     assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
     assert [attributes["lang"] for tag, attributes in page.tags if tag == "html"] == ["en"]
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert len(ids) == len(set(ids)) and "main" in ids
+    assert len(ids) == len(set(ids))
+    assert len([tag for tag, _ in page.tags if tag == "main"]) == 1
+    regions = [attributes["aria-label"] for _, attributes in page.tags if attributes.get("role") == "region"]
+    assert len(regions) == len(set(regions))
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_page_runs_no_script_but_its_own(out: Path, name: str) -> None:
+    text = (out / name).read_text(encoding="utf-8")
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    allowed = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert re.search(r"script-src ([^;]*);", policy)[1] == (" ".join(f"'sha256-{a}'" for a in allowed) or "'none'")
+    assert "default-src 'none'" in policy
 
 
 def test_a_hostile_name_is_shown_as_it_is(out: Path) -> None:
     page = Page((out / "c02" / "index.html").read_text(encoding="utf-8"))
     assert EVIL in page.texts
     assert any("Gains of TII <b>" in text for text in page.texts)
-    index = (out / "index.html").read_text(encoding="utf-8")
-    assert "<script" not in index and "&lt;script&gt;" in index
+    for name in PAGES:
+        text = (out / name).read_text(encoding="utf-8")
+        assert "<script>alert" not in text and "<b>|" not in text
+        assert sum(tag == "script" for tag, _ in Page(text).tags) == (name in {"index.html", "thermostats-report.html"})
+    assert "&lt;script&gt;" in (out / "index.html").read_text(encoding="utf-8")
     assert "<script" not in (out / "c02" / "figure.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["index.md", "c02/index.md"])
+@pytest.mark.parametrize("name", ["index.md", "c02/index.md", "c03/index.md"])
 def test_markdown_tables_hold_their_columns(out: Path, name: str) -> None:
     text = (out / name).read_text(encoding="utf-8")
     assert "<script" not in text and "<b>" not in text
@@ -92,10 +130,10 @@ def test_markdown_tables_hold_their_columns(out: Path, name: str) -> None:
 
 def test_the_index_tells_each_verdict_and_the_adjusted_p(out: Path) -> None:
     text = (out / "index.md").read_text(encoding="utf-8")
-    assert "✔ 2 supported" in text
+    assert "✔ 3 supported" in text and "◐ 2 inconclusive" in text
     rows = [line for line in text.splitlines() if line.startswith("| [C0")]
-    assert len(rows) == 2
-    assert all("= 0.040" in row for row in rows)  # Holm on 0.02 and 0.03: 2·0.02, then at least that
+    assert len(rows) == 5
+    assert all("= 0.040" in row for row in rows[:2])  # Holm on 0.02 and 0.03: 2·0.02, then at least that
 
 
 def test_claims_supported_without_the_adjusted_p_are_named(tmp_path: Path, out: Path) -> None:
@@ -136,3 +174,67 @@ def test_agreement_is_told_on_the_claim_page(out: Path) -> None:
     text = (out / "c01" / "index.md").read_text(encoding="utf-8")
     assert "| mean | 1 | 1 | yes |" in text
     assert "| p | 0.01 | not recomputed |  |" in text
+
+
+def test_three_sentences_on_top_are_counted(out: Path) -> None:
+    text = (out / "index.md").read_text(encoding="utf-8")
+    assert "Of 5 claims put to the test, 3 supported and 2 inconclusive." in text
+    assert "3 rest on a fitted model beside a classical test" in text
+    assert "in 1 they differ, in 1 a check of the fit failed" in text
+
+
+@pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
+def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> None:
+    text = (out / name).read_text(encoding="utf-8")
+    headings = (
+        "Data", "Model", "Priors", "Computation and diagnostics", "Posterior", "Predictive checks", "Sensitivity",
+        "Further results", "Warnings",
+    )  # fmt: skip
+    pattern = r"^### (.*)$" if name.endswith(".md") else r"<h3>([^<]*)</h3>"
+    found = [heading for heading in re.findall(pattern, text, re.M) if heading in headings]
+    assert found == list(headings)
+    expected = (
+        "94 % equal-tailed interval", "MC error of the mean", "Monte-Carlo error 0.0030", "Seed 3", "pymc 5.28.0",
+        "3 rows, 1 model and 1 lab", "Both come to the same: supported", "at most 1.01", "at least 400",
+    )  # fmt: skip
+    assert not [said for said in expected if said not in text]
+    for table in ("summary", "diagnostics", "priors", "checks", "sensitivity", "labs", "influence"):
+        assert (out / "c03" / f"posterior-{table}.csv").is_file()
+    assert not (out / "c03" / "posterior-loo-pit.csv").is_file()
+    assert (out / "c03" / "posterior-prior-to-posterior.svg").is_file()
+
+
+def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
+    assert "The two do not agree, so that the claim is inconclusive." in (out / "c04" / "index.md").read_text("utf-8")
+    closed = (out / "c05" / "index.md").read_text("utf-8")
+    assert "By its rule alone the posterior says “supported”, but a check of the fit failed" in closed
+    assert closed.startswith("# C05") and "**◐ inconclusive.**" in closed
+
+
+def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
+    text = (out / "thermostats-report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
+    assert articles == ["index", "c01", "c02", "c03", "c04", "c05", "figures", "atlas", "methods", "data"]
+    assert 'href="#c03"' in text and "data:text/csv" in text
+    assert len(text) < 15_000_000
+
+
+def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from thermostats.modelling import draws
+    from thermostats.reporting import methods
+
+    assert f"at most {draws.RHAT_LIMIT:g} (Vehtari" in (out / "methods.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
+    assert any("at least 123" in item for section in methods.sections() for item in section.items)
+
+
+def test_the_data_page_lists_every_column_and_file(out: Path) -> None:
+    from thermostats.tables.schemas import TABLES
+
+    text = (out / "data.html").read_text(encoding="utf-8")
+    for name, schema in TABLES.items():
+        assert f'id="table-{name}"' in text
+        assert all(f">{label}</td>" in text for label in schema.columns)
+    digest = hashlib.sha256((out.parent / "data" / "models.csv").read_bytes()).hexdigest()
+    assert digest in text and 'href="../data/models.csv"' in text

@@ -67,3 +67,84 @@ def make_workplace(folder: Path, *, draws: bool = False) -> dict[str, Path]:
     write_analysis(places["analyses"], "C01", "Meta", p=0.03, draws=draws)
     write_analysis(places["analyses"], "C02", "TII", p=0.02, draws=draws)
     return places
+
+
+FITTED = '''
+"""{id}: slope of one lab's gains, as a fit would tell it; its numbers are made up."""
+
+import numpy as np
+import pandas as pd
+
+from thermostats.modelling.checks import Check, Gate
+from thermostats.reporting.findings import Claim, Finding, run
+from thermostats.reporting.posterior import Panel, Posterior, both
+
+CLAIM = Claim("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
+
+
+def points(axes):
+    axes.plot(np.linspace(0, 1, 20), np.linspace(1, 0, 20) ** 2)
+    axes.set_xlabel("slope")
+    return axes
+
+
+def analyse(tables):
+    rows = tables.read("layers", heritage="{lab}")[["model_id", "layer", "gain_block"]]
+    name = rows["model_id"].iloc[0]
+    statistics = pd.DataFrame(
+        [["spread <b>", 0.41, 0.2, 0.7, 0.34, 0.34], ["share below 1", 0.6, 0.4, 0.9, 0.7, 0.3]],
+        columns=["statistic", "observed", "lower", "upper", "p", "tail"],
+    )
+    left = pd.DataFrame(
+        [[name, "supported", 0.97], ["Meta", "inconclusive", 0.91]], columns=["left_out", "verdict", "P"]
+    )
+    transforms = pd.DataFrame({{"pit": [0.5], "pareto_k": [0.1]}})
+    gate = Gate(checks=(
+        Check(name="sampler", outcome="{sampler}", reason="all within limits", table=pd.DataFrame()),
+        Check(name="prior predictive", outcome="passed", reason="all statistics are covered", table=statistics),
+        Check(name="posterior predictive", outcome="passed", reason="all statistics are reproduced", table=statistics),
+        Check(name="LOO-PIT", outcome="passed", reason="p = 0.4", table=transforms),
+        Check(name="influence", outcome="undecided", reason="the verdict changes without Meta", table=left),
+    ))
+    summary = pd.DataFrame([["beta", -0.42, 0.11, -0.42, -0.64, -0.21, "ETI", 0.94, 1.002, 1810.0, 1420.0, 0.0026],
+                            [name, 0.3, 0.05, 0.3, 0.21, 0.41, "ETI", 0.94, 1.001, 2210.0, 1920.0, 0.0011]],
+                           columns=["quantity", "mean", "sd", "median", "lower", "upper", "kind", "level", "rhat",
+                                    "ess_bulk", "ess_tail", "mcse"])
+    diagnostics = pd.DataFrame([["R-hat", 1.002, 1.01, "beta"], ["bulk ESS", 1810.0, 400.0, "beta"],
+                                ["divergences", 0.0, 0.0, ""]], columns=["diagnostic", "worst", "limit", "quantity"])
+    posterior = Posterior(
+        model="Log gain on depth, one line a lab, drawn towards each other.",
+        equations=("log G_ip ~ t_4(α_lab + β x_i, σ)", "α_lab ~ Normal(μ, τ)"),
+        priors=(("β", "Normal(0, 1)", "a gain that triples over depth is rare"), ("τ", "HalfNormal(0.5)", name)),
+        rule="Supported where P(β < 0) ≥ 0.95, not supported where ≤ 0.05.", statement="P(β < 0)", probability=0.973,
+        verdict="supported", gate=gate, diagnostics=diagnostics, summary=summary,
+        sensitivity=pd.DataFrame([["β ~ Normal(0, 2)", 0.971]], columns=["changed", "P(β < 0)"]),
+        tables={{"Labs": pd.DataFrame([[name, 0.1]], columns=["lab", "effect"])}},
+        panels=(
+            Panel(name="prior-to-posterior", draw=points, caption="β before and after the data: it moves below 0."),
+            Panel(name="posterior-predictive", draw=points, caption="Replicated data hold the observed."),
+        ),
+        warnings=("Depth and width can hardly be told apart.",), seed=3, versions={{"pymc": "5.28.0"}},
+        classical="{classical}", rows=len(rows), sources=("tests",),
+        classical_result="slope −0.4 [−0.7, −0.1]; p = 0.01",
+        computation="nutpie, 4 chains of 1,000 draws after 1,000 of tuning.", probability_error=0.003,
+    )
+    return [
+        Finding(
+            "{id}", "slope", both("{classical}", posterior), f"The gain falls for {{name}}. More.", estimate=-0.42,
+            lower=-0.64, upper=-0.21, interval="94 % ETI", probability=0.973, probability_kind="P(β < 0)", n_models=1,
+            n_heritages=1, rhat_max=1.002, ess_min=1420.0, divergences=0, posterior=posterior,
+        )
+    ]
+
+
+if __name__ == "__main__":
+    run(CLAIM, analyse)
+'''
+
+
+def write_fitted(folder: Path, claim: str, lab: str, *, classical: str = "supported", sampler: str = "passed") -> Path:
+    """A sound analysis with a posterior, by default one that supports its claim as its classical test does."""
+    path = folder / f"{claim.lower()}_fitted.py"
+    path.write_text(FITTED.format(id=claim, lab=lab, classical=classical, sampler=sampler).lstrip(), encoding="utf-8")
+    return path

@@ -15,21 +15,26 @@ from typing import Any
 import thermostats
 from thermostats.errors import DataError
 from thermostats.reporting.findings import Tables
+from thermostats.reporting.imports import HERE, code_sha
 from thermostats.tables.store import write_atomically
 
 MANIFEST, STAMP = "manifest.json", ".built.json"
-CODE = ("modelling/**/*.py", "reporting/**/*.py", "reporting/templates/*", "tables/features.py", "measurement/sheaf.py")
-"""Sources of the package that a verdict or a page depends on."""
+PAGE_CODE = "the code of its page changed"
+"""Why pages are stale whose numbers are not."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one claim's pages were made of, and the SHA-256 of each of its files by name relative to the report."""
+    """What pages were made of, and the SHA-256 of each of their files by name relative to the report."""
 
     script: str
+    """SHA-256 of the analysis; of pages about all claims, of what they tell."""
     code: str
+    """SHA-256 of the modules that the analysis imports."""
+    page: str = ""
+    """SHA-256 of the modules and templates that its pages are rendered with."""
     selections: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
@@ -50,11 +55,12 @@ def inputs_sha(script: str, selections: Mapping[str, str]) -> str:
 
 
 @cache
-def code_sha() -> str:
-    """SHA-256 over the sources named in `CODE`."""
-    package = Path(__file__).resolve().parents[1]
-    paths = sorted({path for pattern in CODE for path in package.glob(pattern) if path.is_file()})
-    return sha_of([[path.relative_to(package).as_posix(), sha(path.read_bytes())] for path in paths])
+def page_sha(module: str) -> str:
+    """SHA-256 over a module of this folder, the package's modules that it imports, and all templates."""
+    own = HERE / "reporting"
+    path = next(p for p in (own / f"{module}.py", own / module / "__init__.py") if p.is_file())
+    templates = sorted(path for path in (own / "templates").iterdir() if path.is_file())
+    return sha_of([code_sha(path), *(sha(file.read_bytes()) for file in (path, *templates))])
 
 
 @cache
@@ -103,9 +109,17 @@ def read_stamp(out: Path) -> dict[str, str]:
         return {}
 
 
-def write_stamp(out: Path, claims: Mapping[str, str]) -> None:
-    """Note what this machine built."""
-    write_json(out / STAMP, {"machine": machine(), "claims": dict(claims)})
+def read_seconds(out: Path) -> dict[str, float]:
+    """How long each analysis took on this machine when it last ran."""
+    try:
+        return {str(name): float(took) for name, took in json.loads((out / STAMP).read_bytes())["seconds"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_stamp(out: Path, claims: Mapping[str, str], seconds: Mapping[str, float]) -> None:
+    """Note what this machine built, and how long it took."""
+    write_json(out / STAMP, {"machine": machine(), "claims": dict(claims), "seconds": dict(seconds)})
 
 
 def record_key(record: Record) -> str:
@@ -113,17 +127,17 @@ def record_key(record: Record) -> str:
     return sha_of(asdict(record))
 
 
-def stale_because(record: Record | None, script: str, tables: Tables, out: Path) -> str:
-    """Why a claim's pages are not what they would be if made now; empty where they are."""
+def stale_because(record: Record | None, now: Record, tables: Tables, out: Path) -> str:
+    """Why pages are not what they would be if made now; empty where they are. `now`: what they would be made of."""
     if record is None:
         return "not built yet"
-    if record.script != script:
-        return "its script changed"
-    if record.code != code_sha():
-        return "the package's code changed"
+    if record.script != now.script:
+        return "its script changed" if now.code else "what it tells of changed"
+    if record.code != now.code:
+        return "code that it imports changed"
     if tables.changed(record.selections):
         return "rows that it reads changed"
-    return changed_file(record, out)
+    return PAGE_CODE if record.page != now.page else changed_file(record, out)
 
 
 def changed_file(record: Record, out: Path) -> str:

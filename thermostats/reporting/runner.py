@@ -1,14 +1,15 @@
-"""Load one analysis, run it and draw its figures; a failure becomes text that names the place."""
+"""Run analyses and pages side by side and draw their figures; a failure becomes text that names the place."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-import io
 import os
 import re
 import sys
+import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -17,16 +18,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
-from matplotlib.figure import Figure
-
 from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.reporting.findings import Claim, Finding, Tables
-from thermostats.reporting.plots import house_style
+from thermostats.reporting.posterior import Posterior, both
+from thermostats.reporting.svg import drawn
 from thermostats.tables.vocabulary import VERDICTS
 
 NAME = re.compile(r"([cn]\d\d)_\w+\.py")
 BEGIN = "a new folder begins with them: name one with --data to measure, join or import"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+PAGES = {"figures": "thermostats.reporting.figures_page", "atlas": "thermostats.reporting.atlas_page"}
+"""Pages about all claims that take time to make: modules with a function `files(tables)`."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,13 @@ class Run:
     claim: Claim | None
     findings: tuple[Finding, ...] = ()
     figures: dict[int, bytes] = field(default_factory=dict)
+    panels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    """Figures of the posterior of a finding, by its number."""
     selections: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Of a page: its files by name within the report."""
     error: str = ""
+    seconds: float = 0.0
 
 
 def scripts(analyses: str | Path) -> dict[str, Path]:
@@ -65,15 +73,20 @@ def claims(analyses: str | Path) -> list[Claim]:
     return [_claim_of(_load(path), path) for path in scripts(analyses).values()]
 
 
-def run_all(paths: Sequence[Path], data: Path, processes: int | None = None) -> Iterator[tuple[Path, Run]]:
-    """Run analyses side by side, each result as it comes; `processes=1` runs them here, one after the other."""
-    count = min(processes or os.cpu_count() or 1, len(paths))
+def run_all(jobs: Mapping[str, Path | None], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
+    """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
+
+    jobs: scripts by claim, None for one of `PAGES`.
+    """
+    cores = cores_there_are()
+    count = min(processes or cores, len(jobs))
     if processes == 1:
         tables = Tables(data)
-        yield from ((path, run_one(path, data, tables.fork())) for path in paths)
+        yield from ((name, run_one(name, path, data, tables.fork())) for name, path in jobs.items())
         return
-    with _one_thread(), ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        futures: dict[Future[Run], Path] = {pool.submit(run_one, path, data): path for path in paths}
+    share = str(max(1, cores // count))
+    with _shared(share), ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        futures: dict[Future[Run], str] = {pool.submit(run_one, name, path, data): name for name, path in jobs.items()}
         for future in as_completed(futures):
             try:
                 yield futures[future], future.result()
@@ -81,21 +94,57 @@ def run_all(paths: Sequence[Path], data: Path, processes: int | None = None) -> 
                 yield futures[future], Run(None, error=f"the process that ran it, or one beside it, died: {error}")
 
 
-def run_one(path: Path, data: Path, tables: Tables | None = None) -> Run:
-    """Run one analysis; whatever it raises is in `error` of the result."""
-    claim: Claim | None = None
+def cores_there_are() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_one(name: str, path: Path | None, data: Path, tables: Tables | None = None) -> Run:
+    """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
+    started = time.perf_counter()
     try:
         tables = tables or Tables(data)
+        run = _page(name, tables) if path is None else _analysis(path, tables, data)
+    except (Exception, SystemExit) as error:
+        run = Run(None, error=_words(error, path or Path(str(sys.modules[PAGES[name]].__file__))))
+    return replace(run, seconds=time.perf_counter() - started)
+
+
+def _page(name: str, tables: Tables) -> Run:
+    made: dict[str, bytes] = importlib.import_module(PAGES[name]).files(tables)
+    return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
+
+
+def _analysis(path: Path, tables: Tables, data: Path) -> Run:
+    claim: Claim | None = None
+    try:
         module = _load(path)
         claim = _claim_of(module, path)
         findings = _findings_of(module, claim, tables)
-        figures = {number: _draw(finding) for number, finding in enumerate(findings, 1) if finding.draw is not None}
-        bare = tuple(replace(finding, draw=None) for finding in findings)
-        return Run(claim, bare, figures, dict(sorted(tables.selections.items())))
+        figures = {number: drawn(finding.draw) for number, finding in enumerate(findings, 1) if finding.draw}
+        panels = {
+            number: tuple(drawn(panel.draw) for panel in finding.posterior.panels)
+            for number, finding in enumerate(findings, 1)
+            if finding.posterior
+        }
+        bare = tuple(_bare(finding) for finding in findings)
+        return Run(claim, bare, figures, panels, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         if not (data / "published").is_dir() and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{_words(error, path)} {data} has no published tables; {BEGIN}")
         return Run(claim, error=_words(error, path))
+
+
+def _bare(finding: Finding) -> Finding:
+    """A finding whose figures are drawn, without the functions that drew them: those cannot leave the process."""
+    posterior: Posterior | None = finding.posterior
+    if posterior is not None:
+        posterior = replace(posterior, panels=tuple(replace(panel, draw=_drawn) for panel in posterior.panels))
+    return replace(finding, draw=None, posterior=posterior)
+
+
+def _drawn(axes: object) -> object:
+    return axes
 
 
 def _load(path: Path) -> ModuleType:
@@ -134,21 +183,15 @@ def _findings_of(module: ModuleType, claim: Claim, tables: Tables) -> list[Findi
             raise DataError("a finding is of another claim", where=claim.id, got=finding.claim)
         if finding.verdict not in VERDICTS:
             raise DataError("no such verdict", where=claim.id, got=repr(finding.verdict), allowed=", ".join(VERDICTS))
+        fitted = finding.posterior
+        if fitted and fitted.classical and finding.verdict != both(fitted.classical, fitted):
+            raise DataError(
+                "the verdict is not what classical test and gated posterior come to", where=claim.id,
+                got=finding.verdict, allowed=both(fitted.classical, fitted),
+            )  # fmt: skip
     if len({finding.estimand for finding in findings}) < len(findings):
         raise DataError("two findings of one claim have the same estimand", where=claim.id)
     return findings
-
-
-def _draw(finding: Finding) -> bytes:
-    """Figure of a finding as SVG: the same bytes whenever it is drawn from the same numbers."""
-    assert finding.draw is not None  # noqa: S101
-    stream = io.BytesIO()
-    with house_style():
-        figure = Figure()
-        finding.draw(figure.add_subplot())
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    lines = stream.getvalue().decode().splitlines()
-    return ("\n".join(line.rstrip() for line in lines) + "\n").encode()
 
 
 def _words(error: BaseException, path: Path) -> str:
@@ -159,10 +202,14 @@ def _words(error: BaseException, path: Path) -> str:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started meanwhile compute in one thread each: they do not fight, and sums come in one order."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update({name: before[name] or "1" for name in ONE_THREAD})
+def _shared(cores: str) -> Iterator[None]:
+    """Processes started meanwhile compute in one thread each, fits in their share of the cores.
+
+    They do not fight, and sums come in one order. What the user has set stays.
+    """
+    wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update({name: before[name] or value for name, value in wanted.items()})
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 MINUS = "\u2212"
 SIGNIFICANT = 3
 MOST_DIGITS = 6
-WHOLE = 1e7
-"""Whole numbers below this are shown in full."""
 """Published figures with more digits than this were stored, not printed, and are compared to this many.
 
 Some were computed in single precision, which keeps six digits through a sum or two.
 """
+WHOLE = 1e7
+"""Whole numbers below this are shown in full."""
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -122,6 +122,16 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
             rows.append(Compared(name, _fixed(value, decimals), _beside(other, decimals), agrees(name, value, other)))
     rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
     return rows
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 model`, `2 models`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def first_sentences(text: str, most: int = 2) -> str:

@@ -1,0 +1,19 @@
+"""Imports what an analysis might, for the test of `imports`; it is never run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from thermostats.reporting import plots
+
+if TYPE_CHECKING:
+    from thermostats.tables import join
+
+
+def analyse() -> object:
+    import thermostats
+
+    return thermostats.load, plots.forest
+
+
+def never(frames: join.Joined) -> None: ...

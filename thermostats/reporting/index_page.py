@@ -1,0 +1,183 @@
+"""The index: the table of all claims, what stands behind it, and the table `findings`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from thermostats.modelling.estimates import holm
+from thermostats.reporting import rendering, words
+from thermostats.reporting.blocks import TableView, view
+from thermostats.reporting.claim_page import Entry, corrected, folder_of
+from thermostats.reporting.findings import Tables
+from thermostats.reporting.freshness import machine
+from thermostats.reporting.rendering import FAILED, INDEX, MISSING
+from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.tables import store
+from thermostats.tables.vocabulary import VERDICTS
+
+LEVEL = 0.05
+"""Adjusted p above which a supported claim is named below the table."""
+MEASURED = "thermostats"
+"""Source of the runs that this package measured."""
+MEASURED_GAINS = {
+    "last_gain": "last gain",
+    "penultimate_gain": "last gain but one",
+    "normed_gain": "last gain, normed",
+    "geometric_gain": "mean gain a block",
+    "total_amplification": "total amplification",
+}
+TOLD = ("inconsistencies", "reconciliation", "sources")
+"""Tables that the index tells of, beside the findings and the gains measured by this package."""
+ORDER = [*VERDICTS, FAILED, MISSING]
+"""Verdicts in the order in which the index lists and sorts them."""
+
+
+def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], code: str) -> dict[str, bytes]:
+    """Files about all claims: `index.html`, `index.md`, `findings.csv`; `pages`: which others the report has."""
+    measured, inconsistencies, reconciliation, sources = read(tables)
+    adjusted = adjusted_p_values(entries)
+    rows = [_row(entry, adjusted) for entry in entries]
+    tally = Counter(row["verdict"] for row in rows)
+    shared = {
+        "rows": rows, "tally": [(word, tally[word]) for word in ORDER if tally[word]], "family": len(adjusted),
+        "summary": summary(entries, measured), "kinds": sorted(Counter(inconsistencies["kind"]).items()),
+        "inconsistencies": _inconsistencies(inconsistencies), "fates": _fates(reconciliation),
+        "sources": len(sources), "machine": machine(), "code_sha": code, "pages": list(pages),
+        "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
+        "corrected": words.listed([entry.id for entry in entries if corrected(entry.findings)]),
+        "one_sided": words.listed([row["id"] for row in rows if row["holm"] and row["side"]]),
+        "fitted": any(row["posterior"] for row in rows), "page": INDEX, "up": "", "scripts": ("claims.js",),
+    }  # fmt: skip
+    return {
+        "index.html": rendering.html("index.html", **shared),
+        "index.md": rendering.markdown("index.md", **shared),
+        "findings.csv": store.to_csv(findings_table(entries), "findings"),
+    }
+
+
+def read(tables: Tables) -> list[pd.DataFrame]:
+    """What the index tells of beside the findings: gains measured by this package, then the tables of `TOLD`."""
+    return [tables.read("features", source=MEASURED), *map(tables.read, TOLD)]
+
+
+def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
+    """Three sentences: what came out, what the verdicts rest on, what they cannot say."""
+    primary = {entry.id: entry.findings[0] for entry in entries if entry.findings and not entry.error}
+    counts = Counter(finding.verdict for finding in primary.values())
+    said = {SUPPORTED: "supported", AGAINST: "not supported", OPEN: "inconclusive", UNMEASURED: "yet to be measured"}
+    parts = [f"{counts[verdict]} {word}" for verdict, word in said.items() if counts[verdict]]
+    if not parts:
+        return "No claim has been put to the test yet."
+    first = f"Of {words.plural(len(entries), 'claim')} put to the test, {words.listed(parts)}."
+    fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
+    models = len(set(measured["model_id"]))
+    here = f" and {words.plural(models, 'model')} measured here" if models else ""
+    if fitted:
+        failed = sum(not posterior["passes"] for posterior in fitted)
+        apart = sum(
+            bool(posterior["passes"] and posterior["classical"] and posterior["classical"] != posterior["concluded"])
+            for posterior in fitted
+        )
+        second = (
+            f"{len(fitted)} rest on a fitted model beside a classical test and count as decided only where both "
+            "agree: "
+            f"in {apart} they differ, in {failed} a check of the fit failed."
+        )
+    else:
+        second = f"They rest on the study’s own result files{here}, and on classical tests."
+    most = max((finding.n_models for finding in primary.values()), default=0)
+    labs = max((finding.n_heritages for finding in primary.values()), default=0)
+    third = f"No verdict rests on more than {words.plural(most, 'model')} or {words.plural(labs, 'lab')}; that is few, "
+    third += "and the intervals say so."
+    return f"{first} {second} {third}"
+
+
+def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
+    """Holm-adjusted p-values of the claims whose first finding rests on a p-value, by claim."""
+    family = {
+        entry.id: float(entry.findings[0].probability)
+        for entry in entries
+        if entry.findings
+        and words.is_p_value(entry.findings[0].probability_kind)
+        and entry.findings[0].probability is not None
+    }
+    return holm(family) if family else {}
+
+
+def supported_but_not_adjusted(entries: Sequence[Entry], adjusted: Mapping[str, float]) -> str:
+    """One sentence that names claims supported by their rule whose adjusted p is above `LEVEL`; empty: none."""
+    named = [
+        f"{entry.id} (p {words.relation(adjusted[entry.id])})"
+        for entry in entries
+        if not entry.error
+        and entry.findings
+        and entry.findings[0].verdict == SUPPORTED
+        and adjusted.get(entry.id, 0.0) > LEVEL
+    ]
+    if not named:
+        return ""
+    who = "One claim is supported by its" if len(named) == 1 else f"{len(named)} claims are supported by their"
+    return f"{who} own rule with an adjusted p above {LEVEL:g}: {'; '.join(named)}."
+
+
+def measured_table(features: pd.DataFrame) -> TableView | None:
+    """Gains that this package measured itself, one row a model, prompt set and precision; None where there are "
+    "none."""
+    rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
+    if rows.empty:
+        return None
+    shown = pd.DataFrame({
+        "model": rows["model_id"], "lab": rows["heritage"], "L": rows["n_layers"],
+        "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")", "dtype": rows["dtype"],
+    })  # fmt: skip
+    gains = {label: rows[gain] for gain, label in MEASURED_GAINS.items()}
+    return view(shown.assign(**gains), "Gains measured here", most=len(shown))
+
+
+def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
+    """Table `findings`: one row per claim and estimand, named figures as canonical JSON."""
+    columns = list(store.dtypes("findings"))
+    rows = []
+    for entry in entries:
+        for number, finding in enumerate(entry.findings):
+            row = {**asdict(finding), "headline": number == 0, "inputs_sha": entry.inputs_sha}
+            for name in ("published", "reproduced"):
+                row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            rows.append([row[column] for column in columns])
+    return store.validate(pd.DataFrame(rows, columns=columns), "findings")
+
+
+def _row(entry: Entry, adjusted: Mapping[str, float]) -> dict[str, Any]:
+    primary = entry.findings[0] if entry.findings else None
+    verdict = primary.verdict if primary and not entry.error else FAILED if entry.error else MISSING
+    posterior = entry.posteriors[0] if entry.posteriors else None
+    return {
+        "id": entry.id, "claim": entry.claim, "folder": folder_of(entry.id), "verdict": verdict, "error": entry.error,
+        "finding": None if entry.error else primary, "more": max(0, len(entry.findings) - 1), "posterior": posterior,
+        "p": adjusted.get(entry.id), "holm": words.relation(adjusted[entry.id]) if entry.id in adjusted else "",
+        "side": "one-sided" if primary and "one-sided" in primary.probability_kind else "",
+        "place": ORDER.index(verdict),
+    }  # fmt: skip
+
+
+def _fates(reconciliation: pd.DataFrame) -> list[tuple[str, int]]:
+    numbers = reconciliation.groupby("fate", sort=False)["numbers"].sum()
+    return [(str(fate), int(total)) for fate, total in numbers.sort_values(ascending=False).items()]
+
+
+def _inconsistencies(table: pd.DataFrame) -> TableView | None:
+    if table.empty:
+        return None
+    files = table["file"] + table["other_file"].where(table["other_file"] == "", " / " + table["other_file"])
+    shown = pd.DataFrame({
+        "kind": table["kind"], "file": files, "model": table["model_id"], "what disagrees": table["what"],
+        "value": [words.figure(value, 5) for value in table["value"]],
+        "other value": [words.figure(value, 5) for value in table["other_value"]], "what was done": table["handling"],
+    })  # fmt: skip
+    return view(shown, "Inconsistencies", most=len(shown))
