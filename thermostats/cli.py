@@ -178,6 +178,8 @@ def report(
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
 
+    Draws made before on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
+
     Example: `thermostats report C04`
     """
     if claims and all_:
