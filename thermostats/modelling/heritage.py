@@ -98,6 +98,11 @@ class HeritageFit:
         return self.draws.status
 
     @property
+    def sampled(self) -> dict[str, Draws]:
+        """The draws, by name of the part."""
+        return {self.family: self.draws}
+
+    @property
     def equations(self) -> tuple[str, ...]:
         """The model, a line an equation."""
         return (*EQUATIONS, FAMILY_EQUATION) if self.design.families else EQUATIONS
@@ -151,7 +156,7 @@ class HeritageFit:
 
     def diagnostics(self) -> pd.DataFrame:
         """The sampler's diagnostics."""
-        return sampler_table({self.family: self.draws})
+        return sampler_table(self.sampled)
 
     def orders(self) -> pd.DataFrame:
         """Per order of blocks: posterior and prior probability, and the Bayes factor of the order restriction."""
