@@ -1,20 +1,28 @@
-"""Effective draws per second of the heritage model: nutpie against PyMC's own sampler, one run, side by side.
+"""Effective draws per second of the heritage model, one run, side by side: this package, PyMC's own sampler, Bambi.
 
-Data of the study's size and shape: 24 models in 8 labs, 25 prompts in 5 categories, Student-t, a scale per model.
-`python benchmarks/modelling.py` pins OMP_NUM_THREADS to 1 and leaves the cache of draws unused. Ratios carry over to
-other machines, seconds do not. PyMC compiles inside its call, so its seconds of sampling hold its
-compilation too and the ratio of ESS per second is kinder to nutpie than sampling alone would be; other load on the
-machine counts as well.
+Data of the study's size and shape: 24 models in 8 labs, 25 prompts in 5 categories, Student-t, a scale per model; four
+chains of 1000 + 1000 at a target acceptance of 0.9. `python benchmarks/modelling.py --bambi PYTHON`, with the
+interpreter of an environment that has Bambi (without it that row is left out), pins OMP_NUM_THREADS to 1 and leaves the
+cache of draws unused. Bambi's formula has the same likelihood and groups, its own default priors, and no shares of
+blocks. `ess_min` is over all quantities of each model. `start_s` holds the compilation, `sample_s` sampling alone,
+warmup included. `times` is ESS per second of the warm row over that of the row. `fit` is `fit_heritage` as users call
+it, with its own settings, compilation and a second attempt, if its gate asked for one, included; `calibration` is 200
+refits, from the time of 20. Ratios carry over to other machines, seconds do not.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
+import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["THERMOSTATS_CACHE"] = "off"
@@ -22,65 +30,112 @@ os.environ["THERMOSTATS_CACHE"] = "off"
 import numpy as np
 
 from thermostats.modelling import sampling
+from thermostats.modelling.calibration import calibrate
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import arrays, heritage_model
+from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import design
+from thermostats.modelling.heritage_model import arrays, heritage_model
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = ("python", "pymc", "sampler", "compiled", "start_s", "sample_s", "cpu_s", "ess_min", "ess_per_s", "rhat_max",
-           "divergences", "ratio")  # fmt: skip
+COLUMNS = ("python", "pymc", "what", "compiled", "start_s", "sample_s", "ess_min", "ess_per_s", "rhat_max",
+           "divergences", "times", "note")  # fmt: skip
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
+BAMBI = "Bambi's formula, nutpie"
+VERSIONS = {"python": platform.python_version(), "pymc": sampling.versions()["pymc"]}
+CALIBRATIONS, REFITS = 20, 200
 
 
-def study(seed: int) -> dict[str, object]:
-    """Arrays of a simulated study."""
+def table(seed: int) -> Any:
+    """Gains of a simulated study."""
     facts = model_facts(24, 8, np.random.default_rng(seed))
-    return arrays(design(simulate_heritage(facts, shares=SHARES, seed=seed).table, "simulated"))
+    return simulate_heritage(facts, shares=SHARES, seed=seed).table
 
 
-def measure(sampler: str, data: dict[str, object], compiled: str) -> dict[str, object]:
-    """One fit of 1000 + 1000 draws in four chains."""
-    cpu = time.process_time()
+def row(what: str, compiled: str, start: float, sample: float, **found: Any) -> dict[str, Any]:
+    """One line of the results."""
+    numbers = {"start_s": round(start, 1), "sample_s": round(sample, 1)}
+    if "ess_min" in found:
+        numbers["ess_per_s"] = round(found["ess_min"] / sample, 1)
+        found["ess_min"], found["rhat_max"] = round(found["ess_min"]), round(found["rhat_max"], 4)
+    return {**VERSIONS, "what": what, "compiled": compiled, **numbers, **found}
+
+
+def measure(sampler: str, seed: int, compiled: str) -> dict[str, Any]:
+    """One attempt by the seam."""
+    data = arrays(design(table(seed), "simulated"))
     draws = sampling.fit(heritage_model, data, seed=1, settings=Settings(sampler=sampler), retry=False, cache=False)
-    cpu = time.process_time() - cpu
     found = draws.diagnostics
-    smallest = min(found.ess_bulk_min, found.ess_tail_min)
-    return {
-        "python": platform.python_version(),
-        "pymc": draws.versions["pymc"],
-        "sampler": sampler,
-        "compiled": compiled,
-        "start_s": round(draws.compile_seconds, 1),
-        "sample_s": round(draws.sample_seconds, 1),
-        "cpu_s": round(cpu, 1),
-        "ess_min": round(smallest),
-        "ess_per_s": round(smallest / draws.sample_seconds, 1),
-        "rhat_max": round(found.rhat_max, 4),
-        "divergences": found.divergences,
-    }
+    return row(
+        f"this package, {sampler}" if sampler == "nutpie" else "PyMC's own sampler",
+        compiled, draws.compile_seconds, draws.sample_seconds, ess_min=min(found.ess_bulk_min, found.ess_tail_min),
+        rhat_max=found.rhat_max, divergences=found.divergences,
+    )  # fmt: skip
+
+
+def formula(python: Path, seed: int) -> dict[str, Any]:
+    """Bambi in its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gains.csv"
+        table(seed).to_csv(path, index=False)
+        command = [str(python), "-W", "ignore", str(Path(__file__).with_name("formula.py")), str(path)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""})
+    if ran.returncode:
+        return {**VERSIONS, "what": BAMBI, "note": (ran.stderr.strip().splitlines() or ["no message"])[-1][:200]}
+    found = json.loads(ran.stdout.splitlines()[-1])
+    note, start, sample = found.pop("version"), found.pop("start_s"), found.pop("sample_s")
+    return row(BAMBI, "cold", start, sample, note=note, **found)
+
+
+def whole_fit() -> dict[str, Any]:
+    """`fit_heritage` with its own settings, in a process that has compiled nothing yet."""
+    begin = time.perf_counter()
+    fit = fit_heritage(table(1), estimand="simulated", seed=1, cache=False)
+    seconds, found = time.perf_counter() - begin, fit.draws.diagnostics
+    note = f"{fit.draws.attempts} attempts, {fit.status}; {seconds:.0f} s in all"
+    return row(
+        "fit", "cold", fit.draws.compile_seconds, fit.draws.sample_seconds, rhat_max=found.rhat_max,
+        ess_min=min(found.ess_bulk_min, found.ess_tail_min), divergences=found.divergences, note=note,
+    )  # fmt: skip
+
+
+def refits() -> dict[str, Any]:
+    """Seconds of 200 refits after the compilation."""
+    ticks = [time.perf_counter()]
+    calibrate(CALIBRATIONS, seed=1, cache=False, progress=lambda *_: ticks.append(time.perf_counter()))
+    each = (ticks[-1] - ticks[1]) / (CALIBRATIONS - 1)
+    return row("calibration", "warm", ticks[1] - ticks[0], each * REFITS, note=f"{each:.2f} s a refit")
 
 
 def main() -> None:
     """Measure, print and write the rows of this interpreter beside those of others."""
-    data = study(1)
-    rows = [measure("nutpie", data, "cold"), measure("nutpie", study(2), "warm"), measure("pymc", data, "cold")]
-    own = float(str(rows[2]["ess_per_s"]))
-    rows = [{**row, "ratio": round(float(str(row["ess_per_s"])) / own, 1)} for row in rows]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bambi", type=Path, help="interpreter of an environment that has Bambi")
+    asked = parser.parse_args()
+    steps = [whole_fit, lambda: measure("nutpie", 2, "warm"), refits, lambda: measure("pymc", 2, "cold")]
+    python = asked.bambi
+    if python is not None:
+        steps.append(lambda: formula(python, 2))
+    rows = []
+    for step in steps:
+        rows.append(step())
+        print(rows[-1], file=sys.stderr, flush=True)
+    ours = rows[1]["ess_per_s"]
+    rows = [{**r, "times": round(ours / r["ess_per_s"], 1)} if "ess_per_s" in r else r for r in rows]
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    others = [row for row in csv.DictReader(text.splitlines()) if row["python"] != platform.python_version()]
-    everything = sorted([*others, *rows], key=lambda row: str(row["python"]))
+    others = [r for r in csv.DictReader(text.splitlines()) if r["python"] != platform.python_version() and "what" in r]
+    everything = sorted([*others, *rows], key=lambda r: str(r["python"]))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(everything)
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += ["| " + " | ".join(str(row[name]) for name in COLUMNS) + " |" for row in everything]
-    table = "\n".join(lines) + "\n"
-    (RESULTS / "modelling.md").write_text(f"{(__doc__ or '').strip()}\n\n{table}", encoding="utf-8")
-    sys.stdout.write(table)
+    lines += ["| " + " | ".join(str(r.get(name, "")) for name in COLUMNS) + " |" for r in everything]
+    shown = "\n".join(lines) + "\n"
+    (RESULTS / "modelling.md").write_text(f"{(__doc__ or '').strip()}\n\n{shown}", encoding="utf-8")
+    sys.stdout.write(shown)
 
 
 if __name__ == "__main__":
