@@ -27,8 +27,8 @@ from thermostats.modelling.heritage_design import BLOCKS, Design, design
 from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model
 from thermostats.modelling.simulate import TOTAL_SD, contributions, model_facts, simulate_heritage
 
-SHORT = Settings(chains=2, draws=500, tune=500, target_accept=0.9)
-RANKED = 50
+SHORT = Settings(chains=2, draws=250, tune=300, target_accept=0.9)
+RANKED = 30
 """Posterior draws that a truth is ranked among: fewer than are effectively independent."""
 LEVEL = 0.01
 """Family-wise: the smallest p-value over all quantities, times their number, fails below this."""
