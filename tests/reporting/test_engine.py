@@ -56,7 +56,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
     checked = build(check=True)
-    assert stale(checked) == {"C01", "figures", "atlas", "data", "MANIFEST.sha256"}
+    assert stale(checked) == {"C01", "atlas", "data", "MANIFEST.sha256"}
     assert not checked.ok and "rows" in str(checked)
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
@@ -125,7 +125,7 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     keep.write_text("not in the manifest")
     write_analysis(workplace["analyses"], "C01", "Meta", p=0.5)
     (workplace["analyses"] / "c02_gains.py").unlink()
-    assert stale(build(check=True)) == {"C01", "C02", "data", "index", "MANIFEST.sha256"}
+    assert stale(build(check=True)) == {"C01", "C02", "data", "index", "bundle", "MANIFEST.sha256"}
     assert "c02/index.html" in build().removed
     assert list((workplace["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok

@@ -178,8 +178,8 @@ def test_agreement_is_told_on_the_claim_page(out: Path) -> None:
 
 def test_three_sentences_on_top_are_counted(out: Path) -> None:
     text = (out / "index.md").read_text(encoding="utf-8")
-    assert "Of 5 claims put to the test, 3 supported and 2 inconclusive." in text
-    assert "3 rest on a fitted model beside a classical test" in text
+    assert "Of 5 claims put to the test, 3 came out as supported and 2 as inconclusive." in text
+    assert "Of these, 3 rest on a fitted model beside a classical test" in text
     assert "in 1 they differ, in 1 a check of the fit failed" in text
 
 

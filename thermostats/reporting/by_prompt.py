@@ -15,6 +15,8 @@ GPT2 = "gpt2_layernorm_validation_20260105_150306.json"
 GPTJ = "gptj_parallel_test_20260105_152333.json"
 LAST_GAIN_FILES = (BENCHMARK, TWIN, GPT2, GPTJ)
 """Files that hold the gain of the last block by prompt, in order of preference where two measured one model."""
+MEASURED = "thermostats"
+"""Source of what this package measured itself."""
 RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
 
 
@@ -35,6 +37,24 @@ def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
     """Rows of one run a model: that of the first file of `sources` that has the model."""
     order = rows["source"].map({source: place for place, source in enumerate(sources)})
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
+
+
+def measured_here(tables: Tables, gain: str) -> pd.DataFrame:
+    """A named gain by prompt as this package measured it, one run a model, with `category`; empty where there is none.
+
+    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those.
+    """
+    rows = with_category(tables, gain_by_prompt(tables, gain, MEASURED))
+    runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
+    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
+    chosen = runs.drop_duplicates("model_id", keep="last")["run_id"]
+    return rows[rows["run_id"].isin(chosen)].reset_index(drop=True)
+
+
+def with_category(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
 
 
 def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:

@@ -94,7 +94,7 @@ def corrected(findings: Sequence[Finding]) -> bool:
 def read_entry(content: bytes) -> Entry:
     """Entry of a claim from its file of findings."""
     read = json.loads(content)
-    posteriors = tuple(item.pop("posterior") for item in read["findings"])
+    posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
     findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
     return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
 

@@ -37,8 +37,8 @@ def size(count: int) -> str:
     """Bytes in words: 812 B, 38.5 kB, 1.2 MB."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
+            return f"{count / scale:.1f}\u00a0{unit}"
+    return f"{count}\u00a0B"
 
 
 def _tables(layout: Layout, tables: Tables) -> Section:
@@ -71,7 +71,7 @@ def _files(layout: Layout) -> Section:
         }
         for listed in (*layout.tables, *layout.analyses)
     ]
-    text = ("Each can be opened from here, or read with `pandas.read_csv`.",)
+    text = ("Each can be opened from here, or read with pandas.read_csv.",)
     if any(not listed.name for listed in layout.tables):
         text = (
             "The tables are too large to be copied into the report; they are in the data folder that it was made from.",
@@ -83,9 +83,9 @@ def _files(layout: Layout) -> Section:
 def _verify(layout: Layout) -> Section:
     out = layout.name
     text = (
-        f"`{out}/{CHECKSUMS}` lists the SHA-256 of every table, analysis and page, one a line, paths from the "
+        f"{out}/{CHECKSUMS} lists the SHA-256 of every table, analysis and page, one a line, paths from the "
         "folder that "
-        f"`{out}` lies in; it does not list itself. A report built again from the same tables on the same "
+        f"{out} lies in; it does not list itself. A report built again from the same tables on the same "
         "versions has the "
         "same bytes. A timestamp on that one file, by OpenTimestamps for instance, dates all of it.",
     )

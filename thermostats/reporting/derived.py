@@ -1,10 +1,13 @@
-"""What the files about anomalies derive from attention, (un)embeddings, output and stream, recomputed."""
+"""What the files about anomalies derive from attention, (un)embeddings, output, stream and gains, recomputed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
+from thermostats.reporting.by_prompt import GPT2, GPTJ, with_category
+from thermostats.reporting.evidence import H4_V2, stated, stated_by_model
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import short_name
 
@@ -31,6 +34,35 @@ BY_FILE = {
     },
 }
 """Names of the figures, with {} for the model, and patterns of their pointers."""
+BY_TEST = {
+    GPT2: {
+        "{} mean": r"/validation_results/\d+/Mean_Gain", "{} SD": r"/validation_results/\d+/Std",
+        "{} smallest": r"/validation_results/\d+/Min", "{} largest": r"/validation_results/\d+/Max",
+        "{} t": r"/validation_results/\d+/t_stat", "{} one-sided p": r"/validation_results/\d+/p_value",
+    },
+    GPTJ: {
+        "{} mean": "/results/mean_gain", "{} SD": "/results/std_gain", "{} smallest": "/results/min_gain",
+        "{} largest": "/results/max_gain", "{} t": "/results/t_statistic",
+        "{} one-sided p": "/results/p_value_one_sided",
+    },
+}  # fmt: skip
+"""The same for the files that test whether a model's last gain lies below 1."""
+CATEGORY = "mean over the category {}"
+
+
+def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt."""
+    published, reproduced = stated_by_model(tables, source, BY_TEST[source]), {}
+    for model, gain in rows.groupby("model_id")["value"]:
+        t = stats.ttest_1samp(gain, 1.0, alternative="less")
+        values = (gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue)
+        names = (name.format(short_name(str(model))) for name in BY_TEST[source])
+        reproduced |= {name: float(value) for name, value in zip(names, values, strict=True)}
+    if source == GPTJ:
+        means = with_category(tables, rows).groupby("category")["value"].mean()
+        published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means.index}, source)
+        reproduced |= {CATEGORY.format(name): float(mean) for name, mean in means.items()}
+    return published, reproduced
 
 
 def attention_means(tables: Tables) -> dict[str, float]:
@@ -42,6 +74,16 @@ def attention_means(tables: Tables) -> dict[str, float]:
     for name, means in zip(BY_FILE[OPT_FILE], (entropy, rows.groupby("model_id")["value"].mean()), strict=True):
         figures |= {name.format(short_name(str(model))): float(mean) for model, mean in means.items()}
     return figures
+
+
+def traces_and_norms(tables: Tables) -> pd.DataFrame:
+    """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its square."""
+    traces = tables.read("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
+    norms = tables.read("summaries", source=OPT_FILE)
+    norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
+    norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
+    table = norms.join(traces.rename("trace"), how="inner")
+    return table.assign(trace_over_W_V_squared=table["trace"] / np.square(table["W_V_frobenius"]))
 
 
 def projectors(tables: Tables, table: pd.DataFrame) -> dict[str, float]:

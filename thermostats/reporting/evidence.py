@@ -10,9 +10,10 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import DataError
+from thermostats.modelling.heritage_rows import chosen_rows
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import short_name
-from thermostats.tables.features import combine
+from thermostats.tables.features import by_prompt, combine
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
@@ -38,6 +39,15 @@ def features_of(tables: Tables, *sources: str) -> pd.DataFrame:
     """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
     read = {name: tables.read(name, source=list(sources)) for name in BY_SOURCE}
     return combine(models=tables.read("models"), **read)
+
+
+def heritage_rows(tables: Tables, estimand: str, *sources: str) -> pd.DataFrame:
+    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`."""
+    read = {name: tables.read(name, source=list(sources)) for name in ("runs", "layers", "summaries")}
+    values = by_prompt(models=tables.read("models"), **read)
+    rows = features_of(tables, *sources)
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    return chosen_rows(estimand, rows, prompts, values, sources)
 
 
 def gains(tables: Tables) -> pd.DataFrame:

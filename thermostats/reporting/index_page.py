@@ -70,11 +70,12 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
     """Three sentences: what came out, what the verdicts rest on, what they cannot say."""
     primary = {entry.id: entry.findings[0] for entry in entries if entry.findings and not entry.error}
     counts = Counter(finding.verdict for finding in primary.values())
-    said = {SUPPORTED: "supported", AGAINST: "not supported", OPEN: "inconclusive", UNMEASURED: "yet to be measured"}
-    parts = [f"{counts[verdict]} {word}" for verdict, word in said.items() if counts[verdict]]
+    said = {SUPPORTED: SUPPORTED, AGAINST: AGAINST, OPEN: OPEN, UNMEASURED: "yet to be measured"}
+    parts = [f"{counts[verdict]} as {word}" for verdict, word in said.items() if counts[verdict]]
+    told = words.listed(parts).replace(" as", " came out as", 1)
     if not parts:
         return "No claim has been put to the test yet."
-    first = f"Of {words.plural(len(entries), 'claim')} put to the test, {words.listed(parts)}."
+    first = f"Of {words.plural(len(entries), 'claim')} put to the test, {told}."
     fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
     models = len(set(measured["model_id"]))
     here = f" and {words.plural(models, 'model')} measured here" if models else ""

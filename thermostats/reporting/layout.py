@@ -100,6 +100,6 @@ class Layout:
         for path, table in chosen:
             inner = path.relative_to(folder).as_posix()
             if within:
-                yield Listed(path, table, path.resolve().relative_to(self.root).as_posix(), copied=False)
+                yield Listed(path, table, (folder.resolve() / inner).relative_to(self.root).as_posix(), copied=False)
             else:
                 yield Listed(path, table, f"{self.name}/{called}/{inner}" if small else "", copied=small)

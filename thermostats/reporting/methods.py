@@ -112,7 +112,8 @@ def _gate() -> Section:
 def _checks() -> Section:
     powers = " and ".join(f"{power:g}" for power in fitted.POWERS)
     rows = {
-        "prior predictive": f"each statistic of the data within the central {1 - 2 * checks.EXTREME:.0%} of what "
+        "prior predictive": f"each statistic of the data within the central {100 * (1 - 2 * checks.EXTREME):g} % "
+        "of what "
         "the prior gives",
         "posterior predictive": f"fails where a tail probability is below {checks.EXTREME:g}, undecided below "
         f"{checks.DOUBTFUL:g}",
@@ -185,7 +186,7 @@ def _estimands() -> Section:
 def _made() -> Section:
     text = (
         "Each page names the SHA-256 of its script, of the rows that it read and of the code that it imports. "
-        "`thermostats report` runs the analyses for which one of these changed; `thermostats report --check` "
+        "“thermostats report” runs the analyses for which one of these changed; “thermostats report --check” "
         "says which "
         "they are and changes nothing. Draws made before are taken from the cache of this machine, where model, data, "
         "settings, seed and versions are the same; with THERMOSTATS_CACHE=off they are made afresh.",

@@ -45,9 +45,8 @@ SET = (
 MARKED = (
     (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
-    (re.compile(r"`([^`]+)`"), r"<code>\1</code>"),
 )
-"""How escaped text is marked up: W_V, n_(L-1), 10^(1/L) and `code`."""
+"""How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
 WORD = r"[A-Za-zα-ω0-9]+(?:\([A-Za-z]{1,4}\))?"
 SUBSCRIPT = re.compile(rf"(?<![A-Za-zα-ω])([A-Za-zα-ωΑ-Ω]\u0304?)_(?:\(([^()]{{1,12}})\)|({WORD}(?:,{WORD})*))")
 """A subscript of an equation: μ_m, x̄_lab(i), f_i,heritage, t_(n − 1)."""
