@@ -80,3 +80,66 @@ def benchmark_table(
             for k in range(prompts)
         ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def depth_truth(rng: np.random.Generator, scale: float = 0.3) -> dict[str, float]:
+    """Quantities of both power laws of depth, drawn from their priors."""
+    share = scale / 2**0.5
+    names = ("sigma", "tau", "frontier_middle", "below", "noise")
+    scales = (share, share, scale, scale, scale / 6)
+    signed = {"middle": rng.normal(0, scale), "beta": rng.normal(0.5, 1), "frontier_beta": rng.normal(0.5, 1)}
+    return signed | {n: abs(rng.normal(0, s)) for n, s in zip(names, scales, strict=True)}
+
+
+def depth_outcomes(
+    rng: np.random.Generator, truth: dict[str, float], *, envelope: bool, n: int = 24, labs: int = 6
+) -> tuple[np.ndarray, np.ndarray]:
+    """Depths and log10 gains around the curve or under the envelope, errors of measurement of 0.01 in them."""
+    L = rng.choice([6, 12, 16, 24, 32, 36, 48], n)
+    x = np.log(L / np.exp(np.log(L).mean()))
+    if envelope:
+        y = truth["frontier_middle"] * np.exp(-truth["frontier_beta"] * x) - np.abs(rng.normal(0, truth["below"], n))
+        return L, y + rng.normal(0, np.hypot(truth["noise"], 0.01), n)
+    y = truth["middle"] * np.exp(-truth["beta"] * x) + rng.normal(0, truth["tau"], labs)[np.arange(n) % labs]
+    return L, y + rng.normal(0, np.hypot(truth["sigma"], 0.01), n)
+
+
+def transition_truth(rng: np.random.Generator) -> dict[str, float]:
+    """Quantities of the line on the logit of depth, drawn from their priors."""
+    a, b, c, tau, sigma = rng.normal(0, [1.5, 0.5, 0.5, 0.5, 0.5])
+    return {"a": a, "b": b, "c": c, "tau": abs(tau), "sigma": abs(sigma)}
+
+
+def transition_table(rng: np.random.Generator, truth: dict[str, float], *, n: int = 24, labs: int = 6) -> pd.DataFrame:
+    """Networks whose logit of depth is that line, L* = ⌈L p⌉."""
+    L, H = rng.choice([12, 16, 24, 32, 36, 48], n), rng.choice([8, 12, 16, 20, 32, 40], n)
+    lab = np.arange(n) % labs
+    z = [(np.log(v) - np.log(v).mean()) / np.log(v).std() for v in (L, H)]
+    place = truth["a"] + truth["b"] * z[0] + truth["c"] * z[1] + rng.normal(0, truth["tau"], labs)[lab]
+    place = place + rng.normal(0, truth["sigma"], n)
+    return pd.DataFrame(
+        {
+            "model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "source": "simulated",
+            "n_layers": L, "n_heads": H, "L_star_peak": np.clip(np.ceil(L / (1 + np.exp(-place))), 1, L),
+        }
+    )  # fmt: skip
+
+
+def crowding_table(
+    rng: np.random.Generator, kind: str, *, n: int = 36, labs: int = 6
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Gains of a rival drawn from its prior (`constant`, `slope`, `slopes apart`, `step`), with what made them."""
+    lab = np.arange(n) % labs
+    x = rng.normal(-1.6, 0.5, labs)[lab] + rng.normal(0, 0.5, n)
+    mean = np.array([x[lab == j].mean() for j in range(labs)])[lab]
+    truth = {"a": rng.normal(0, 0.5), "cut": rng.uniform(x.min(), x.max()), "step": rng.normal(0, 0.5)}
+    truth |= {name: rng.normal(0, 0.25 / x.std()) for name in ("within", "between")}
+    truth |= {name: abs(rng.normal(0, 0.25)) for name in ("tau", "sigma")}
+    y = truth["a"] + rng.normal(0, truth["tau"], labs)[lab] + rng.normal(0, np.hypot(truth["sigma"], 0.01), n)
+    y += {
+        "constant": 0.0,
+        "slope": truth["within"] * (x - x.mean()),
+        "slopes apart": truth["within"] * (x - mean) + truth["between"] * (mean - x.mean()),
+        "step": truth["step"] * (x > truth["cut"]),
+    }[kind]
+    return model_table(y, rho=np.exp(x), labs=labs), truth

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from calibrated import assert_covered
 from scipy import optimize, stats
 
 from thermostats.errors import UsageError
@@ -56,15 +57,15 @@ def test_quantile_line_has_the_loss_of_the_linear_programme(tau):
     assert row["beta_lower"] <= row["beta"] <= row["beta_upper"]
 
 
-def test_upper_quantile_finds_the_envelope_and_its_bootstrap_covers_it():
-    rng = np.random.default_rng(4)
-    covered = []
-    for i in range(40):
+def test_bootstrap_of_quantile_lines_covers_the_exponent():
+    """150 tables of y = L^(−1) e^ε: every quantile line has the exponent 1."""
+    rng, covered = np.random.default_rng(4), []
+    for i in range(150):
         L = rng.uniform(6, 80, 60)
         y = L**-1.0 * np.exp(rng.normal(0, 0.3, 60))
-        row = quantile_power_law(L, y, (0.9,), seed=i).iloc[0]
-        covered.append(row["beta_lower"] <= 1 <= row["beta_upper"])
-    assert np.mean(covered) >= 0.8
+        rows = quantile_power_law(L, y, (0.5, 0.9), seed=i)
+        covered.append((rows["beta_lower"] <= 1) & (rows["beta_upper"] >= 1))
+    assert_covered(np.array(covered))
 
 
 def test_models_at_or_below_zero_do_not_move_the_upper_lines():
@@ -77,6 +78,42 @@ def test_models_at_or_below_zero_do_not_move_the_upper_lines():
     one, other = (quantile_power_law(L, values, (0.9,), seed=1).iloc[0] for values in (y, moved))
     assert other["beta"] == pytest.approx(one["beta"], abs=0.05)
     assert other["n_floored"] == 6
+
+
+def test_bad_columns_are_refused():
+    L, y = np.array([6.0, 12, 24, 48, 6]), np.array([0.2, 0.1, 0.1, 0.05, 0.3])
+    for wrong, words in ((np.nan, "missing or infinite"), (np.inf, "missing or infinite")):
+        with pytest.raises(UsageError, match=words):
+            quantile_power_law(L, np.array([wrong, *y[1:]]), seed=1)
+    with pytest.raises(UsageError, match="logarithm"):
+        quantile_power_law(np.array([0.0, *L[1:]]), y, seed=1)
+    with pytest.raises(UsageError, match="too few"):
+        quantile_power_law(L[:3], y[:3], seed=1)
+    with pytest.raises(UsageError, match="differ in length"):
+        quantile_power_law(L, y[:4], seed=1)
+
+
+def test_shares_are_calibrated():
+    """Coins of known probability; shares of all models from Jeffreys' prior, exact binomial bounds."""
+    rng, inside = np.random.default_rng(8), []
+    for _ in range(200):
+        share = rng.beta(0.5, 0.5)
+        _, low, high = share_of_models(int(rng.binomial(24, share)), 24)
+        inside.append(low <= share <= high)
+    assert_covered(inside)
+    p = rng.uniform(0, 1, 24)
+    _, low, high = share_above(p)
+    thrown = (rng.random((4000, 24)) < p).mean(axis=1)
+    assert ((low <= thrown) & (thrown <= high)).mean() >= 0.93
+
+
+def test_probability_above_is_calibrated():
+    """P(true value > bound) at the true value is uniform over samples of 5 prompts."""
+    rng = np.random.default_rng(10)
+    samples = 0.3 + rng.normal(0, 1, (500, 5))
+    error = samples.std(axis=1, ddof=1) / 5**0.5
+    stated = probability_above(samples.mean(axis=1), error, np.full(500, 0.3), np.full(500, 5.0))
+    assert stats.kstest(stated, "uniform").pvalue > 0.001
 
 
 def test_no_line_where_every_gain_is_below_one_and_none_for_one_depth():

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from calibrated import assert_covered, within
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -54,17 +55,19 @@ def test_intervals_of_every_quantity_cover_draws_from_the_prior():
 
 
 def test_leaving_one_out_is_a_refit_and_its_intervals_cover():
+    """Mean coverage of a table against its level: within tables rows are not independent, tables are."""
     rng = np.random.default_rng(6)
     inside = []
-    for i in range(12):
-        truth = dict(zip(("sigma", "tau"), np.abs(rng.normal(0, 0.5, 2)), strict=True))
+    for i in range(60):
+        truth = dict(zip(("a", "b"), rng.normal(0, 0.5, 2), strict=True))
+        truth |= dict(zip(("sigma", "tau"), np.abs(rng.normal(0, 0.5, 2)), strict=True))
         lines = some_lines(300 + i, n=16, groups=4, truth=truth)
         left = held_out(lines, lines.groups.astype(str).tolist(), seed=i, draws=600)
         low, high = left.interval(0.9)
         inside.append(((low <= lines.y) & (lines.y <= high)).mean())
         rest = lines.rows(lines.groups != 0)
         assert left.log_density[0] == pytest.approx(log_evidence(lines) - log_evidence(rest), abs=1e-8)
-    assert 0.8 < np.mean(inside) < 0.98
+    assert abs(np.mean(inside) - 0.9) < stats.norm.isf(0.0005) * np.std(inside, ddof=1) / 60**0.5
 
 
 def test_new_groups_are_wider_than_known_ones():
@@ -94,3 +97,41 @@ def test_the_seam_and_the_quadrature_agree():
     drawn = sampled.replicate(3)
     assert drawn.shape == (500, 22)
     assert np.corrcoef(drawn.mean(axis=0), lines.y)[0, 1] > 0.9
+
+
+def test_intervals_cover_as_often_as_they_say_and_slopes_have_no_bias():
+    """100 tables from the prior, exact binomial bounds; 100 of one truth for bias and for absent slopes."""
+    rng, inside = np.random.default_rng(9), []
+    for i in range(100):
+        truth = dict(zip(("a", "b"), rng.normal(0, 0.5, 2), strict=True))
+        truth |= dict(zip(("sigma", "tau"), np.abs(rng.normal(0, 0.5, 2)), strict=True))
+        found = posterior(some_lines(600 + i, truth=truth), seed=i, draws=1000)
+        drawn = np.column_stack([found.beta, found.sigma, found.tau])
+        inside.append(within([truth[name] for name in ("a", "b", "sigma", "tau")], drawn))
+    assert_covered(inside)
+    slopes = {
+        b: [posterior(some_lines(800 + i, truth={"b": b}), seed=i, draws=1000).beta[:, 1] for i in range(100)]
+        for b in (0.0, 0.2)
+    }
+    middles = np.median(slopes[0.2], axis=1)
+    assert abs(middles.mean() - 0.2) < stats.norm.isf(0.0005) * middles.std(ddof=1) / 10 + 0.005
+    sure = [p > 0.95 or p < 0.05 for p in (np.array(slopes[0.0]) > 0).mean(axis=1)]
+    assert sum(sure) <= stats.binom.isf(0.001, 100, 0.1)
+
+
+def test_a_thousand_groups_take_seconds_and_follow_their_own_row():
+    lines = some_lines(4, n=1000, groups=1000)
+    found = posterior(lines, seed=1, draws=500)
+    assert found.effects.shape == (500, 1000)
+    shrunk = np.corrcoef(found.effects.mean(axis=0), lines.y - lines.X @ found.beta.mean(axis=0))[0, 1]
+    assert shrunk > 0.99
+
+
+def test_a_column_twice_and_a_constant_column_are_shared_by_their_priors():
+    lines = some_lines(5, groups=0)
+    twice = replace(lines, X=lines.X[:, [0, 1, 1]], mean=np.zeros(3), sd=np.full(3, 0.5 / 2**0.5))
+    alone = replace(lines, X=lines.X[:, :2], sd=np.array([0.5 / 2**0.5, 0.5]))
+    one, both = posterior(alone, seed=1, draws=20_000), posterior(twice, seed=2, draws=20_000)
+    assert log_evidence(twice) == pytest.approx(log_evidence(alone), abs=1e-6)
+    assert both.beta[:, 1:].sum(axis=1).mean() == pytest.approx(one.beta[:, 1].mean(), abs=0.002)
+    assert both.beta[:, 1].std() > 3 * one.beta[:, 1].std()

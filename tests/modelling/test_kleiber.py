@@ -4,10 +4,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
-from simulated import model_table
+from simulated import depth_outcomes, depth_truth, model_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.kleiber import BETA, NOISE, SCALE, fit_kleiber
+from thermostats.modelling.depth_laws import BETA, NOISE, Curve, curve
+from thermostats.modelling.kleiber import SCALE, bounded_rows, fit_kleiber
 
 LN10 = np.log(10)
 
@@ -17,6 +18,10 @@ def frontier_table(seed: int, *, k: float = 2.0, beta: float = 0.6, below: float
     L = rng.choice([6, 12, 16, 24, 32, 36, 48], n)
     y = k * L**-beta - np.abs(rng.normal(0, below, n)) + rng.normal(0, 0.01, n)
     return model_table(y * LN10, L=L, error=0.01)
+
+
+def law_table(L, y, *, labs: int = 6):
+    return model_table(y * LN10, L=L, labs=labs, error=0.01 * LN10, estimand="max_gain")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def test_frontier_agrees_with_a_sum_over_its_posterior(fitted):
     e = y - m[:, None] * np.exp(-b[:, None] * x)
     total = np.hypot(down[:, None], either)
     density = stats.skewnorm.logpdf(e, -down[:, None] / either, 0, total).sum(axis=1)
-    prior = stats.norm.logpdf(b, *BETA) - (m**2 + down**2) / SCALE**2 / 2 - noise**2 / NOISE**2 / 2
+    prior = stats.norm.logpdf(b, *BETA) - (m**2 + down**2) / SCALE**2 / 2 - noise**2 / (NOISE * SCALE) ** 2 / 2
     weights = np.exp(density + prior - proposal - (density + prior - proposal).max())
     for name, values in zip(names, (m, b, down, noise), strict=True):
         expected = np.average(values, weights=weights)
@@ -61,8 +66,14 @@ def test_result_says_what_it_is_about(fitted):
     record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert record["estimand"] == "penultimate_gain"
     assert record["sources"] == ["simulated"]
-    assert {"models", "quantiles", "rivals"} == set(record["tables"])
-    assert fitted.check().passes
+    assert {"models", "quantiles", "rivals", "sensitivity"} == set(record["tables"])
+    gate = fitted.check()
+    assert gate.passes, gate.reasons
+    left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]
+    assert left_out.tolist() == [f"lab{i}" for i in range(6)] + fitted.table("models")["model_id"].tolist()
+    symbols = {name for line in fitted.priors for name in line[0].split(", ")}
+    assert symbols == {"m", "m′", "β", "β′", "σ", "τ", "ω", "η"}
+    assert any("u_lab" in line for line in fitted.equations)
     figure, axes = plt.subplots()
     assert fitted.plot(axes) is axes
     plt.close(figure)
@@ -99,18 +110,63 @@ def test_missing_geometry_is_said_and_wrong_tables_are_refused():
         fit_kleiber(table.head(3), "penultimate_gain", seed=1)
     with pytest.raises(UsageError, match="constant"):
         fit_kleiber(table.assign(n_layers=12), "penultimate_gain", seed=1)
+    gains = table["penultimate_gain"].to_numpy()
     for wrong in (0.0, -1.0, np.inf):
-        with pytest.raises(UsageError):
-            fit_kleiber(table.assign(penultimate_gain=wrong), "penultimate_gain", seed=1)
+        with pytest.raises(UsageError, match="infinite" if wrong == np.inf else "logarithm"):
+            fit_kleiber(table.assign(penultimate_gain=[wrong, *gains[1:]]), "penultimate_gain", seed=1)
+    with pytest.raises(UsageError, match="no row holds"):
+        fit_kleiber(table.assign(penultimate_gain=np.nan), "penultimate_gain", seed=1)
+    with pytest.raises(UsageError, match="missing"):
+        fit_kleiber(table.assign(n_layers=np.nan), "penultimate_gain", seed=1)
+
+
+def test_the_exponent_is_recovered_and_zero_is_not_taken_for_a_fall():
+    """β of 100 tables: no bias beyond its error; with β = 0, P(β > 0) > 0.95 in at most 5 %, by a binomial bound."""
+    found: dict[float, list[Curve]] = {0.0: [], 0.7: []}
+    for beta, fits in found.items():
+        for i in range(100):
+            rng = np.random.default_rng(3000 + i)
+            truth = {**depth_truth(rng), "middle": 0.12, "beta": beta, "sigma": 0.03, "tau": 0.02}
+            L, y = depth_outcomes(rng, truth, envelope=False)
+            fits.append(curve(bounded_rows(law_table(L, y), "max_gain").depths, seed=i, draws=1000))
+    middles = np.array([np.median(f.beta) for f in found[0.7]])
+    assert abs(middles.mean() - 0.7) < 3.3 * middles.std(ddof=1) / 10 + 0.02
+    above = sum((f.beta > 0).mean() > 0.95 for f in found[0.0])
+    assert above <= stats.binom.isf(0.001, 100, 0.05)
+
+
+def test_envelope_and_labs_are_told_by_the_table():
+    fitted = fit_kleiber(frontier_table(5, n=12).assign(heritage="one"), "penultimate_gain", seed=1, cache=False)
+    assert any("one lab only" in words for words in fitted.warnings)
+    assert "lab_sd" not in fitted.quantities
+    assert "elpd_lab" not in fitted.table("rivals")
+    assert not any("u_lab" in line for line in fitted.equations)
+    each = frontier_table(6, n=8)
+    each = each.assign(heritage=each["model_id"], rho=np.nan, n_params_nonembedding=7.0)
+    said = " ".join(fit_kleiber(each, "penultimate_gain", seed=1, cache=False).warnings)
+    for words in ("one model of every lab", "rival density left out", "rival scale left out"):
+        assert words in said
+
+
+def test_prior_scale_follows_the_estimand():
+    table = frontier_table(1).assign(geometric_gain=1.05)
+    assert bounded_rows(table, "penultimate_gain").depths.scale == SCALE
+    middle = np.exp(np.log(table["n_layers"]).mean())
+    assert bounded_rows(table, "geometric_gain").depths.scale == pytest.approx(SCALE / (middle - 2) ** 0.5)
+    assert bounded_rows(table, "geometric_gain", scale=0.2).depths.scale == 0.2
+    with pytest.raises(UsageError, match="prior scale"):
+        bounded_rows(table, "penultimate_gain", scale=0.0)
 
 
 @pytest.mark.slow
-def test_intervals_cover_the_exponent_and_constant():
-    covered = []
-    for i in range(12):
-        found = fit_kleiber(frontier_table(100 + i), "penultimate_gain", seed=i, cache=False)
-        rows = found.summary().set_index("quantity")
-        covered.append([
-            rows.loc[n, "lower"] < t < rows.loc[n, "upper"] for n, t in (("frontier_beta", 0.6), ("below", 0.06))
-        ])  # fmt: skip
-    assert (np.mean(covered, axis=0) > 0.8).all()
+def test_a_thousand_models_are_fitted_and_checked():
+    rng = np.random.default_rng(9)
+    truth = {**depth_truth(rng), "middle": 0.12, "beta": 0.7, "sigma": 0.03, "tau": 0.02}
+    L, y = depth_outcomes(rng, truth, envelope=False, n=1000, labs=120)
+    fitted = fit_kleiber(law_table(L, y, labs=120), "max_gain", seed=1, cache=False)
+    rows = fitted.summary().set_index("quantity")
+    assert rows.loc["beta", "lower"] < 0.7 < rows.loc["beta", "upper"]
+    said = " ".join(fitted.warnings)
+    assert "1000 models: left out in 20 groups" in said
+    assert "120 labs: left out in 20 groups" in said
+    assert {c.name for c in fitted.check().checks} >= {"influence"}
