@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thermostats.errors import UsageError
-from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts
+from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts, packs
 
 
 def cost(lengths: list[int], parts: list[list[int]], overhead: int) -> int:
@@ -32,6 +32,21 @@ def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
         if all(len(part) == 1 or len(part) * lengths[part[-1]] <= budget for part in parts):
             costs.append(cost(lengths, parts, overhead))
     assert cost(lengths, found, overhead) == min(costs)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 60))
+@settings(deadline=None, max_examples=60)
+def test_packs_hold_every_prompt_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    found = packs(lengths, budget=budget)
+    assert sorted(i for pack in found for i in pack) == list(range(len(lengths)))
+    sizes = [sum(lengths[i] for i in pack) for pack in found]
+    assert all(len(pack) == 1 or size <= budget for pack, size in zip(found, sizes, strict=True))
+
+
+def test_packs_are_few_and_about_equally_full() -> None:
+    lengths = [3, 6, 6, 6, 7, 8, 8, 9, 9, 9, 10, 11, 11, 11, 13, 14, 15, 16, 18, 21, 22, 23, 24, 25, 32]
+    assert [sum(lengths[i] for i in pack) for pack in packs(lengths, budget=176)] in ([168, 169], [170, 167])
+    assert packs([5, 400], budget=176) == [[1], [0]]
 
 
 @pytest.mark.parametrize(

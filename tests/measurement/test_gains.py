@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import tiny  # noqa: E402
 from thermostats.errors import ThermostatsError, UsageError  # noqa: E402
 from thermostats.measurement.architectures import UnknownArchitectureError, lookup  # noqa: E402
 from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
+from thermostats.measurement.forward import as_measured, make_batches  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
 from thermostats.measurement.hub import model_folder  # noqa: E402
 from thermostats.measurement.loading import load  # noqa: E402
@@ -46,7 +48,7 @@ def valid(table: str, frame: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
 )
-def test_padding_changes_nothing(name: str) -> None:
+def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
     found, given = opened(name), prompts(1, 12, 4, 7, 2, 3)
     alone = measure_gains(found, given, token_budget=1, decode=str)
     together = measure_gains(found, given, token_budget=1000, decode=str)
@@ -60,6 +62,43 @@ def test_padding_changes_nothing(name: str) -> None:
     assert together.outputs is not None
     np.testing.assert_allclose(alone.outputs.entropy, together.outputs.entropy, rtol=1e-5)
     assert alone.outputs.top_token.equals(together.outputs.top_token)
+
+
+def test_entries_say_whether_prompts_can_be_packed() -> None:
+    given = prompts(2, 9, 6, 5)
+    for name in ("gpt2", "gpt_neo", "mixtral", "opt", "bloom"):
+        found = opened(name)
+        packed = make_batches(found, given, 24, packed=True)
+        assert (packed[0].positions is not None) == found.entry.packs
+        assert not found.entry.packs or [batch.lengths for batch in packed] == [(9, 6, 5, 2)]
+        forced = replace(found, entry=replace(found.entry, packs=True))
+        alone, together = (measure_gains(forced, given, token_budget=n).layers["norm_in"] for n in (1, 24))
+        assert np.allclose(alone, together, rtol=2e-6, equal_nan=True) == found.entry.packs
+
+
+def test_a_prompt_that_overflows_spoils_no_other_of_its_pack() -> None:
+    found, given = opened("llama"), prompts(5, 4)
+    token = given[1].token_ids[2]
+    assert token not in given[0].token_ids
+    found.base.embed_tokens.weight.data[token] = torch.inf
+    rows = measure_gains(found, given, decode=str).layers.set_index("prompt_id")
+    assert (rows.loc["p0", "missing"] == "").all()
+    assert (rows.loc["p1", "missing"] != "").any()
+    alone = measure_gains(found, given[:1]).layers
+    np.testing.assert_allclose(rows.loc["p0", "gain_block"], alone.gain_block, rtol=2e-6)
+
+
+def test_gelu_in_one_step_is_the_model_s_own() -> None:
+    found, kept = opened("gpt2"), {}
+    act = found.blocks[0].mlp.act
+    handle = act.register_forward_hook(lambda _m, args, out: kept.update(x=args[0].clone(), y=out.clone()))
+    measure_gains(found, prompts(7))
+    handle.remove()
+    torch.testing.assert_close(act(kept["x"]), kept["y"], rtol=1e-6, atol=1e-7)
+    assert "forward" not in vars(act)
+    half = kept["x"].half()
+    with as_measured(found.model):
+        assert torch.equal(act(half), type(act).forward(act, half))
 
 
 def test_tables_pass_their_schemas_and_say_why_values_are_missing() -> None:
@@ -155,7 +194,7 @@ def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
         raise error
 
     handle = found.blocks[1].register_forward_pre_hook(fail)
-    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts × 9 tokens.*--token-budget"):
+    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--token-budget"):
         measure_gains(found, prompts(9, 9))
     handle.remove()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())

@@ -25,7 +25,7 @@ from thermostats.measurement.architectures import UnknownArchitectureError, Unsu
 from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
 from thermostats.measurement.hub import model_folder  # noqa: E402
-from thermostats.measurement.loading import load, memory_needed  # noqa: E402
+from thermostats.measurement.loading import load  # noqa: E402
 from thermostats.measurement.tokenising import tokenise  # noqa: E402
 
 WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
@@ -98,12 +98,6 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
     offloaded = opened(folder, device_map=parts)
     assert offloaded.device == "cpu, disk"
     assert measure_gains(offloaded.decoder, given).layers.equals(measure_gains(plain.decoder, given).layers)
-
-
-def test_memory_needed_is_counted_from_the_headers(folder: Path) -> None:
-    numbers = sum(parameter.numel() for parameter in tiny.build("llama").parameters())
-    assert memory_needed(folder, "float32") == 4 * numbers
-    assert memory_needed(folder, "bfloat16") == 2 * numbers
 
 
 @pytest.mark.parametrize(
@@ -217,17 +211,6 @@ def test_options_that_do_not_exist(folder: Path) -> None:
         opened(folder, dtype="int8")
     with pytest.raises(UsageError, match="no such device here"):
         load(model_folder(str(folder)), device="quantum")
-
-
-def test_too_little_memory_is_named_before_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "memory_available", lambda _device: 1000)
-    with pytest.raises(ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"):
-        opened(folder)
-
-
-def test_available_memory_is_a_plausible_number() -> None:
-    free = loading.memory_available(torch.device("cpu"))
-    assert free is None or 2**20 < free < 2**50
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:

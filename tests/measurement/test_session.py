@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -115,20 +116,72 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
     assert session.plan(spec, data).finished
 
 
-def test_a_model_that_fails_does_not_stop_the_others(model: Path, prompts: Path, data: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(model, broken)
-    weights = broken / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    mamba = tmp_path / "hybrid"
-    mamba.mkdir()
-    (mamba / "config.json").write_text(json.dumps({"model_type": "jamba"}))
-    specs = [RunSpec(str(path), prompts=str(prompts)) for path in (broken, mamba, tmp_path / "none", model)]
+def reconfigured(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def truncated_in_the_middle(folder: Path) -> None:
+    whole = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    whole.save_pretrained(folder, max_shard_size="5KB")
+    shards = sorted(folder.glob("*.safetensors"))
+    assert len(shards) > 2
+    shards[1].write_bytes(shards[1].read_bytes()[:-100])
+
+
+def without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+
+
+BROKEN = {
+    "truncated": (
+        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-100]),
+        "shorter than its header says",
+    ),
+    "shard": (truncated_in_the_middle, "model-00002-of.*shorter than its header says"),
+    "hybrid": (lambda f: reconfigured(f, model_type="jamba"), "models of type jamba are not measured"),
+    "code": (
+        lambda f: reconfigured(f, model_type="own", auto_map={"AutoModelForCausalLM": "own.Model"}),
+        "code of its own.*--trust-remote-code",
+    ),
+    "layers": (lambda f: reconfigured(f, n_layer=2), "weights and configuration disagree.*unexpected"),
+    "width": (lambda f: reconfigured(f, n_embd=20, n_inner=64), "weights and configuration disagree|another shape"),
+    "words": (without_tokenizer, "no usable tokenizer"),
+    "context": (lambda f: reconfigured(f, n_positions=3), "longer than the model's context.*5 tokens|disagree"),
+    "config": (lambda f: (f / "config.json").write_text("{"), "config.json"),
+    "none": (shutil.rmtree, "no such model folder"),
+}
+"""What is done to a model's folder, and what is then said."""
+
+
+def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
+    model: Path, prompts: Path, data: Path, tmp_path: Path
+) -> None:
+    specs = []
+    for name, (damage, _) in BROKEN.items():
+        damage(Path(shutil.copytree(model, tmp_path / name)))
+        specs.append(RunSpec(str(tmp_path / name), prompts=str(prompts), what=("gains", "outputs", "attention")))
+    before = snapshot(data)
     outcomes = list(execute(specs, data))
-    assert [outcome.status for outcome in outcomes] == ["failed", "failed", "failed", "measured"]
-    assert all("unexpected" not in outcome.reason for outcome in outcomes)
-    assert "jamba" in outcomes[1].reason
+    for outcome, (name, (_, said)) in zip(outcomes, BROKEN.items(), strict=True):
+        assert outcome.status == "failed", name
+        assert re.search(said, outcome.reason), (name, outcome.reason)
+        assert "unexpected" not in outcome.reason.replace("unexpected (", ""), (name, outcome.reason)
+    assert snapshot(data) == before
+    (last,) = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))[2:]
+    assert last.status == "measured", last.reason
     assert set(store.load("runs", data)["model_id"]) == {"tiny-gpt2"}
+    assert store.check(data)["runs"] == 3
+
+
+def test_an_empty_prompt_is_wrong_use_and_named(model: Path, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.csv"
+    path.write_text('prompt_id,text\na,"b c"\nb,""\n')
+    (outcome,) = execute([RunSpec(str(model), prompts=str(path))], data)
+    assert (outcome.status, outcome.wrong_use) == ("failed", True)
+    assert re.search(r"empty.*b", outcome.reason), outcome.reason
 
 
 def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> None:

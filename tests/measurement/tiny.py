@@ -39,6 +39,13 @@ DEEPSEEK: dict[str, Any] = {
     **{"num_experts_per_tok": 2, "first_k_dense_replace": 1, "kv_lora_rank": 10, "q_lora_rank": 12},
     **{"qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_group": 2, "topk_group": 1},
 }
+VISION: dict[str, Any] = {
+    "vision_config": {
+        **{"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1},
+        **{"image_size": 28, "patch_size": 14},
+    },
+    "mm_tokens_per_image": 4,
+}
 
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai-gpt": ("OpenAIGPTConfig", GPT2),
@@ -94,6 +101,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "smollm3": ("SmolLM3Config", LLAMA),
     "gemma2": ("Gemma2Config", {**WIDE, "query_pre_attn_scalar": 6}),
     "gemma3_text": ("Gemma3TextConfig", {**WIDE, "query_pre_attn_scalar": 6}),
+    "gemma3": ("Gemma3Config", {"text_config": {**WIDE, "query_pre_attn_scalar": 6}, **VISION}),
     "phi": ("PhiConfig", LLAMA),
     "phi3": ("Phi3Config", LLAMA),
     "stablelm_parallel": ("StableLmConfig", {**LLAMA, "use_parallel_residual": True, "qk_layernorm": True}),

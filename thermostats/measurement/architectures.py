@@ -83,13 +83,20 @@ class Architecture:
     """Configuration values under which transformers' eager attention computes something else than the model."""
     sinks: bool = False
     """Attention rows do not sum to 1."""
+    moved: tuple[str, str] | None = None
+    """Part of a tensor's name, and what other checkpoints have in its place."""
+    outside: tuple[str, ...] = ()
+    """Modules of a multi-modal class that are no part of its decoder."""
+    packs: bool = True
+    """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
 
     def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
             return tuple(f"{name}.{kind}" for name in self.unembedding)
         inner = f"{module}.{kind}" if layer is None else f"{self.blocks}.{layer}.{module}.{kind}"
-        return f"{self.prefix}.{inner}", inner
+        names = (f"{self.prefix}.{inner}", inner)
+        return names if self.moved is None else (*names, names[0].replace(*self.moved))
 
 
 def config_of(model: Config) -> Config:
@@ -114,7 +121,9 @@ def lookup(config: Config) -> Architecture:
     """
     from thermostats.measurement.registry import ARCHITECTURES, UNSUPPORTED  # noqa: PLC0415  (it imports this module)
 
-    model_type = str(config_of(config).get("model_type") or config.get("model_type") or "")
+    whole = str(config.get("model_type") or "")
+    own = any(entry.model_type == whole for entry in ARCHITECTURES)
+    model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
         raise UnsupportedArchitectureError(
             f"models of type {model_type} are not measured",

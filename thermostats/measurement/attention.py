@@ -22,6 +22,7 @@ from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.forward import Progress, as_measured, call, make_batches
 from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.memory import check_batches
 from thermostats.measurement.modules import Decoder, submodule
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
 from thermostats.measurement.thirds import published_heads
@@ -57,7 +58,9 @@ def measure_attention(
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0
     with as_measured(decoder.model):
-        for batch in make_batches(decoder, prompts, token_budget):
+        batches = make_batches(decoder, prompts, token_budget)
+        check_batches(decoder, batches)
+        for batch in batches:
 
             def reduce(layer: int, weights: Tensor, batch: Any = batch) -> None:
                 kept = weights.detach().float().cpu().numpy()

@@ -1,4 +1,4 @@
-"""Tokenised prompts into batches: sorted by length, padded on the right, within a budget of tokens. No torch."""
+"""Tokenised prompts into batches within a budget of tokens: padded on the right, or packed into one row. No torch."""
 
 from __future__ import annotations
 
@@ -61,3 +61,22 @@ def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[
         found.append(order[start_of[end] : end])
         end = start_of[end]
     return found
+
+
+def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
+    """Indices of prompts, pack by pack, for rows without padding: as few packs as there can be, about equally full.
+
+    The longest prompt first, each into the pack that is least full; a pack more where one went over `budget` tokens.
+    Only a prompt alone may be longer.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    for n in range(max(1, -(-sum(lengths) // budget)), len(lengths) + 1):
+        found: list[list[int]] = [[] for _ in range(n)]
+        filled = [0] * n
+        for i in order:
+            least = filled.index(min(filled))
+            found[least].append(i)
+            filled[least] += lengths[i]
+        if all(len(pack) == 1 or size <= budget for pack, size in zip(found, filled, strict=True)):
+            return [pack for pack in found if pack]
+    return [[i] for i in order]

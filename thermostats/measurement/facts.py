@@ -85,7 +85,8 @@ def stored_dtype(tensors: Tensors) -> str:
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool) -> int:
     twice = set(entry.tensor_names(entry.unembedding[0])) if tied else set()
-    counted = (t for name, t in tensors.items() if not name.endswith(BUFFERS) and name not in twice)
+    parts = {name: set(name.split(".")) for name in tensors if not name.endswith(BUFFERS) and name not in twice}
+    counted = (tensors[name] for name, modules in parts.items() if modules.isdisjoint(entry.outside))
     return sum(math.prod(tensor.shape) for tensor in counted)
 
 

@@ -6,62 +6,115 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import config_of
-from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts
+from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value
 from thermostats.measurement.modules import Decoder, submodule
 
 BUDGET = {"cpu": 256, "accelerator": 16384}
-"""Tokens of a batch, padding included: beyond it a batch is no faster, only larger."""
+"""Tokens of a padded batch, padding included: beyond it a batch is no faster, only larger."""
 OVERHEAD = {"cpu": 16, "accelerator": 256}
-"""Cost of one more batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
+"""Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
+PACK = 176
+"""Tokens of a pack: products of matrices are about as fast as they get, what is held at a time still is small."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Right-padded token ids and mask (batch × tokens), the lengths, and the places of the prompts in their list."""
+    """Token ids and mask (rows × tokens), and the places of the prompts in their list.
+
+    Either a row holds one prompt, padded on the right, or the only row holds all of them one after the other, told
+    apart by `positions` (1 × tokens), which begin anew with each; prompt k then stands from `starts[k]` on.
+    """
 
     indices: tuple[int, ...]
     lengths: tuple[int, ...]
+    starts: tuple[int, ...]
     input_ids: Tensor
     mask: Tensor
+    positions: Tensor | None = None
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Row of each prompt."""
+        return tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
+
+    def members(self) -> Tensor:
+        """1 for the tokens of each prompt but its first (rows × prompts in the row × tokens)."""
+        rows, tokens = self.input_ids.shape
+        found = torch.zeros(rows, len(self.indices) // rows, tokens)
+        for k, (start, n) in enumerate(zip(self.starts, self.lengths, strict=True)):
+            found[(k, 0) if self.positions is None else (0, k)][start + 1 : start + n] = 1
+        return found.to(self.input_ids.device)
 
 
 @contextmanager
 def as_measured(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients; the model's mode is put back afterwards."""
+    """Without dropout and without gradients, GELU in one step; the model is put back as it was afterwards."""
     training = model.training
     model.eval()
+    spelled_out = [module for module in model.modules() if type(module) is NewGELUActivation]
+    for module in spelled_out:
+        module.forward = _gelu  # type: ignore[method-assign]
     try:
         with torch.inference_mode():
             yield
     finally:
         model.train(training)
+        for module in spelled_out:
+            del module.forward
 
 
-def make_batches(decoder: Decoder, prompts: Sequence[TokenisedPrompt], budget: int | None = None) -> list[Batch]:
-    """The prompts in batches on the model's device. Raises UsageError for prompts that cannot be measured."""
+def _gelu(x: Tensor) -> Tensor:
+    """½x(1 + tanh(√(2/π)(x + 0.044715 x³))), which transformers' NewGELUActivation takes eight tensors for."""
+    if x.dtype in (torch.float32, torch.float64):
+        return nn.functional.gelu(x, approximate="tanh")
+    return NewGELUActivation.forward(None, x)  # in half precision every step rounds, and is part of the model
+
+
+def make_batches(
+    decoder: Decoder, prompts: Sequence[TokenisedPrompt], budget: int | None = None, *, packed: bool = False
+) -> list[Batch]:
+    """The prompts in batches on the model's device. Raises UsageError for prompts that cannot be measured.
+
+    Packed where that is asked for and the model can: on a CPU, where padding costs more than attention over a few
+    prompts' tokens, and with a class of transformers' own, whose masks follow the position ids.
+    """
     vocabulary = config_of(decoder.config).get("vocab_size")
     check_prompts(prompts, vocabulary=vocabulary, context=config_value(decoder.config, "n_positions"))
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
-    found = []
-    for indices in batches(lengths, budget=budget or BUDGET[kind], overhead=OVERHEAD[kind]):
-        longest = max(lengths[i] for i in indices)
-        ids = torch.zeros(len(indices), longest, dtype=torch.long)
-        mask = torch.zeros(len(indices), longest, dtype=torch.long)
-        for row, i in enumerate(indices):
-            ids[row, : lengths[i]] = torch.tensor(prompts[i].token_ids)
-            mask[row, : lengths[i]] = 1
-        batch_lengths = tuple(lengths[i] for i in indices)
-        found.append(Batch(tuple(indices), batch_lengths, ids.to(decoder.device), mask.to(decoder.device)))
-    return found
+    known = type(decoder.base).__module__.startswith("transformers.")
+    if packed and kind == "cpu" and known and decoder.entry.packs:
+        return [_packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)]
+    parts = batches(lengths, budget=budget or BUDGET[kind], overhead=OVERHEAD[kind])
+    return [padded(decoder, prompts, indices) for indices in parts]
+
+
+def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
+    """These prompts in a batch, a row each."""
+    tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
+    ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True)
+    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True)
+    lengths = tuple(len(row) for row in tokens)
+    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids.to(decoder.device), mask.to(decoder.device))
+
+
+def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
+    tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
+    lengths = [len(row) for row in tokens]
+    ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
+    positions = torch.cat([torch.arange(n) for n in lengths]).unsqueeze(0).to(decoder.device)
+    starts = tuple(accumulate(lengths[:-1], initial=0))
+    return Batch(tuple(indices), tuple(lengths), starts, ids, torch.ones_like(ids), positions)
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
@@ -69,9 +122,12 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
     accepted = inspect.signature(module.forward).parameters
     if "use_cache" in accepted:
         more["use_cache"] = False
-    padded = min(batch.lengths) < batch.input_ids.shape[1]
+    if batch.positions is not None:
+        more["position_ids"] = batch.positions
+    elif min(batch.lengths) < batch.input_ids.shape[1]:
+        more["attention_mask"] = batch.mask
     try:
-        return module(input_ids=batch.input_ids, attention_mask=batch.mask if padded else None, **more)
+        return module(input_ids=batch.input_ids, **more)
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise out_of_memory(error, batch) from error
     except RuntimeError as error:
@@ -85,21 +141,20 @@ def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
     rows, columns = batch.input_ids.shape
     return ThermostatsError(
         "out of memory during the forward pass", where=str(batch.input_ids.device),
-        got=f"a batch of {rows} prompts × {columns} tokens ({str(error).splitlines()[0][:120]})",
+        got=f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens ({str(error).splitlines()[0][:120]})",
         next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto over several "
         "devices",
     )  # fmt: skip
 
 
 @contextmanager
-def head_on_last_token(decoder: Decoder, lengths: Sequence[int]) -> Iterator[None]:
-    """While open, the head sees the last real token of each prompt alone: logits are (batch × 1 × vocabulary)."""
-    last = torch.tensor(lengths) - 1
+def head_on_last_token(decoder: Decoder, batch: Batch) -> Iterator[None]:
+    """While open, the head sees the last real token of each prompt alone: logits are (prompts × 1 × vocabulary)."""
+    rows, last = torch.tensor(batch.rows), torch.tensor(batch.starts) + torch.tensor(batch.lengths) - 1
 
     def keep_last(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
         hidden = output.last_hidden_state
-        at = last.to(hidden.device)
-        output.last_hidden_state = hidden[torch.arange(len(at), device=hidden.device), at].unsqueeze(1)
+        output.last_hidden_state = hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1)
         return output
 
     stack = submodule(decoder.base, decoder.entry.blocks.rpartition(".")[0], decoder.entry)

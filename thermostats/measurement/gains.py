@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,20 @@ from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import Batch, Progress, as_measured, call, head_on_last_token, make_batches
+from thermostats.measurement.forward import (
+    Batch,
+    Progress,
+    as_measured,
+    call,
+    head_on_last_token,
+    make_batches,
+    padded,
+)
 from thermostats.measurement.layer_rows import layer_rows, layers_frame
+from thermostats.measurement.memory import check_batches
 from thermostats.measurement.modules import Decoder
 from thermostats.measurement.outputs import output_rows, outputs_frame
-from thermostats.measurement.residual import SUBBLOCKS, Record, recording
-
-PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS)
+from thermostats.measurement.residual import PER_TOKEN, Record, recording
 
 
 @dataclass(frozen=True)
@@ -48,20 +56,27 @@ def measure_gains(
     rows, summaries, outputs = [], [], []
     done = 0
     with as_measured(decoder.model):
-        for batch in make_batches(decoder, prompts, token_budget):
+        waiting = deque(make_batches(decoder, prompts, token_budget, packed=True))
+        check_batches(decoder, waiting, outputs=decode is not None)
+        while waiting:
+            batch = waiting.popleft()
             ids = [prompts[i].prompt_id for i in batch.indices]
-            with recording(decoder, batch.mask) as record:
+            with recording(decoder, batch.members()) as record:
                 logits = None if decode is None else _logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
-            arrays = {name: _stacked(decoder, record, name, batch.mask.shape) for name in PER_TOKEN}
-            spread = _stacked(decoder, record, "spread", batch.mask.shape[:1])
-            final = record["final_norm"][-1]
-            for row, (prompt_id, n) in enumerate(zip(ids, batch.lengths, strict=True)):
-                norms = {name: array[:, row, :n] for name, array in arrays.items()}
-                rows.append(layer_rows(prompt_id, n, norms, spread[:, row], dtype))
-                if final is not None:
-                    ratio = float(final[row, n - 1]) / norms["norm_in"][-1, n - 1]
+            arrays = {name: _array(decoder, record, name) for name in PER_TOKEN}
+            if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
+                waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
+                continue
+            spread = record["spread"].flatten(1).double().cpu().numpy()
+            final = record["final_norm"].double().cpu().numpy()
+            places = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
+            for k, (prompt_id, row, start, n) in enumerate(places):
+                norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
+                rows.append(layer_rows(prompt_id, n, norms, spread[:, k], dtype))
+                if decoder.final_norm is not None:
+                    ratio = final[row, start + n - 1] / norms["norm_in"][-1, n - 1]
                     summaries.append((prompt_id, "normed_gain", ratio, dtype))
             if logits is not None and decode is not None:
                 outputs += output_rows(ids, logits, decode, dtype)
@@ -77,7 +92,7 @@ def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
             "outputs need a model with its head", where=type(decoder.model).__name__,
             next_step="load it with AutoModelForCausalLM, or ask for gains alone",
         )  # fmt: skip
-    with head_on_last_token(decoder, batch.lengths):
+    with head_on_last_token(decoder, batch):
         logits: torch.Tensor = call(decoder.model, batch).logits
     if logits.shape[1] != 1:
         raise ThermostatsError(
@@ -88,8 +103,8 @@ def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     return logits[:, 0]
 
 
-def _stacked(decoder: Decoder, record: Record, name: str, shape: Sequence[int]) -> NDArray[np.float64]:
-    """A recorded quantity over all layers (L × …), NaN where a module was not called; writes default to outputs."""
+def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
+    """A recorded quantity (L × rows × tokens); writes default to outputs."""
     multiplier = 1.0
     if name.endswith("_write"):
         entry = decoder.entry
@@ -97,9 +112,8 @@ def _stacked(decoder: Decoder, record: Record, name: str, shape: Sequence[int]) 
             multiplier = float(decoder.config[entry.residual_multiplier])
         if not getattr(entry, name):
             name = name.replace("_write", "_out")
-    nothing = np.full(tuple(shape), np.nan)
-    kept = [nothing if tensor is None else tensor.double().cpu().numpy() for tensor in record[name]]
-    return np.stack(kept) * abs(multiplier)
+    found: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
+    return found
 
 
 def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
+    HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
@@ -106,9 +107,30 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
     except RevisionNotFoundError as error:
         raise ThermostatsError("the model has no such revision", where=where, next_step="check --revision") from error
     except (LocalEntryNotFoundError, OSError) as error:
+        status = _status(error)
+        if status in (401, 403):
+            raise ThermostatsError(
+                "the hub refuses access to the model", where=where, got=f"status {status}",
+                next_step="log in anew with `hf auth login`: the token may have expired, or lack the right to read",
+            ) from error  # fmt: skip
         raise ThermostatsError(
-            "the model is not in the cache and the hub cannot be reached", where=where,
-            got=str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__,
+            "the model is not in the cache and the hub cannot be reached", where=where, got=_cause(error),
             next_step="check the network, HF_HUB_OFFLINE and free disk space, or name a local folder",
         ) from error  # fmt: skip
     return path
+
+
+def _status(error: BaseException | None) -> int | None:
+    """HTTP status that an error, or what it came from, carries."""
+    while error is not None:
+        if isinstance(error, HfHubHTTPError):
+            return int(error.response.status_code)
+        error = error.__cause__
+    return None
+
+
+def _cause(error: BaseException) -> str:
+    """First line of what an error came from, where huggingface_hub says only that there was one."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no further reason'])[0][:160]}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -22,12 +20,12 @@ from thermostats.measurement.architectures import (
 )
 from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
 from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.memory import DTYPES, check_memory
 from thermostats.measurement.modules import Decoder, decoder
 from thermostats.measurement.oracle import fallback
 from thermostats.measurement.registry import ARCHITECTURES
 from thermostats.measurement.spectra import read_config
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 ATTENTION = ("default", "eager", "sdpa")
 
 
@@ -99,51 +97,6 @@ def pick_device(device: str) -> torch.device:
             "no such device here", where="--device", got=f"{device} ({reason})", allowed="auto, cpu, cuda, …"
         ) from error
     return wanted
-
-
-def memory_needed(folder: Path, dtype: str) -> int:
-    """Bytes of the weights in memory at a precision, from the files' headers alone."""
-    numbers = 0
-    for tensor in open_checkpoint(folder).values():
-        count = 1
-        for size in tensor.shape:
-            count *= size
-        numbers += count
-    return numbers * DTYPES[dtype].itemsize
-
-
-def memory_available(device: torch.device) -> int | None:
-    """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    found = []
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
-    except (OSError, StopIteration):
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = (group / "memory.max").read_text(encoding="ascii").strip()
-        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        if limit != "max":
-            found.append(int(limit) - int(statistics["anon"]))
-    except (OSError, KeyError, ValueError):
-        pass  # no control group, or one of another version
-    return min(found) if found else None
-
-
-def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
-    """Raise ThermostatsError where the weights alone are more than the memory that is free."""
-    needed, free = memory_needed(folder, dtype), memory_available(device)
-    if free is not None and needed > free:
-        raise ThermostatsError(
-            "not enough memory for the model", where=f"{folder.name} in {dtype} on {device}",
-            got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
-            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
-            "the files alone",
-        )  # fmt: skip
 
 
 def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:

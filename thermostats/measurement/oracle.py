@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architectur
         try:
             found = decoder(model, entry)
             if conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1}).passed:
-                return entry
+                return replace(entry, packs=False)
             tried.append(entry.name)
         except (ThermostatsError, RuntimeError, LookupError, TypeError):
             continue  # another class's names or shapes: not this entry

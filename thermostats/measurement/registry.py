@@ -30,7 +30,7 @@ OPT = Architecture(
     name="opt", model_type="opt",
     blocks="decoder.layers", final_norm="decoder.final_layer_norm", embedding="decoder.embed_tokens",
     attention_norm="self_attn_layer_norm", output="self_attn.out_proj", n_kv_heads="all",
-    mlp="fc1", mlp_out="fc2", mlp_norm="final_layer_norm",
+    mlp="fc1", mlp_out="fc2", mlp_norm="final_layer_norm", packs=False,
 )  # fmt: skip
 
 BLOOM = Architecture(
@@ -38,7 +38,7 @@ BLOOM = Architecture(
     prefix="transformer", blocks="h", final_norm="ln_f", embedding="word_embeddings",
     attention="self_attention", attention_out="self_attention.dense",
     value="self_attention.query_key_value", output="self_attention.dense", layout="grouped", n_kv_heads="all",
-    mlp_out="mlp.dense_4h_to_h",
+    mlp_out="mlp.dense_4h_to_h", packs=False,
 )  # fmt: skip
 
 GPTJ = replace(
@@ -74,7 +74,7 @@ def _like(entry: Architecture, *model_types: str) -> tuple[Architecture, ...]:
 ARCHITECTURES: tuple[Architecture, ...] = (
     replace(
         GPT2, name="openai-gpt", model_type="openai-gpt", final_norm="", embedding="tokens_embed",
-        attention_norm="", mlp_norm="ln_1", additive=False,
+        attention_norm="", mlp_norm="ln_1", additive=False, packs=False,
     ),
     GPT2,
     replace(
@@ -114,7 +114,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     replace(
         GPT2, name="mpt", model_type="mpt", blocks="blocks", final_norm="norm_f", attention_norm="norm_1",
         value="attn.Wqkv", output="attn.out_proj", transposed=False,
-        mlp="ffn", mlp_out="ffn.down_proj", mlp_norm="norm_2",
+        mlp="ffn", mlp_out="ffn.down_proj", mlp_norm="norm_2", packs=False,
     ),
     XGLM,
     replace(XGLM, name="biogpt", model_type="biogpt", prefix="biogpt", unembedding=("output_projection",)),
@@ -129,6 +129,11 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     GEMMA2,
     *_like(GEMMA2, "gemma3_text"),
+    replace(
+        GEMMA2, name="gemma3", model_type="gemma3", blocks="language_model.layers", final_norm="language_model.norm",
+        embedding="language_model.embed_tokens", unembedding=("lm_head", "language_model.lm_head"),
+        moved=("model.language_model", "language_model.model"), outside=("vision_tower", "multi_modal_projector"),
+    ),
     replace(
         LLAMA, name="phi", model_type="phi", final_norm="final_layernorm", output="self_attn.dense",
         mlp_norm="input_layernorm", parallel=True,
@@ -152,7 +157,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     DEEPSEEK,
     *_like(DEEPSEEK, "deepseek_v3"),
-    replace(LLAMA, name="gpt_oss", model_type="gpt_oss", sinks=True),
+    replace(LLAMA, name="gpt_oss", model_type="gpt_oss", sinks=True, packs=False),
 )  # fmt: skip
 
 _STATE_SPACE = "its state-space blocks have no attention matrix, W_V or W_O"

@@ -8,9 +8,9 @@ because the stream of a whole model does not fit where its norms do.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from thermostats.measurement.modules import Decoder, input_of, submodule, tensor_of
 
-Record = dict[str, list[Tensor | None]]
-"""Per quantity one tensor a layer: norms and products (batch × tokens), `spread` and `final_norm` (batch); None where
-the module was not called."""
+Record = dict[str, Tensor]
+"""Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
+`final_norm` (rows × tokens); NaN where the module was not called."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
+PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -38,35 +39,43 @@ def norms(x: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
-    """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)), (batch)."""
+    """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)).
+
+    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number a row and prompt.
+    """
     m = weights.sum(-1)
-    total = torch.einsum("bt,btd->bd", (weights / norm).to(norm.dtype), _wide(x))
+    total = torch.bmm((weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1))
     return (total.square().sum(-1) - m) / (m * (m - 1))
 
 
 @contextmanager
-def recording(decoder: Decoder, mask: Tensor) -> Iterator[Record]:
-    """Record, while open, the forward pass of one batch; `mask` (batch × tokens) is 1 on real tokens.
+def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
+    """Record, while open, the forward pass of one batch.
+
+    `members` (rows × prompts in the row × tokens) is 1 on the tokens of each prompt but its first.
 
     The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without the first token),
-    the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖, one entry), each on the device that computed it.
+    the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before the pass, so that nothing small that
+    stays lies between the large tensors that come and go, and their memory can be used again.
     """
-    shape = (mask.shape[0], mask.shape[1])
-    record: Record = defaultdict(lambda: [None] * len(decoder.blocks))
+    L, shape = len(decoder.blocks), (members.shape[0], members.shape[2])
+    kept = {"dtype": torch.float64 if decoder.dtype == torch.float64 else torch.float32, "device": members.device}
+    record = {name: torch.full((L, *shape), torch.nan, **kept) for name in PER_TOKEN}
+    record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **kept)}
+    record |= {"final_norm": torch.full(shape, torch.nan, **kept)}
     weights: dict[torch.device, Tensor] = {}
-    stream: dict[str, Any] = {"tensor": None, "norm": None}
+    stream: dict[str, Any] = {"tensor": None}
 
     def weights_on(device: torch.device) -> Tensor:
         if device not in weights:
-            weights[device] = mask.to(device, torch.float32)
-            weights[device][:, 0] = 0
+            weights[device] = members.to(device)
         return weights[device]
 
     def enter(layer: int) -> Callable[..., None]:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             x = input_of(args, kwargs)
             known = x is stream["tensor"]
-            record["norm_in"][layer] = stream["norm"] if known else norms(x, shape)
+            record["norm_in"][layer] = record["norm_out"][layer - 1] if known else norms(x, shape)
             stream["tensor"] = x
 
         return hook
@@ -78,7 +87,7 @@ def recording(decoder: Decoder, mask: Tensor) -> Iterator[Record]:
             record["norm_out"][layer] = norm
             record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
             record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
-            stream["tensor"], stream["norm"] = x, norm
+            stream["tensor"] = x
 
         return hook
 
@@ -88,7 +97,7 @@ def recording(decoder: Decoder, mask: Tensor) -> Iterator[Record]:
 
         return hook
 
-    def keep_output(name: str, layer: int) -> Callable[..., None]:
+    def keep_output(name: str, layer: int | EllipsisType) -> Callable[..., None]:
         def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             record[name][layer] = norms(tensor_of(output), shape)
 
@@ -115,5 +124,5 @@ def recording(decoder: Decoder, mask: Tensor) -> Iterator[Record]:
                     on_exit(submodule(block, write, entry), keep_output(f"{part}_write", layer))
             on_exit(block, leave(layer))
         if decoder.final_norm is not None:
-            on_exit(decoder.final_norm, keep_output("final_norm", -1))
+            on_exit(decoder.final_norm, keep_output("final_norm", ...))
         yield record

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -51,11 +52,35 @@ def measure_models(
 
 
 def _progress() -> AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]]]:
-    return _Bars() if sys.stderr.isatty() else nullcontext((lambda *_: None, _line))
+    return _Bars() if sys.stderr.isatty() else nullcontext((plain_report(), _line))
+
+
+def plain_report(every: float = 30.0, clock: Callable[[], float] = perf_counter) -> Report:
+    """Progress as lines: one where a part of a model begins, then one at most every so many seconds."""
+    part: dict[str, Any] = {"name": None, "began": 0.0, "said": 0.0}
+
+    def report(model: str, what: str, done: int, total: int) -> None:
+        now = clock()
+        if part["name"] != (model, what):
+            part.update(name=(model, what), began=now, said=now)
+            print(f"{model}: {what}", file=sys.stderr, flush=True)
+        elif now - part["said"] >= every and 0 < done < total:
+            part["said"] = now
+            left = (now - part["began"]) * (total - done) / done
+            print(f"{model}: {what}, {done} of {total}, about {left:.0f} s left", file=sys.stderr, flush=True)
+
+    return report
 
 
 def _line(number: int, total: int, outcome: Any) -> None:
-    print(f"[{number}/{total}] {outcome.model}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr)
+    print(_said(number, total, outcome), file=sys.stderr, flush=True)
+
+
+def _said(number: int, total: int, outcome: Any) -> str:
+    why = f": {outcome.reason}" if outcome.reason else ""
+    if outcome.status == "skipped":
+        why = ": every run is finished"
+    return f"[{number}/{total}] {outcome.model} {outcome.status}{why}"
 
 
 class _Bars(AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]]]):
@@ -81,4 +106,4 @@ class _Bars(AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]
 
     def done(self, number: int, total: int, outcome: Any) -> None:
         """Print the line of a model that is through."""
-        self.bars.console.print(f"[{number}/{total}] {outcome.model}: {outcome.status} {outcome.reason}", markup=False)
+        self.bars.console.print(_said(number, total, outcome), markup=False)

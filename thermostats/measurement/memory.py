@@ -1,0 +1,100 @@
+"""Memory: what a model and a batch will take, what is free, and an error before it runs out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import config_of
+from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.facts import FEED_FORWARD
+from thermostats.measurement.forward import Batch
+from thermostats.measurement.layouts import geometry
+from thermostats.measurement.modules import Decoder
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+WIDTHS = 10
+"""Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
+HIDDEN = 3
+"""Tensors of the feed-forward layer's width: gate, up, their product."""
+SCORES = 3
+"""Matrices of attention weights in float32 at once, where they are computed at all: scores, masked scores, weights."""
+LOGITS = 4
+"""Tensors over the vocabulary in float32: logits, log p, p, p log p."""
+
+
+def memory_needed(folder: Path, dtype: str) -> int:
+    """Bytes of the weights in memory at a precision, from the files' headers alone."""
+    numbers = sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
+    return numbers * DTYPES[dtype].itemsize
+
+
+def memory_available(device: torch.device) -> int | None:
+    """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, StopIteration):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        if limit != "max":
+            found.append(int(limit) - int(statistics["anon"]))
+    except (OSError, KeyError, ValueError):
+        pass  # no control group, or one of another version
+    return min(found) if found else None
+
+
+def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
+    """Raise ThermostatsError where the weights alone are more than the memory that is free."""
+    needed, free = memory_needed(folder, dtype), memory_available(device)
+    if free is not None and needed > free:
+        raise ThermostatsError(
+            "not enough memory for the model", where=f"{folder.name} in {dtype} on {device}",
+            got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
+            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
+            "the files alone",
+        )  # fmt: skip
+
+
+def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
+    """About how many bytes one forward pass holds at most above the model, from the shapes alone.
+
+    T(10 d + 3 d_ff) at the model's precision for T tokens, padding included; 3·4·H·n² a row under eager attention; and
+    4·4·V a prompt where the head is run, on the last token alone.
+    """
+    g, config = geometry(decoder.entry, decoder.config), config_of(decoder.config)
+    rows, n = batch.input_ids.shape
+    d_ff = next((int(config[key]) for key in FEED_FORWARD if config.get(key)), 4 * g.d_model)
+    width = max(g.d_model, g.n_heads * g.d_head)
+    found = rows * n * (WIDTHS * width + HIDDEN * d_ff) * decoder.dtype.itemsize
+    if getattr(decoder.model.config, "_attn_implementation", "eager") == "eager":
+        found += SCORES * 4 * rows * g.n_heads * n**2
+    if outputs:
+        found += LOGITS * 4 * len(batch.indices) * int(config["vocab_size"])
+    return found
+
+
+def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
+    """Raise ThermostatsError where the largest batch would not fit beside the model."""
+    needed, batch = max(((activation_bytes(decoder, b, outputs=outputs), b) for b in batches), key=lambda pair: pair[0])
+    free = memory_available(decoder.device)
+    if free is not None and needed > free:
+        rows, n = batch.input_ids.shape
+        raise ThermostatsError(
+            "not enough memory for a batch of prompts", where=f"on {decoder.device}",
+            got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
+            next_step="try a smaller --token-budget, shorter prompts, or --dtype bfloat16; attention weights take "
+            "H·n² numbers a prompt: leave out --what attention where prompts are long",
+        )  # fmt: skip
