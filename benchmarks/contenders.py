@@ -117,13 +117,15 @@ def sheaf(folder: Path) -> Work:
 
 
 def eager_forward(folder: Path) -> Work:
-    """The bare forward pass that the sheaf features are taken from: same model, same batches, no hooks."""
-    from thermostats.measurement.forward import as_measured, call, make_batches
+    """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
+    import torch
+
+    from thermostats.measurement.forward import call, make_batches
 
     decoder, prompts = _loaded(folder, "eager")
 
     def run() -> None:
-        with as_measured(decoder.model):
+        with torch.inference_mode():
             for batch in make_batches(decoder, prompts):
                 call(decoder.base, batch)
 

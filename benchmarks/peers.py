@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +67,7 @@ def install(name: str, cache: Path) -> Environment:
 class Contender:
     """A process that has loaded a model and repeats one piece of work when told to."""
 
-    def __init__(
-        self, name: str, environment: Environment, work: str, folder: Path, variables: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, name: str, environment: Environment, work: str, folder: Path) -> None:
         self.name = name
         self.reason = environment.reason
         self._process: subprocess.Popen[str] | None = None
@@ -83,7 +80,7 @@ class Contender:
             self._process = subprocess.Popen(
                 [str(environment.python), str(HERE / "worker.py"), work, str(folder)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env={**os.environ, **ONE_THREAD, **search, **quiet, **(variables or {})},
+                env={**os.environ, **ONE_THREAD, **search, **quiet},
             )  # fmt: skip
         self._answer()
 

@@ -23,7 +23,7 @@ class Results:
 
     targets: list[dict[str, Any]] = field(default_factory=list)
     timings: list[dict[str, Any]] = field(default_factory=list)
-    profiles: list[tuple[str, str]] = field(default_factory=list)
+    profiles: list[tuple[str, str, str]] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     section: str = ""
 
@@ -64,9 +64,9 @@ class Results:
             row[f"{name}_highest"] = _of(max, seconds)
         self.timings.append({**row, "note": note})
 
-    def profile(self, on: str, text: str) -> None:
-        """Add where the time of a section went."""
-        self.profiles.append((f"{self.section}, {on}", text))
+    def profile(self, on: str, words: str, text: str) -> None:
+        """Add where the time of a section went, in words and as the profiler printed it."""
+        self.profiles.append((f"{self.section}, {on}", words, text))
 
     def write(self, heading: Sequence[str]) -> None:
         """measurement.csv (targets), measurement-timings.csv, measurement.md (both) and measurement-profile.md."""
@@ -85,9 +85,22 @@ class Results:
         profiles = RESULTS / "measurement-profile.md"
         before = re.split(r"^## ", profiles.read_text(encoding="utf-8"), flags=re.M)[1:] if profiles.is_file() else []
         kept = [part.strip() for part in before if part.split(",")[0] not in sections]
-        kept += [f"{title}\n\n```\n{text.strip()}\n```" for title, text in self.profiles]
-        text = "\n\n".join(["# Where the time goes where a target is missed", *(f"## {part}" for part in kept)])
+        kept += [f"{title}\n\n{words}\n\n```\n{text.strip()}\n```" for title, words, text in self.profiles]
+        title = "# Where the time goes where a target is missed"
+        text = "\n\n".join([title, missed(tables["measurement"], kept), *(f"## {part}" for part in kept)])
         profiles.write_text(text + "\n", encoding="utf-8")
+
+
+def missed(targets: pd.DataFrame, profiles: Sequence[str]) -> str:
+    """A line for every target that was missed: by how much, and what the profile of its section says."""
+    words = {title: rest.strip().split("\n")[0] for title, _, rest in (part.partition("\n") for part in profiles)}
+    rows = targets[targets["verdict"].astype(str).str.startswith("missed")].to_dict("records")
+    lines = []
+    for row in rows:
+        where = f"{row['section']}, {row['on']}"
+        figures = f"{row['reached']:.3g} where {row['target']} was wanted, {row['verdict']}"
+        lines.append(f"- {where}: {row['what']}, {figures}. {words.get(where, '')}".rstrip())
+    return "\n".join(lines) if lines else "No target is missed."
 
 
 def interleaved(contenders: Sequence[Any], repeats: int, results: Results) -> dict[str, list[dict[str, Any]]]:

@@ -71,18 +71,30 @@ def cold(work: Work) -> dict[str, Any]:
 
 
 def profile(work: Work) -> dict[str, str]:
-    """What took longest: operators of torch where there are any, and functions of Python, by their own time."""
-    text = io.StringIO()
+    """What took longest: operators of torch where there are any, and functions of Python, by their own time; in words
+    the shares of the first five.
+    """
+    text, words = io.StringIO(), ""
     if "torch" in sys.modules:
         from torch.profiler import profile as operators  # noqa: PLC0415 - as above
 
         with operators() as recorded:
             work()
-        text.write(recorded.key_averages().table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36))
+        found = recorded.key_averages()
+        text.write(found.table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36))
+        words = _shares({event.key: event.self_cpu_time_total for event in found})
     profiler = cProfile.Profile()
     profiler.runcall(work)
-    pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime").print_stats(14)
-    return {"profile": text.getvalue()}
+    functions = pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime")
+    functions.print_stats(14)
+    own = {f"{name} ({file})": times[2] for (file, _, name), times in functions.stats.items()}
+    return {"profile": text.getvalue(), "words": words or _shares(own)}
+
+
+def _shares(times: dict[str, float]) -> str:
+    total = sum(times.values())
+    largest = sorted(times.items(), key=lambda item: -item[1])[:5]
+    return "Of the time, " + ", ".join(f"{time / total:.0%} in {name}" for name, time in largest) + "."
 
 
 def main() -> None:
