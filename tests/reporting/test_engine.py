@@ -276,3 +276,17 @@ def test_without_a_terminal_each_job_that_is_done_has_a_line(build: Build, capsy
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "atlas"]
     assert lines[-1].endswith("s (4 of 4)")
+
+
+def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from thermostats.modelling import sampling
+    from thermostats.reporting import runner
+
+    monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
+    with runner._shared("1"):
+        assert sampling._cores(sampling.Settings()) == 1
+    alone = sampling._cores(sampling.Settings())
+    assert alone == min(4, runner.cores_there_are())
+    monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
+    with runner._shared("1"):
+        assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
