@@ -10,7 +10,7 @@ from simulated import pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.invariance import PROMPTS, SHARE, fit_invariance
+from thermostats.modelling.invariance import PROMPTS, RESIDUAL, SHARE, fit_invariance
 from thermostats.modelling.pairs import pairs_of, without_pair
 
 
@@ -36,9 +36,10 @@ def test_ratios_and_changes_of_sign_are_recovered(fitted):
     assert names == {"influence"} | {f"{part}: {kind}" for part in ("changes", "bases") for kind in kinds}
     (influence,) = (check for check in gate.checks if check.name == "influence")
     assert influence.table["left_out"].tolist() == ["b0 → t0", "b1 → t1", "b2 → t2"]
+    assert set(influence.table["verdict"]) <= {"below", "above", "open"}
     written = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert len(written["equations"]) == 3
-    assert len(written["priors"]) == 4
+    assert len(written["priors"]) == 5
     figure, axes = plt.subplots()
     assert fitted.plot(axes) is axes
     plt.close(figure)
@@ -134,6 +135,7 @@ SHORT = Settings(chains=2, draws=1000, tune=500)
 def test_one_pair_has_no_other_to_leave_out():
     table = pairs_table(np.random.default_rng(7), levels=[-0.4], changes=[0.1])
     found = fit_invariance(table, seed=1, settings=SHORT, cache=False)
+    assert found.status == "passed"
     assert found.influence is None
     assert found.n_models == 2
     assert any("1 pairs" in words for words in found.warnings)
@@ -149,7 +151,8 @@ def test_intervals_and_predictions_are_calibrated():
         centre, shift = rng.normal(0, SHARE, 2)
         level_sd, shift_sd = np.abs(rng.normal(0, SHARE, 2))
         level, change = rng.normal(centre, level_sd, 4), rng.normal(shift, shift_sd, 4)
-        slope, spread, residual = rng.normal(0, 0.5, 3), *np.abs(rng.normal(0, PROMPTS, (2, 3)))
+        slope = rng.normal(0, 0.5, 3)
+        spread, residual = np.abs(rng.normal(0, PROMPTS, 3)), np.abs(rng.normal(0, RESIDUAL, 3))
         rows = []
         for j in range(3):
             base = rng.normal(level[j], spread[j], 25)

@@ -34,7 +34,8 @@ from thermostats.modelling.within import within_correlation
 
 LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
-REFIT = Settings(target_accept=0.95)
+REFIT = Settings(draws=1500, tune=750, target_accept=0.95)
+"""Enough for the slowest spread to pass the gate at the first attempt."""
 PUBLISHED_ORDER = (
     "EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b",
 )  # fmt: skip

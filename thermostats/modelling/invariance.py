@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,8 @@ SCALE = 0.5
 SHARE = SCALE / 2**0.5
 PROMPTS = SCALE / 2
 """Prior scale of the spread over prompts within a model: half of that over models."""
+RESIDUAL = PROMPTS / 2
+"""Of what tuning adds prompt by prompt, which is the part that the base does not tell, PROMPTS/√2: t_4 has SD √2 r."""
 LONGER = Settings(draws=2000)
 """The level of a base and its change go together where tuning undoes the base's differences between prompts."""
 MARGIN = 1.1
@@ -42,7 +45,12 @@ PRIORS = (
     ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
     ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
     ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
-    ("s_j, r_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
+    ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
+    (
+        "r_j",
+        f"half-normal({RESIDUAL:g})",
+        "changes prompt by prompt: SD √2 r_j, half the variance of prompts",
+    ),
 )
 
 
@@ -50,22 +58,27 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     """base_jp ~ N(μ_j, s_j²), change_jp | base_jp ~ t_4(δ_j + γ_j (base_jp − μ_j), r_j); and
     μ_j ~ N(m, s_μ²), δ_j ~ N(Δ, s_δ²).
 
-    Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. μ_j and δ_j are
-    sampled as they are (centred): every pair has its prompts. δ_j itself is sampled by way of the change at the mean
-    of the prompts, α_j = δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
+    Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. m and Δ are
+    summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled beside their spreads they
+    leave divergences with one pair. Q turns pairs so that this covariance is diagonal. δ_j is sampled by way of the
+    change at the mean of the prompts, δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
     """
-    n, pair = data["n_pairs"], data["pair"]
-    centre = pm.Normal("centre", 0.0, SHARE)
-    shift = pm.Normal("shift", 0.0, SHARE)
+    n, pair, Q = data["n_pairs"], data["pair"], data["rotation"]
     level_sd = pm.HalfNormal("level_sd", SHARE)
     shift_sd = pm.HalfNormal("shift_sd", SHARE)
-    level = pm.Normal("level", centre, level_sd, shape=n)
+    level_at = pm.Normal("level_at", 0.0, pm.math.sqrt(level_sd**2 + SHARE**2 * data["common"]), shape=n)
+    level = pm.Deterministic("level", pm.math.dot(Q, level_at))
     slope = pm.Normal("slope", 0.0, 0.5, shape=n)
     offset = slope * (data["base_mean"] - level)
-    at_mean = pm.Normal("at_mean", shift + offset, shift_sd, shape=n)
-    pm.Deterministic("change", at_mean - offset)
+    scale = pm.math.sqrt(shift_sd**2 + SHARE**2 * data["common"])
+    at_mean = pm.math.dot(Q, pm.Normal("change_at", pm.math.dot(offset, Q), scale, shape=n))
+    change = pm.Deterministic("change", at_mean - offset)
+    for name, values, sd in (("centre", level, level_sd), ("shift", change, shift_sd)):
+        total = sd**2 + n * SHARE**2
+        rest = pm.Normal(f"{name}_z", 0.0, 1.0) * SHARE * sd / pm.math.sqrt(total)
+        pm.Deterministic(name, SHARE**2 * pm.math.sum(values) / total + rest)
     spread = pm.HalfNormal("spread", PROMPTS, shape=n)
-    residual = pm.HalfNormal("residual", PROMPTS, shape=n)
+    residual = pm.HalfNormal("residual", RESIDUAL, shape=n)
     pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
     expected = at_mean[pair] + slope[pair] * (data["base"] - data["base_mean"][pair])
     pm.StudentT("changes", nu=4.0, mu=expected, sigma=residual[pair], observed=data["change_observed"])
@@ -153,9 +166,11 @@ def fit_invariance(
 
 
 def _arrays(pairs: Pairs) -> dict[str, Any]:
-    means = np.bincount(pairs.pair, pairs.base) / np.bincount(pairs.pair)
+    n, means = len(pairs.names), np.bincount(pairs.pair, pairs.base) / np.bincount(pairs.pair)
+    first = np.eye(n)[0]
+    turned = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
     observed = {"base": pairs.base, "base_mean": means, "change_observed": pairs.change}
-    return observed | {"pair": pairs.pair, "n_pairs": len(pairs.names)}
+    return observed | {"pair": pairs.pair, "rotation": turned, "common": n * first, "n_pairs": n}
 
 
 def _shown(n: int) -> pd.DataFrame:
@@ -278,7 +293,9 @@ def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Par
             "smallest": lambda y: float(y.min()),
         },
     )
-    return {"changes": changes, "bases": bases}
+    scaled = sum(np.square(draws[name] / SHARE) for name in HYPER)
+    parts = {"changes": changes, "bases": bases}
+    return {name: replace(part, log_prior=lambda: np.asarray(-0.5 * scaled)) for name, part in parts.items()}
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
