@@ -8,24 +8,33 @@ the mean log gain over prompts exclude 1 on opposite sides. One flip is enough a
 exact 95 % interval of the share of flips to end below MOST_FLIPS; otherwise inconclusive.
 Rule, magnitude: supported where the paired 95 % interval of the ratio, Bonferroni over pairs, excludes 1 in at least
 one pair of base and child; against where in every such pair it lies within ±NEGLIGIBLE of 1; otherwise inconclusive.
+Beside the tests a posterior of paired prompts, the related pairs of one population. Sign: P(no related pair changes the
+sign of its mean log gain), a flip by the test staying decisive; magnitude: P(some related pair outside ±NEGLIGIBLE).
+Supported where the probability is at least 0.95, not supported where it is at most 0.05. Each part has the verdict that
+test and posterior both come to, and is inconclusive where they differ or where a check of the fit fails. How often a
+pair not seen would change sides is shown with it and judges nothing.
 Source: section 5.5; twin_test_results.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.contingency import proportion
+from thermostats.modelling.invariance import fit_invariance
 from thermostats.modelling.means import one_sample, paired_difference
 from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
 from thermostats.reporting.evidence import stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, paired
 from thermostats.reporting.provenance import follows
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.reporting.words import MINUS, number, range_text
 
 SEED = 11
@@ -55,7 +64,8 @@ CLAIM = Claim(
     rule="Sign: one pair of base and child whose two 95 % intervals exclude 1 on opposite sides is enough against "
     f"it; supported where the exact 95 % interval of the share of flips ends below {MOST_FLIPS:g}. Magnitude: "
     "supported where the paired interval (Bonferroni) of at least one pair excludes no change, against where every "
-    f"one lies within ±{NEGLIGIBLE:.0%} of it. Unit: the pair.",
+    f"one lies within ±{NEGLIGIBLE:.0%} of it. Unit: the pair. Beside each the posterior of the same statement over "
+    "the related pairs; the verdict is what both come to, a flip being enough against it either way.",
     source="Section 5.5; twin_test_results",
 )
 
@@ -91,7 +101,46 @@ def analyse(tables: Tables) -> list[Finding]:
     """Sign first, then magnitude."""
     table = pairs(tables)
     true = table[table["base_and_child"]]
-    return [sign(table, true, tables), magnitude(table, true, tables)]
+    return with_posterior(tables, sign(table, true, tables), magnitude(table, true, tables))
+
+
+def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Finding]:
+    """Both findings with what one fit to the related pairs says of them."""
+    models = tables.read("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
+    rows = gain_by_prompt(tables, "last_gain", TWIN).merge(models, on="model_id")
+    fit = fit_invariance(rows, margin=1 + NEGLIGIBLE, seed=SEED)
+    drawn = fit.sampled["changes"]
+    level, change = drawn["level"], drawn["change"]
+    flips, moved = (level > 0) != (level + change > 0), np.abs(np.expm1(change)) > NEGLIGIBLE
+    model = "Log gains of bases and log ratios of tuned to base, prompt by prompt; related pairs, of one population."
+    of_sign = posterior_of(
+        fit,
+        model=model,
+        statement="no related pair changes the sign of its mean log gain",
+        truth=~flips.any(axis=-1),
+        rule="Against, whatever the posterior, where the two intervals of a pair exclude 1 on opposite sides; else "
+        f"supported where the probability is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}.",
+        verdict=AGAINST if sign.verdict == AGAINST else None,
+        classical=sign.verdict,
+        tables=["pairs", "new_pair", "shown"],
+    )
+    of_magnitude = posterior_of(
+        fit,
+        model=model,
+        statement=f"some related pair changes by more than {NEGLIGIBLE:.0%}",
+        truth=moved.any(axis=-1),
+        classical=magnitude.verdict,
+        tables=["pairs"],
+    )
+    new = fit.table("new_pair").set_index("pair").loc["any pair"]
+    not_seen = (
+        f"A pair not seen changes sides with probability {number(new['p_sign_changes'])} by the fitted population of "
+        f"{fit.n_models // 2} pairs; from the priors alone it would be {number(new['from_prior_alone'])}."
+    )
+    return [
+        beside(replace(sign, notes=(*sign.notes, not_seen)), fit, of_sign),
+        beside(magnitude, fit, of_magnitude),
+    ]
 
 
 def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
