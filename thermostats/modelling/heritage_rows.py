@@ -31,10 +31,22 @@ def gain_rows(
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
+    loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
+    files = [source] if isinstance(source, str) else source
+    return chosen_rows(estimand, features(data), store.load("prompts", data), by_prompt(**loaded), files, incomparable)
+
+
+def chosen_rows(
+    estimand: str,
+    table: pd.DataFrame,
+    prompts: pd.DataFrame,
+    values: pd.DataFrame,
+    files: Sequence[str] | None = None,
+    incomparable: bool = False,
+) -> pd.DataFrame:
+    """The same from tables at hand: `features`, `prompts`, and gains prompt by prompt as `by_prompt` gives them."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
-    table = features(data)
-    files = [source] if isinstance(source, str) else list(source) if source is not None else None
     rows = table[(table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)]
     held = sorted(set(rows["source"]))
     if files is not None:
@@ -46,18 +58,16 @@ def gain_rows(
             got=f"source {', '.join(files)}" if files else "all sources",
             allowed=", ".join(held) or "another gain",
         )
-    prompts = store.load("prompts", data)
     sizes = prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
-    rows, _ = one_row_a_model(rows, files, first=["each"])
+    rows, _ = one_row_a_model(rows, list(files) if files is not None else None, first=["each"])
     shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
     means = averaged[shared].assign(
         prompt_id="", category="", gain=averaged[estimand], gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1))
     )
-    values = by_prompt(**{name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")})
     values = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
     single = rows.loc[rows["each"], ["run_id", *shared]].merge(
         values[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"}), on="run_id"
