@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.reporting.by_prompt import GPT2, GPTJ, with_category
+from thermostats.reporting.by_prompt import GPT2, GPTJ
 from thermostats.reporting.evidence import H4_V2, stated, stated_by_model
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import short_name
@@ -51,7 +51,7 @@ CATEGORY = "mean over the category {}"
 
 
 def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt."""
+    """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt and category."""
     published, reproduced = stated_by_model(tables, source, BY_TEST[source]), {}
     for model, gain in rows.groupby("model_id")["value"]:
         t = stats.ttest_1samp(gain, 1.0, alternative="less")
@@ -59,7 +59,7 @@ def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[di
         names = (name.format(short_name(str(model))) for name in BY_TEST[source])
         reproduced |= {name: float(value) for name, value in zip(names, values, strict=True)}
     if source == GPTJ:
-        means = with_category(tables, rows).groupby("category")["value"].mean()
+        means = rows.groupby("category")["value"].mean()
         published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means.index}, source)
         reproduced |= {CATEGORY.format(name): float(mean) for name, mean in means.items()}
     return published, reproduced

@@ -1,0 +1,59 @@
+"""Several fitted means as one fit: means as they were alone, joint probabilities, checks of every one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from thermostats.errors import UsageError
+from thermostats.modelling.line import fit_line
+from thermostats.modelling.side_by_side import side_by_side
+
+
+def rows(name: str, mean: float, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    kinds = np.repeat(list("abcd"), 6)
+    return pd.DataFrame(
+        {"model_id": name, "heritage": f"lab of {name}", "kind": kinds, "y": rng.normal(mean, 0.1, kinds.size)}
+    )
+
+
+@pytest.fixture(scope="module")
+def alone():
+    cases = {"low": -0.3, "near": -0.01}
+    return {
+        name: fit_line(rows(name, mean, k), "y", scale=0.25, group="kind", sources=["a file"], seed=k)
+        for k, (name, mean) in enumerate(cases.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def both(alone):
+    return side_by_side(alone)
+
+
+def test_means_are_those_of_the_fits_alone_and_the_joint_probability_is_their_product(alone, both):
+    means = both.table("means").set_index("model_id")
+    for name, fit in alone.items():
+        assert means.loc[name, "mean"] == pytest.approx(fit.quantities["mean"].mean())
+        assert means.loc[name, "p_below_0"] == pytest.approx(1 - fit.probabilities["mean > 0"])
+    assert both.probabilities["every mean < 0"] == pytest.approx(means["p_below_0"].prod(), abs=0.02)
+    assert (both.n_models, both.n_heritages, both.sources) == (2, 2, ("a file",))
+
+
+def test_every_fit_keeps_its_checks_updates_and_names(both):
+    gate, updates = both.check(), both.updates()
+    assert gate.passes, gate.reasons
+    assert {check.name.split(":")[0] for check in gate.checks} == {"low", "near", "influence"}
+    left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]
+    assert set(left_out) == {f"{name} without {kind}" for name in ("low", "near") for kind in "abcd"}
+    assert {"beta[0], low", "beta[0], near"} <= set(updates)
+    assert {"mean[low]", "mean[near]"} <= set(both.summary()["quantity"])
+    assert both.plot(Figure().subplots()).get_yticklabels()[1].get_text() == "near"
+
+
+def test_nothing_and_different_outcomes_do_not_stand_side_by_side(alone):
+    other = fit_line(rows("x", 0.1, 3).rename(columns={"y": "z"}), "z", scale=0.25, group=None, seed=3)
+    for fits in ({}, {**alone, "x": other}):
+        with pytest.raises(UsageError, match="side by side"):
+            side_by_side(fits)
