@@ -19,20 +19,36 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.contingency import barnard_exact, fisher_exact, proportion
+from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.permutation import clustered_sign_permutation
-from thermostats.reporting.evidence import HUNT, clearly_above, clearly_below, features_of, gains, stated
+from thermostats.reporting.evidence import (
+    HUNT,
+    PYTHIA,
+    clearly_above,
+    clearly_below,
+    features_of,
+    gains,
+    heritage_rows,
+    stated,
+)
+from thermostats.reporting.figures.posterior import lab_forest
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.plots import forest
+from thermostats.reporting.posterior import Panel
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import agrees, number, relation
 
 FOCAL = "EleutherAI"
 ALPHA = 0.05
 SEED = 3
+HERITAGE_SEED = 4
+"""The same fit as in C04."""
 GPTJ = "gpt-j"
 DAMPENS, EXPAND, FISHER = "EleutherAI dampens, %", "others expand, %", "Fisher p <"
 LABS = ("EleutherAI", "TII", "StabilityAI", "Meta", "BigScience")
@@ -56,7 +72,8 @@ CLAIM = Claim(
     rule=f"Supported where EleutherAI dampens more often with two-sided permutation p over families of at most "
     f"{ALPHA:g}, Fisher's p over models keeps to the stated bound, and no model of another lab is clearly below 1. Not "
     f"supported where neither p does so though the stated shares would have reached the bound with so many models, or "
-    "where no EleutherAI model is below 1.",
+    "where no EleutherAI model is below 1. Beside it the heritage model's posterior of the labs' means; the verdict is "
+    "what both come to.",
     source="Section 4.2, figure 2; high_rho_hunt, pythia_family",
 )
 
@@ -131,6 +148,36 @@ def one_set(rows: pd.DataFrame, value: str, words: str, said: Mapping[str, float
     )
 
 
+def labs(tables: Tables, finding: Finding) -> Finding:
+    """The finding with the heritage model's posterior of the mean log gain of every lab beside it."""
+    fit = fit_heritage(
+        heritage_rows(tables, "penultimate_gain", PYTHIA, HUNT), estimand="penultimate_gain", seed=HERITAGE_SEED
+    )
+    lab, m = fit.design.lab, fit.draws["m"]
+    means = {name: m[..., lab == j].mean(axis=-1) for j, name in enumerate(fit.design.labs)}
+    others = np.stack([mean for name, mean in means.items() if name != FOCAL], axis=-1)
+    found = fit.labs()
+    dampens = found.set_index("heritage")["probability_dampens"]
+    told = posterior_of(
+        fit,
+        model="Heritage model of the log penultimate gain: prompts in models in labs, with geometry and scale.",
+        statement=f"{FOCAL}'s mean log gain < 0 and every other lab's > 0",
+        truth=(means[FOCAL] < 0) & (others > 0).all(axis=-1),
+        classical=finding.verdict,
+        tables={"labs": found, "models": fit.models()},
+        panels=(
+            Panel(
+                name="labs",
+                draw=lambda axes: lab_forest(found, axes),
+                caption="Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): "
+                + ", ".join(f"{name} {number(float(p), 2)}" for name, p in dampens.items())
+                + ".",
+            ),
+        ),
+    )
+    return beside(finding, fit, told)
+
+
 def analyse(tables: Tables) -> list[Finding]:
     """Penultimate gain over comparable models first, then other sets and other gains."""
     every = gains(tables)
@@ -200,7 +247,7 @@ def analyse(tables: Tables) -> list[Finding]:
     )
     columns = ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
     findings[0] = replace(
-        findings[0],
+        labs(tables, findings[0]),
         published=published | stated(tables, IN_THE_HUNT, HUNT),
         reproduced=reproduced,
         notes=notes,

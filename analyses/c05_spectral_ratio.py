@@ -9,6 +9,9 @@ where it is positive with such a p, or where the 95 % interval lies above WEAK; 
 are too few for any order of them to have such a p; everything else is inconclusive. The tenfold difference: with two
 models or more of each lab whose published matrix is W_V, supported where every pair of them lies between LEAST and
 MOST, not supported where one does not; with fewer it needs measurement.
+Beside the findings on ratio and gain the spectral model (a slope on the log ratio, labs with levels of their own, labs
+left out in turn): supported where P(slope < 0) is at least 0.95, not supported where it is at most 0.05. A finding has
+the verdict that both come to, and is inconclusive where they differ or where a check of the fit fails.
 Source: section 4.3, figure 3; restriction_map_summary.
 """
 
@@ -22,8 +25,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import correlation
-from thermostats.reporting.evidence import H4_V2, finite, gains, known_gains, stated
+from thermostats.modelling.spectral import fit_spectral
+from thermostats.reporting.evidence import (
+    H4_V2,
+    HUNT,
+    PYTHIA,
+    features_of,
+    finite,
+    gains,
+    known_gains,
+    prompt_counts,
+    stated,
+)
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.plots import reference, scatter_labelled
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
@@ -51,7 +66,8 @@ CLAIM = Claim(
     rule=f"Supported where the correlation is negative with exact two-sided permutation p of at most {ALPHA:g}; not "
     f"supported where it is positive with such a p or its interval lies above {number(WEAK, 1)}; needs measurement "
     "where the models are too few for such a p. Tenfold: two models of each lab with the right matrix are needed, and "
-    f"every pair between {LEAST:g} and {MOST:g}.",
+    f"every pair between {LEAST:g} and {MOST:g}. Beside ratio and gain stands a Bayesian slope; the verdict is what "
+    "both come to.",
     source="Section 4.3, figure 3; restriction_map_summary",
 )
 
@@ -129,6 +145,30 @@ def prediction(rows: pd.DataFrame, words: str) -> Finding:
     )
 
 
+def with_slope(tables: Tables, rows: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding on ratio and gain with the posterior of the slope, where there are models enough."""
+    if len(rows) < FEWEST:
+        return finding
+    features = features_of(tables, PYTHIA, HUNT)
+    sliced = np.where(rows["right_matrix"], "right", "published_thirds")
+    fit = fit_spectral(
+        features,
+        rows[["model_id", "ratio"]].assign(sliced=sliced),
+        source=[PYTHIA, HUNT],
+        prompt_counts=prompt_counts(tables, features),
+        seed=SEED,
+    )
+    told = posterior_of(
+        fit,
+        model="Slope of the log penultimate gain on log(‖W_V‖₂/‖W_O‖₂), labs with levels of their own.",
+        statement="slope < 0",
+        truth=fit.quantities["slope"] < 0,
+        classical=finding.verdict,
+        tables=["left_out", "rivals"],
+    )
+    return beside(finding, fit, told)
+
+
 def tenfold(rows: pd.DataFrame) -> Finding:
     """The finding on ‖W_V‖₂ between two labs."""
     right = rows[rows["right_matrix"]]
@@ -202,7 +242,7 @@ def analyse(tables: Tables) -> list[Finding]:
     labs = replace(tenfold(rows), published=stated(tables, STATED), reproduced=reproduced)
     return [
         primary,
-        prediction(measured, "norms as published, measured gains of comparable models"),
+        with_slope(tables, measured, prediction(measured, "norms as published, measured gains of comparable models")),
         prediction(every, "norms as published, all models, one gain copied by hand"),
         labs,
     ]

@@ -8,6 +8,9 @@ Rule: supported where one cut separates all expanders from all dampeners, the sa
 two-sided permutation p, labels permuted within files and all files together, of at most ALPHA; not supported where
 within one file expanders lie both above and below all dampeners (or dampeners above and below all expanders), so that
 no cut can separate them; everything else is inconclusive.
+Beside it a line of the log trace on the behaviour, every file with a level of its own: supported where P(expanders have
+the larger log trace) is at least 0.95, not supported where it is at most 0.05. A finding has the verdict that both come
+to, and is inconclusive where they differ or where a check of the fit fails.
 Source: section 5.2.3; H4_v2_validation, H4_v2_extended.
 """
 
@@ -21,14 +24,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.modelling.line import fit_line
 from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.plots import legend_above, mark
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
 ALPHA = 0.05
+SEED = 8
+SCALE = 1.5
+"""Traces of one file that differ by a factor e^1.5 = 4.5 would be no surprise."""
 H4_FIRST = "H4_validation_20260106_014132.json"
 FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
 STATED = {
@@ -55,7 +63,8 @@ CLAIM = Claim(
     "unit: the model",
     rule="Supported where one cut separates the two, the same way in every file, with an exact two-sided p over all "
     f"files, labels permuted within each, of at most {ALPHA:g}; not supported where in one file models of one kind lie "
-    "both above and below all models of the other.",
+    "both above and below all models of the other. Beside it the posterior of the difference in log trace; the verdict "
+    "is what both come to.",
     source="Section 5.2.3; H4_v2_validation, H4_v2_extended",
 )
 
@@ -138,6 +147,24 @@ def separation(rows: pd.DataFrame, behaviour: str, variant: str, words: str) -> 
     )
 
 
+def with_line(rows: pd.DataFrame, behaviour: str, variant: str, finding: Finding) -> Finding:
+    """The finding with the posterior of the difference in log trace between expanders and dampeners."""
+    known = rows[rows[variant].notna()]
+    known = known.assign(log_trace=np.log(known[variant].astype(float)), expander=known[behaviour].astype(float))
+    fit = fit_line(
+        known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sorted(set(known["source"])), seed=SEED
+    )
+    told = posterior_of(
+        fit,
+        model="Log mean trace of expanders and dampeners, every file with a level of its own.",
+        statement="expanders have the larger log trace",
+        truth=fit.quantities["expander"] > 0,
+        classical=finding.verdict,
+        tables=["rows"],
+    )
+    return beside(finding, fit, told)
+
+
 def analyse(tables: Tables) -> list[Finding]:
     """By the study's labels first, then by the gains it gives, then for the other published trace."""
     rows = traces(tables).sort_values(["source", "multi_head"], ignore_index=True)
@@ -197,7 +224,7 @@ def analyse(tables: Tables) -> list[Finding]:
         place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])
 
     primary = replace(
-        separation(rows, "by_label", "multi_head", "behaviour as labelled"),
+        with_line(rows, "by_label", "multi_head", separation(rows, "by_label", "multi_head", "behaviour as labelled")),
         published=published,
         reproduced=pair | {"ratio of the two": ratio} | in_files,
         notes=notes,
@@ -209,7 +236,9 @@ def analyse(tables: Tables) -> list[Finding]:
         "labelled dampener. Only models within a file can be compared.",
     )
     others = [
-        separation(rows, "by_gain", "multi_head", "behaviour by the stated gain"),
+        with_line(
+            rows, "by_gain", "multi_head", separation(rows, "by_gain", "multi_head", "behaviour by the stated gain")
+        ),
         separation(rows, "by_label", "first_head", "behaviour as labelled, trace of the first head"),
     ]
     return [primary, *others]

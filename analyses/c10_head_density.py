@@ -8,7 +8,11 @@ Rule: supported where that share beats the share of the commoner sign at one-sid
 supported where it does not exceed it even at the better end; everything else is inconclusive. Inside the Pythia family
 and outside: correlation of ρ with the gain, supported where negative with two-sided permutation p of at most ALPHA, not
 supported where positive with such a p or where its interval lies above WEAK. The two named models: supported where both
-intervals over prompts lie on the claimed sides, not supported where one lies on the other side.
+intervals over prompts lie on the claimed sides, not supported where one lies on the other side. Beside the primary
+finding a step in the log gain at a threshold of ρ to be found, labs with levels of their own: supported where
+P(threshold within the published range, models expand below it and dampen above) is at least 0.95, not supported where
+it is at most 0.05; beside the associations a line of the log gain over log ρ, P(slope < 0) by the same limits. A
+finding has the verdict that both come to, and is inconclusive where they differ or where a check of the fit fails.
 Source: sections 5.4 and 7; files of the Pythia family, of the hunt and of the clean residual.
 """
 
@@ -16,13 +20,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
 from thermostats.modelling.classical import correlation, slope
 from thermostats.modelling.contingency import Accuracy, classification_accuracy, roc_threshold
-from thermostats.reporting.evidence import CLEAN, GAIN_WORDS, HUNT, PYTHIA, features_of, gains, stated, stated_by_model
+from thermostats.modelling.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
+from thermostats.modelling.line import fit_line
+from thermostats.reporting.evidence import (
+    CLEAN,
+    GAIN_WORDS,
+    HUNT,
+    PYTHIA,
+    features_of,
+    gains,
+    prompt_counts,
+    stated,
+    stated_by_model,
+)
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import reference, scatter_labelled
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
@@ -31,6 +50,8 @@ from thermostats.reporting.words import number, relation
 ALPHA = 0.05
 WEAK = -0.3
 SEED = 10
+SCALE = 0.25
+"""Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
 FAMILY = "pythia"
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
 IN_THE_FAMILY = {
@@ -56,7 +77,8 @@ CLAIM = Claim(
     estimand="share of models outside the Pythia family whose side of gain 1 follows from ρ ≥ threshold; unit: the "
     "model",
     rule=f"Supported where that share beats always naming the commoner sign with one-sided exact p of at most "
-    f"{ALPHA:g}; not supported where it does not exceed it at either end of the published range of the threshold.",
+    f"{ALPHA:g}; not supported where it does not exceed it at either end of the published range of the threshold. "
+    "Beside it the posterior of a step at a threshold; the verdict is what both come to.",
     source="Sections 5.4 and 7; pythia_family, high_rho_hunt, clean_residual",
 )
 
@@ -92,6 +114,43 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
         n_models=found.n,
         n_heritages=rows["heritage"].nunique(),
     )
+
+
+def with_step(tables: Tables, finding: Finding, cuts: dict[str, float]) -> Finding:
+    """The primary finding with the posterior of a step at a threshold, on the same models."""
+    features = features_of(tables, PYTHIA, HUNT)
+    outside = features[features["family"] != FAMILY]
+    counted = prompt_counts(tables, outside)
+    fit = fit_crowding(outside, source=[PYTHIA, HUNT], prompt_counts=counted, seed=SEED)
+    rows = crowding_rows(outside, source=[PYTHIA, HUNT], prompt_counts=counted)
+    _, drawn = threshold_of(*steps_of(rows), seed=SEED)
+    inside = (drawn["threshold"] >= cuts["lower"]) & (drawn["threshold"] <= cuts["upper"])
+    told = posterior_of(
+        fit,
+        model="Step of the log penultimate gain at a threshold of ρ, and slopes within and between labs beside it.",
+        statement=f"threshold within {cuts['lower']:g} to {cuts['upper']:g}, expanding below and dampening above",
+        truth=(inside & (drawn["below"] > 0) & (drawn["above"] < 0))[None],
+        classical=finding.verdict,
+        tables=["threshold", "rivals", "models"],
+        sensitivity=fit.table("sensitivity"),
+    )
+    return beside(finding, fit, told)
+
+
+def with_slope(rows: pd.DataFrame, finding: Finding) -> Finding:
+    """The finding on an association with the posterior of a line over log ρ."""
+    error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
+    shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
+    fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
+    told = posterior_of(
+        fit,
+        model="Line of the log penultimate gain over log ρ, labs with levels of their own where there are several.",
+        statement="slope over log ρ < 0",
+        truth=fit.quantities["log_rho"] < 0,
+        classical=finding.verdict,
+        tables=["rows"],
+    )
+    return beside(finding, fit, told)
 
 
 def association(rows: pd.DataFrame, words: str, limit: str = "") -> Finding:
@@ -196,7 +255,7 @@ def analyse(tables: Tables) -> list[Finding]:
         axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
 
     primary = replace(
-        held_out(outside, cuts),
+        with_step(tables, held_out(outside, cuts), cuts),
         published=stated(tables, STATED)
         | {
             name: value
@@ -215,7 +274,10 @@ def analyse(tables: Tables) -> list[Finding]:
         "of it above.",
     )
     within = replace(
-        association(inside, "Pythia family", ", in the one family on which it was found, where depth goes with ρ"),
+        with_slope(
+            inside,
+            association(inside, "Pythia family", ", in the one family on which it was found, where depth goes with ρ"),
+        ),
         published=stated(tables, IN_THE_FAMILY, PYTHIA),
         reproduced=in_family(inside, cuts["upper"]),
     )
@@ -227,7 +289,7 @@ def analyse(tables: Tables) -> list[Finding]:
     return [
         primary,
         within,
-        association(outside, "all other comparable models"),
+        with_slope(outside, association(outside, "all other comparable models")),
         pair,
     ]
 

@@ -50,6 +50,12 @@ def heritage_rows(tables: Tables, estimand: str, *sources: str) -> pd.DataFrame:
     return chosen_rows(estimand, rows, prompts, values, sources)
 
 
+def prompt_counts(tables: Tables, rows: pd.DataFrame) -> dict[str, int]:
+    """Prompts in every prompt set of some rows."""
+    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    return {str(name): int(size) for name, size in sizes.items()}
+
+
 def gains(tables: Tables) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
 
