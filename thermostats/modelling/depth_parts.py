@@ -35,9 +35,12 @@ def power_laws_model(pm: Any, data: Mapping[str, Any]) -> None:
     An envelope: y_i = m (L_i/L₀)^(−β) − w_i + v_i, w ~ half-normal(below), v ~ N(0, noise² + error_i²): a stochastic
     frontier (Aigner, Lovell and Schmidt 1977, doi:10.1016/0304-4076(77)90052-5), w summed out: with
     s² = below² + v² and λ = below/v the density of e = y − frontier is (2/s) φ(e/s) Φ(−e λ/s).
+    `start` and `unit`, mean of y and its error, are where chains start and no part of the model: from below 0 a chain
+    can stay where m and β are both negative and the labs explain everything.
     """
     scale, share = data["scale"], data["scale"] / math.sqrt(2)
-    middle = pm.Normal("middle", 0.0, scale)
+    at, unit = data["start"], data["unit"]
+    middle = pm.Deterministic("middle", at + unit * pm.Normal("offset", -at / unit, scale / unit, initval=0.0))
     beta = pm.Normal("beta", data["beta_mean"], data["beta_sd"])
     sigma = pm.HalfNormal("sigma", share)
     weight = 1 / (sigma**2 + data["error"] ** 2)
@@ -154,6 +157,8 @@ def sample(depths: Depths, *, seed: int, cache: bool = True) -> Laws:
     member = depths.groups[:, None] == np.arange(-(-depths.n_groups // GROUPS) * GROUPS)
     data: dict[str, Any] = {name: getattr(depths, name) for name in ("y", "x", "error")}
     data |= {"scale": np.array(depths.scale), "beta_mean": np.array(depths.beta[0]), "grouped": depths.n_groups > 0}
+    unit = max(float(depths.y.std()) / depths.y.size**0.5, 1e-3 * depths.scale)
+    data |= {"start": np.array(depths.y.mean()), "unit": np.array(unit)}
     data |= {"beta_sd": np.array(depths.beta[1])} | ({"member": member.astype(np.float64)} if depths.n_groups else {})
     return Laws(draws=sampling.fit(power_laws_model, data, seed=seed, settings=STEPS, cache=cache), depths=depths)
 
