@@ -110,6 +110,7 @@ def analyse(tables: Tables) -> list[Finding]:
         f"{number(by_layer.loc[by_layer['model_id'] == top['model_id'], 'squared'].max() / others['squared'].min())}.",
         "The published factor cannot be recomputed: norms of the other models by layer are drawn in figure 8, which is "
         "not in the files; nothing was read off it.",
+        "No model is fitted: a ratio of single norms has no replicates whose spread could be modelled.",
     )
 
     def draw(axes: Axes) -> None:

@@ -124,6 +124,8 @@ def analyse(tables: Tables) -> list[Finding]:
                 "Given the attention matrix of one head, the trace needs its diagonal and its sum (at most n² "
                 "additions) "
                 "and the squares of W_V's entries; the order n² + d² counts this, and not the making of the attention.",
+                "No model is fitted: an identity holds or does not, and there is nothing to be uncertain about but "
+                "rounding.",
             ),
         ),
         Finding(
