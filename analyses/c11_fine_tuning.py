@@ -117,7 +117,7 @@ def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Fi
         fit,
         model=model,
         statement="no related pair changes the sign of its mean log gain",
-        truth=~flips.any(axis=-1),
+        truth=np.asarray(~flips.any(axis=-1)),
         rule="Against, whatever the posterior, where the two intervals of a pair exclude 1 on opposite sides; else "
         f"supported where the probability is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}.",
         verdict=AGAINST if sign.verdict == AGAINST else None,
@@ -128,7 +128,7 @@ def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Fi
         fit,
         model=model,
         statement=f"some related pair changes by more than {NEGLIGIBLE:.0%}",
-        truth=moved.any(axis=-1),
+        truth=np.asarray(moved.any(axis=-1)),
         classical=magnitude.verdict,
         tables=["pairs"],
     )

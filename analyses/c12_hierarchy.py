@@ -7,6 +7,10 @@ Rule: unit is the family, which every measured model of it speaks for. Against w
 (paired t on logs, Bonferroni over pairs) lies below 1; supported where every interval lies above 1 and every family has
 at least LEAST_BASES base models; otherwise inconclusive. The four models of the abstract are judged apart, over
 prompts: against where one neighbour's interval lies below 1, supported where all lie above.
+Beside each test the posterior of a model of gains by models, prompts and categories: P(published order of the four
+models) by last gain, and for families P(every model above every one of the family before it). Supported where it is at
+least 0.95, not supported where it is at most 0.05. The verdict is what test and posterior both come to, and is
+inconclusive where they differ or where a check of the fit fails.
 Source: abstract, contribution 6; thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel.
 """
 
@@ -15,15 +19,27 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise, product
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.modelling.benchmark import fit_benchmark
 from thermostats.modelling.crossed import concordance
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.means import paired_difference
-from thermostats.reporting.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, gain_by_prompt, one_run_each, wide
+from thermostats.reporting.by_prompt import (
+    BENCHMARK,
+    LAST_GAIN_FILES,
+    TWIN,
+    gain_by_prompt,
+    one_run_each,
+    wide,
+    with_category,
+)
 from thermostats.reporting.evidence import stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
 from thermostats.reporting.scales import log_axis
@@ -35,10 +51,14 @@ ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llam
 LEAST_BASES = 2
 CORRECTED = (
     "The rule was corrected after a review, because the claim is about families and the rule judged it by four models, "
-    "one a family, over prompts; under the earlier rule the verdict was {}, which is now that of the order of the four "
-    "models by last gain."
+    "one a family, over prompts; under the earlier rule the verdict was {}, that of the test of the four models by "
+    "last gain."
 )
 CAVEAT = "One model stands for each family, so an order of models is not yet an order of families."
+NOT_FITTED = (
+    "No posterior stands beside this test: the priors of the fitted model are for the gain of one block, and this is "
+    "the product over all blocks after the first."
+)
 NAMES = ("Pythia", "Mistral", "LLaMA", "Gemma")
 MEASUREMENTS = "measurements"
 IN_THE_FILE = "mean of {}"
@@ -51,7 +71,8 @@ CLAIM = Claim(
     estimand="ratio of last gains of two models of neighbouring families, over shared prompts; the least favourable",
     rule="Against where the 95 % interval of one ratio (paired, Bonferroni over pairs of models of neighbouring "
     "families) lies below 1; supported where all lie above and every family has at least "
-    f"{LEAST_BASES} base models. Unit: the family. The four models named are judged apart, over prompts.",
+    f"{LEAST_BASES} base models. Unit: the family. The four models named are judged apart, over prompts. Beside each "
+    "test of last gains the posterior probability of the order; the verdict is what both come to.",
     source="Abstract, contribution 6; thermodynamic_benchmark, twin_test_results",
 )
 
@@ -76,7 +97,7 @@ def steps(table: pd.DataFrame, pairs: list[tuple[str, str]]) -> pd.DataFrame:
 
 def analyse(tables: Tables) -> list[Finding]:
     """The families with every model measured, then the four models by last gain and by total amplification."""
-    last = gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)
+    last = with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES))
     four = wide(last[last["source"] == BENCHMARK])[list(ORDER)]
     total = wide(gain_by_prompt(tables, "total_amplification", BENCHMARK))[list(ORDER)]
     published = stated(tables, {name: f"abstract (6) {name}" for name in NAMES})
@@ -89,8 +110,14 @@ def analyse(tables: Tables) -> list[Finding]:
     by_total = finding(
         total, "total amplification n_L/n_1", "the norm after the last block over that after the first", {}
     )
-    whole = families(tables, last)
     corrected = CORRECTED.format(by_last.verdict)
+    of_families = members(last)
+    fit = fit_benchmark(of_families, "last_gain", order=ORDER, seed=SEED)
+    order = " < ".join(short_name(model) for model in ORDER)
+    by_last = ordered(by_last, fit, list(pairwise(ORDER)), order)
+    by_total = replace(by_total, notes=(*by_total.notes, NOT_FITTED))
+    whole = families(tables, of_families)
+    whole = ordered(whole, fit, neighbours(of_families), "every model above every one of the family before it")
     whole = replace(whole, published=by_last.published, reproduced=by_last.reproduced, notes=(corrected, *whole.notes))
     return [whole, replace(by_last, published={}, reproduced={}), by_total]
 
@@ -135,6 +162,22 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
     )  # fmt: skip
 
 
+def ordered(found: Finding, fit: Fitted, pairs: list[tuple[str, str]], statement: str) -> Finding:
+    """The finding with the posterior of all pairs (lower, higher) of models being in order together."""
+    place = {name: k for k, name in enumerate(fit.labels["gain"])}
+    low, high = (fit.quantities["gain"][..., [place[pair[k]] for pair in pairs]] for k in (0, 1))
+    told = posterior_of(
+        fit,
+        model=f"Log last gain of the {fit.n_models} measured models of the four families by prompt: level of the "
+        "model, category, prompt, model by category.",
+        statement=statement,
+        truth=np.asarray((high > low).all(axis=-1)),
+        classical=found.verdict,
+        tables=["ranks", "shares"],
+    )
+    return beside(found, fit, told)
+
+
 def figures(table: pd.DataFrame) -> dict[str, float]:
     """Means as the preprint and its file name them, and the number of measurements."""
     means = table[list(ORDER)].mean()
@@ -142,15 +185,28 @@ def figures(table: pd.DataFrame) -> dict[str, float]:
     return dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(table.count().sum())} | named
 
 
-def families(tables: Tables, last: pd.DataFrame) -> Finding:
-    """Order of the families, with every model of them measured by last gain, tuned ones too; and without those."""
+def members(last: pd.DataFrame) -> pd.DataFrame:
+    """One run of every measured model of the families in the order."""
     rows = one_run_each(last, LAST_GAIN_FILES)
-    table = wide(rows)
-    family = dict(zip(rows["model_id"], rows["family"], strict=True))
-    members = [[m for m in table if family[m] == family[first]] for first in ORDER]
-    order = steps(table, [pair for low, high in pairwise(members) for pair in product(low, high)])
+    return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(drop=True)
+
+
+def by_family(rows: pd.DataFrame) -> list[list[str]]:
+    """Models of each family, families in the published order."""
+    models = rows.drop_duplicates("model_id").set_index("model_id")["family"].sort_index()
+    return [[str(model) for model in models.index[models == models[first]]] for first in ORDER]
+
+
+def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Every model with every one of the next family: (lower, higher) as published."""
+    return [pair for low, high in pairwise(by_family(rows)) for pair in product(low, high)]
+
+
+def families(tables: Tables, shown: pd.DataFrame) -> Finding:
+    """Order of the families, with every model of them measured by last gain, tuned ones too; and without those."""
+    order = steps(wide(shown), neighbours(shown))
     tuned = tables.read("models", variant="instruct")["model_id"].tolist()
-    bases = min(sum(m not in tuned for m in group) for group in members)
+    bases = min(sum(m not in tuned for m in group) for group in by_family(shown))
     against = order[order["verdict"] == AGAINST]
     verdict = if_all([*order["verdict"], SUPPORTED if bases >= LEAST_BASES else OPEN])
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
@@ -161,7 +217,6 @@ def families(tables: Tables, last: pd.DataFrame) -> Finding:
         for r in against.itertuples()
     )
     worst = order.loc[order["ratio_lower"].idxmin()]
-    shown = rows[rows["model_id"].isin([m for group in members for m in group])]
 
     def draw(axes: Axes) -> None:
         strip_by_group(shown, axes, value="value", group="model_id")

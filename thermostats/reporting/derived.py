@@ -52,7 +52,8 @@ CATEGORY = "mean over the category {}"
 
 def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
     """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt and category."""
-    published, reproduced = stated_by_model(tables, source, BY_TEST[source]), {}
+    published = stated_by_model(tables, source, BY_TEST[source])
+    reproduced: dict[str, float] = {}
     for model, gain in rows.groupby("model_id")["value"]:
         t = stats.ttest_1samp(gain, 1.0, alternative="less")
         values = (gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue)

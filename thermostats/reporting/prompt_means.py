@@ -45,7 +45,7 @@ def with_means(
         model=f"Mean log gain over prompts of {', '.join(fits)}, prompts of one category alike"
         f"{', every model by itself' if len(fits) > 1 else ''}.",
         statement=statement,
-        truth=holds(fit.quantities["mean"]).all(axis=-1),
+        truth=np.asarray(holds(fit.quantities["mean"]).all(axis=-1)),
         classical=found.verdict,
         tables=["means"],
     )
