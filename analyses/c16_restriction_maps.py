@@ -90,8 +90,8 @@ def analyse(tables: Tables) -> list[Finding]:
         *((WRONG,) if wrong else ()),
         follows(tables, SOURCE),
         "One model, one prompt; neighbouring layers are not independent, so no interval over layers is given. With one "
-        "model the exact interval of a share never lies above one half: these data cannot support the claim, and there is no "
-        "share over models whose posterior could be fitted.",
+        "model the exact interval of a share never lies above one half: these data cannot support the claim, and "
+        "there is no share over models whose posterior could be fitted.",
     )
     first, second = (
         finding(
