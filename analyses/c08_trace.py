@@ -150,13 +150,15 @@ def separation(rows: pd.DataFrame, behaviour: str, variant: str, words: str) -> 
 def with_line(rows: pd.DataFrame, behaviour: str, variant: str, finding: Finding) -> Finding:
     """The finding with the posterior of the difference in log trace between expanders and dampeners."""
     known = rows[rows[variant].notna()]
-    known = known.assign(log_trace=np.log(known[variant].astype(float)), expander=known[behaviour].astype(float))
+    logs = np.log(known[variant].astype(float))
+    known = known.assign(log_trace=logs - logs.mean(), expander=known[behaviour].astype(float))
     fit = fit_line(
         known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sorted(set(known["source"])), seed=SEED
     )
     told = posterior_of(
         fit,
-        model="Log mean trace of expanders and dampeners, every file with a level of its own.",
+        model="Log mean trace of expanders and dampeners, relative to its mean over all models, since the unit of a "
+        "trace is arbitrary; every file has a level of its own.",
         statement="expanders have the larger log trace",
         truth=fit.quantities["expander"] > 0,
         classical=finding.verdict,

@@ -83,7 +83,7 @@ def checklist(finding: Finding, rule: str, files: Files, stem: str, panels: Sequ
 def probability_words(posterior: Posterior) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 ± 0.002`."""
     error = posterior.probability_error
-    return f"{posterior.statement}: {words.number(posterior.probability)}" + (
+    return words.chance_of(posterior.statement, posterior.probability) + (
         f" (Monte-Carlo error {words.number(error, 2)})" if error is not None else ""
     )
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.reporting.posterior import Posterior
-from thermostats.reporting.words import comparison, estimate_text, number, probability_text
+from thermostats.reporting.words import chance_of, comparison, estimate_text, number, probability_text
 from thermostats.tables import store
 from thermostats.tables.features import combine
 
@@ -176,7 +176,7 @@ def text_of(finding: Finding) -> str:
     lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
     lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
     if finding.posterior is not None:
-        lines.append(f"  posterior    {finding.posterior.statement} = {number(finding.posterior.probability)}")
+        lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [_wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     models, heritages = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in (
         (finding.n_models, "model"), (finding.n_heritages, "heritage")))  # fmt: skip

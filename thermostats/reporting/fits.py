@@ -18,7 +18,7 @@ from thermostats.reporting.figures.posterior import posterior_predictive_panels,
 from thermostats.reporting.findings import Finding
 from thermostats.reporting.posterior import Panel, Posterior, both
 from thermostats.reporting.verdicts import SENTENCES, SURE, if_probable
-from thermostats.reporting.words import number
+from thermostats.reporting.words import chance_of
 
 MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
@@ -51,7 +51,7 @@ def posterior_of(
     chosen = tables if isinstance(tables, Mapping) else {name.replace("_", " "): fit.table(name) for name in tables}
     summary = fit.summary()
     drawn = list(fit.sampled.values())
-    said = f"P({statement}) = {number(probability)}"
+    said = chance_of(f"P({statement})", probability)
     return Posterior(
         model=model,
         equations=fit.equations,
@@ -157,7 +157,7 @@ def _ess_min(fit: Fit) -> float:
 
 
 def _sentence(posterior: Posterior) -> str:
-    said = f"The fitted model gives {posterior.statement} = {number(posterior.probability)}"
+    said = f"The fitted model gives {chance_of(posterior.statement, posterior.probability)}"
     if not posterior.gate.passes:
         return f"{said}, which does not count, since a check of it failed."
     agrees = "agrees" if posterior.verdict == posterior.classical else f"says “{posterior.verdict}” by its own rule"

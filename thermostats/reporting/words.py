@@ -85,6 +85,17 @@ def relation(p: float) -> str:
     return "= 1" if p >= 1 else "> 0.99" if p > 0.99 else f"= {number(p, 2)}"
 
 
+def chance(p: float) -> str:
+    """A posterior probability to three decimals; no finite number of draws shows 0 or 1: `< 0.001`, `> 0.999`."""
+    return "< 0.001" if p < 0.001 else "> 0.999" if p > 0.999 else f"{p:.3f}"
+
+
+def chance_of(statement: str, p: float) -> str:
+    """`P(slope < 0) = 0.973`, `P(slope < 0) > 0.999`."""
+    said = chance(p)
+    return f"{statement} {said}" if said[0] in "<>" else f"{statement} = {said}"
+
+
 def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
     """A number as `number` sets it, but whole ones without decimals and in full: 31, 8,192."""
     if value is None or math.isnan(value) or value % 1 or abs(value) >= WHOLE:
