@@ -120,5 +120,6 @@ def _equip(environment: jinja2.Environment) -> None:
     environment.globals.update(signs=SIGNS, doi=DOI, names=NAMES, titles=TITLES)
     environment.filters.update(
         number=words.number, estimate=words.estimate_text, probability=words.probability_text, range=words.range_text,
-        first_sentences=words.first_sentences, figure=words.figure, chance=words.chance, count=lambda value: f"{value:,}", slug=slug,
+        first_sentences=words.first_sentences, figure=words.figure, chance=words.chance, slug=slug,
+        count=lambda value: f"{value:,}",
     )  # fmt: skip
