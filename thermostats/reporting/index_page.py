@@ -86,7 +86,8 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
             for posterior in fitted
         )
         second = (
-            f"{len(fitted)} rest on a fitted model beside a classical test and count as decided only where both "
+            f"Of these, {len(fitted)} rest on a fitted model beside a classical test and count as decided only "
+            "where both "
             "agree: "
             f"in {apart} they differ, in {failed} a check of the fit failed."
         )
