@@ -87,9 +87,7 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
         )
         second = (
             f"Of these, {len(fitted)} rest on a fitted model beside a classical test and count as decided only "
-            "where both "
-            "agree: "
-            f"in {apart} they differ, in {failed} a check of the fit failed."
+            f"where both agree: in {apart} they differ, in {failed} a check of the fit failed."
         )
     else:
         second = f"They rest on the study’s own result files{here}, and on classical tests."
