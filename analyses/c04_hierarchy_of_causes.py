@@ -8,7 +8,11 @@ Rule: supported where the jackknife intervals (95 %, models left out one by one)
 geometry − scale both lie above 0; not supported where one of them lies below 0; everything else is inconclusive. For
 "size has almost nothing to do with it", judged for the same three gains: not supported where the two-sided permutation
 p of scale, given the rest, is at most ALPHA both with and without embeddings counted; supported where the interval of
-its share lies below SMALL.
+its share lies below SMALL. Beside the order the heritage model, whose prior favours no block: supported where
+P(heritage > geometry > scale), by finite-population standard deviations, is at least 0.95, not supported where at most
+0.05;
+beside size P(share of scale < SMALL) by the same limits. Every finding has the verdict that both come to, and is
+inconclusive where they differ or where a check of the fit fails.
 Source: abstract, section 7 (hierarchy); files of the hunt and of the Pythia family.
 """
 
@@ -22,9 +26,16 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.modelling.blocks import Dominance, block_f, dominance, freedman_lane
-from thermostats.reporting.evidence import GAIN_WORDS, LEVEL, gains
+from thermostats.modelling.heritage import CLOSED, ORDER, HeritageFit, fit_heritage
+from thermostats.modelling.heritage_checks import sensitivity
+from thermostats.modelling.simulate import power
+from thermostats.modelling.validation import HeldOut, leave_one_out
+from thermostats.reporting.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
+from thermostats.reporting.figures.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.plots import forest
+from thermostats.reporting.posterior import Panel
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.reporting.words import number, relation
 
@@ -33,6 +44,9 @@ SMALL = 0.05
 POWER = 0.8
 SEED = 4
 BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n"]}
+AT_BEST = {"heritage": 0.60, "geometry": 0.15, "scale": 0.05}
+"""Shares under which the claim would be plainly true, for what so many models could show at best."""
+SIMULATIONS = 200
 SIZES = ("log_n", "log_n_all")
 DIFFERENCES = (("heritage", "geometry"), ("geometry", "scale"))
 
@@ -45,7 +59,8 @@ CLAIM = Claim(
     "model",
     rule="Supported where the 95 % jackknife intervals of heritage − geometry and of geometry − scale lie above 0; "
     "not supported where one lies below 0. Size: not supported where its two-sided permutation p given the rest is "
-    f"at most {ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}.",
+    f"at most {ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}. "
+    "Beside both the heritage model's posterior; a verdict is what both come to.",
     source="Abstract, section 7; high_rho_hunt, pythia_family",
 )
 
@@ -169,6 +184,88 @@ def size(rows: pd.DataFrame, every: pd.DataFrame, gain: str, table: pd.DataFrame
     )
 
 
+def heritage_fit(tables: Tables, gain: str) -> HeritageFit:
+    """The heritage model: sampled prompt by prompt for the primary gain, in closed form for the others."""
+    estimand, method = ("penultimate_gain", "auto") if gain == "gain" else (gain, CLOSED)
+    return fit_heritage(heritage_rows(tables, estimand, PYTHIA, HUNT), estimand=estimand, method=method, seed=SEED)
+
+
+def with_order(fit: HeritageFit, finding: Finding, *, whole: bool) -> Finding:
+    """The finding on the order with the posterior beside it; `whole`: with cross-validation and all figures."""
+    sd = fit.quantities
+    order_holds = (sd["sd_heritage"] > sd["sd_geometry"]) & (sd["sd_geometry"] > sd["sd_scale"])
+    orders, labs = fit.orders(), fit.labs()
+    row = orders.set_index("statement").loc[ORDER]
+    tables = {"orders of the blocks": orders}
+    panels: tuple[Panel, ...] = ()
+    if whole:
+        held = {by: leave_one_out(fit, by=by, seed=SEED) for by in ("model", "heritage")}
+        tables |= {"labs": labs, "models": fit.models(), "classical counterparts": fit.table("classical"),
+                   "dominance and its permutation null": fit.table("dominance"),
+                   "unique and common parts": fit.table("commonality"),
+                   "left out": pd.concat([found.table() for found in held.values()])}  # fmt: skip
+        panels = (
+            Panel(name="variance-shares", draw=lambda axes: variance_shares(fit.summary(), axes),
+                  caption="Posterior share of every block in the variance over models, with its prior mean."),
+            Panel(name="orders", draw=lambda axes: order_probability_bar(orders, axes),
+                  caption=f"Posterior and prior probability of every order. P({ORDER}) = "
+                  f"{number(row['probability'])} against {number(row['prior'])} before the data, a Bayes factor of "
+                  f"{number(row['bayes_factor'])}."),
+            Panel(name="labs", draw=lambda axes: lab_forest(labs, axes),
+                  caption="Effect of every lab on the log gain, partially pooled, with P(its models' mean dampens)."),
+            *(left_out_panel(found) for found in held.values()),
+        )  # fmt: skip
+    told = posterior_of(
+        fit,
+        model=f"Heritage model of the log {fit.estimand.replace('_', ' ')}: models in labs, geometry and scale, with a "
+        "prior that favours no block.",
+        statement=ORDER,
+        truth=order_holds,
+        classical=finding.verdict,
+        tables=tables,
+        sensitivity=sensitivity(fit) if whole else None,
+        panels=panels,
+    )
+    return beside(finding, fit, told)
+
+
+def left_out_panel(held: HeldOut) -> Panel:
+    """Predictions of models, or of labs, by refits that have not seen them."""
+    what = "lab" if held.left_out == "heritage" else held.left_out
+    helped = "its lab" if what == "model" else "geometry and scale"
+    return Panel(
+        name=f"left-out-{what}",
+        draw=lambda axes: left_out_errors(held.predictions, axes),
+        caption=f"Every model predicted without its {what}: root mean squared error {number(held.rmse)}, the mean of "
+        f"the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. Knowing {helped} "
+        f"changes the log predictive density by {number(held.elpd_difference)} ± "
+        f"{number(held.elpd_difference_error, 2)}.",
+    )
+
+
+def with_share(fit: HeritageFit, finding: Finding) -> Finding:
+    """The finding on size with the posterior of the share of scale beside it."""
+    told = posterior_of(
+        fit,
+        model=f"Heritage model of the log {fit.estimand.replace('_', ' ')}, the same fit as above.",
+        statement=f"share of scale < {SMALL:g}",
+        truth=fit.quantities["share_scale"] < SMALL,
+        classical=finding.verdict,
+    )
+    return beside(finding, fit, told)
+
+
+def could_show(rows: pd.DataFrame) -> str:
+    """What so many models in so many labs could show if the claim were plainly true, in words."""
+    found = power(len(rows), rows["heritage"].nunique(), AT_BEST, simulations=SIMULATIONS, seed=SEED)
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in AT_BEST.items())
+    return (
+        f"Were the shares of the variance {shares}, {len(rows)} models in {rows['heritage'].nunique()} labs would give "
+        f"P({ORDER}) above {found.threshold:g} in {found.rates[ORDER]:.0%} of {found.simulations} simulated studies, "
+        f"and P(heritage > geometry) in {found.rates['heritage > geometry']:.0%}."
+    )
+
+
 def analyse(tables: Tables) -> list[Finding]:
     """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone by the same."""
     every = gains(tables)
@@ -179,7 +276,12 @@ def analyse(tables: Tables) -> list[Finding]:
     named = ("gain", *list(GAIN_WORDS)[2:])
     primary, *others = orders = [order(rows, gain) for gain in named]
     tables_of = [found.table for found in orders if found.table is not None]
-    sizes = [size(rows, every, gain, table) for gain, table in zip(named, tables_of, strict=True)]
+    fits = [heritage_fit(tables, gain) for gain in named]
+    sizes = [
+        with_share(fit, size(rows, every, gain, table)) for fit, gain, table in zip(fits, named, tables_of, strict=True)
+    ]
+    primary = with_order(fits[0], primary, whole=True)
+    others = [with_order(fit, found, whole=False) for fit, found in zip(fits[1:], others, strict=True)]
     told = least_told(tables_of[0].iloc[len(BLOCKS)], len(rows))
     verdicts = ", ".join(f"{found.estimand.split(', ', 1)[1]}: {found.verdict}" for found in sizes)
     shape = np.column_stack([np.ones(len(rows)), *(rows[name] for name in BLOCKS["geometry"])])
@@ -200,6 +302,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "With the error that the jackknife finds, a true heritage − geometry would have to be "
         f"{number(told)} to be told from 0 in {POWER:.0%} of such data sets"
         + (", more than the whole variance: these data can hardly show the order, were it true." if told > 1 else "."),
+        could_show(rows),
         f"Shape all but determines size (R² = {number(known, 4)}), and {int((labs == 1).sum())} of {len(labs)} labs "
         "have one model, which its own dummy fits exactly: what is heritage and what is shape rests on few models.",
         "Families are not independent draws of a lab, and the jackknife leaves out models, not families; with so "
