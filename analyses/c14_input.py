@@ -5,8 +5,12 @@ Estimand: per model, the share of prompts whose gain lies on the model's own sid
 over models, the mean of these shares. Apart: the share of the variance of log gain that lies between models.
 Rule: unit is the model. Supported where the 95 % interval of the mean share (BCa bootstrap over models) lies above
 ROBUST, against where it lies below; otherwise inconclusive. Variance: supported where the interval of the models'
-share lies above one half, against where below. A coin that knows no model would agree with its own majority in 58 % of
-25 prompts on average, so a high share is the least to ask.
+share lies above one half, against where below.
+Beside the tests a posterior: of the share of prompts, prompts of one model alike, P(share > ROBUST); of the parts of
+the variance, in a model of gains by models, prompts and categories, P(models' share > 1/2). Supported where it is at
+least 0.95, not supported where it is at most 0.05. The verdict is what test and posterior both come to, and is
+inconclusive where they differ or where a check of the fit fails. A coin that knows no model would agree with its own
+majority in 58 % of 25 prompts on average, so a high share is the least to ask.
 Source: figure 7; pythia_family, thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel,
 input_dependency.
 """
@@ -20,11 +24,21 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.modelling.benchmark import fit_benchmark
 from thermostats.modelling.crossed import variance_components
 from thermostats.modelling.resampling import bca
-from thermostats.reporting.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.modelling.share import fit_share
+from thermostats.reporting.by_prompt import (
+    BENCHMARK,
+    LAST_GAIN_FILES,
+    gain_by_prompt,
+    measured_here,
+    one_run_each,
+    with_category,
+)
 from thermostats.reporting.evidence import PYTHIA, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
 from thermostats.reporting.verdicts import OPEN, SENTENCES, if_above
@@ -54,6 +68,8 @@ NESTED = (
     "not independent: intervals over models are too narrow."
 )
 ROBUST = 0.90
+FEWEST = 4
+"""Models measured here from which they have findings of their own."""
 
 CLAIM = Claim(
     id="C14",
@@ -62,7 +78,7 @@ CLAIM = Claim(
     estimand="mean over models of the share of prompts on the model's own side of gain 1",
     rule=f"Supported where the 95 % interval over models of the mean share lies above {ROBUST:g}, against where "
     "below. Variance of log gain: supported where the models' share lies above one half, against where below. Unit: "
-    "the model.",
+    "the model. Beside both the posterior probability of the same; the verdict is what both come to.",
     source="Figure 7; pythia_family and the files of last gains by prompt; input_dependency",
 )
 
@@ -71,9 +87,13 @@ def analyse(tables: Tables) -> list[Finding]:
     """Agreement in the Pythia family (figure 7) and for last gains, variance, and the file on one model's input."""
     pythia = gain_by_prompt(tables, "penultimate_gain", PYTHIA)
     last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    last = with_category(tables, last)
     by_file = gain_by_prompt(tables, "last_gain", BENCHMARK)
-    family = agreement(pythia, "penultimate gain, Pythia family")
-    every = agreement(last, "last gain, all models measured by prompt")
+    mine, here = measured_here(tables, "last_gain"), "last gain, models measured here"
+    enough = mine["model_id"].nunique() >= FEWEST
+    of_family, of_all = "penultimate gain, Pythia family", "last gain, all models measured by prompt"
+    family = with_share(agreement(pythia, of_family), pythia, of_family)
+    every = with_share(agreement(last, of_all), last, of_all)
     return [
         replace(
             family,
@@ -87,16 +107,21 @@ def analyse(tables: Tables) -> list[Finding]:
             reproduced=ranges(by_file) | complexity(by_file, tables),
             notes=(*every.notes, NESTED),
         ),
-        variance(last, "last gain, all models measured by prompt"),
+        with_parts(variance(last, of_all), last),
         one_model(tables),
+        *((with_share(agreement(mine, here), mine, here), with_parts(variance(mine, here), mine)) if enough else ()),
     ]
+
+
+def sides(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with `agrees`: whether a prompt's gain lies on the side of 1 where its model's mean lies."""
+    mean = rows.groupby("model_id")["value"].transform("mean")
+    return rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
 
 
 def by_model(rows: pd.DataFrame) -> pd.DataFrame:
     """Per model: mean gain, and the share of prompts on its side of 1."""
-    mean = rows.groupby("model_id")["value"].transform("mean")
-    table = rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
-    grouped = table.groupby(["model_id", "heritage"], as_index=False)
+    grouped = sides(rows).groupby(["model_id", "heritage"], as_index=False)
     return grouped.agg(prompts=("value", "size"), mean_gain=("value", "mean"), smallest=("value", "min"),
                        largest=("value", "max"), share_on_own_side=("agrees", "mean"))  # fmt: skip
 
@@ -167,6 +192,21 @@ def agreement(rows: pd.DataFrame, name: str) -> Finding:
     )  # fmt: skip
 
 
+def with_share(found: Finding, rows: pd.DataFrame, name: str) -> Finding:
+    """The finding on agreement with the posterior of the share of prompts."""
+    fit = fit_share(sides(rows), "agrees", against=ROBUST, group="model_id", sources=sorted(set(rows["source"])),
+                    seed=SEED)  # fmt: skip
+    told = posterior_of(
+        fit,
+        model=f"Share of prompts on their model's side of 1, {name}; prompts of one model alike.",
+        statement=f"share > {ROBUST:g}",
+        truth=fit.quantities["share"] > ROBUST,
+        classical=found.verdict,
+        tables=["groups"],
+    )
+    return beside(found, fit, told)
+
+
 def variance(rows: pd.DataFrame, name: str) -> Finding:
     """How much of the variance of log gain lies between models, between prompts, and in their interplay."""
     parts = variance_components(
@@ -189,6 +229,22 @@ def variance(rows: pd.DataFrame, name: str) -> Finding:
         estimate=share, lower=lower, upper=upper, interval=f"{parts.interval}, 95 %",
         n_models=parts.n_rows, n_heritages=rows["heritage"].nunique(), table=table, notes=(NESTED,),
     )  # fmt: skip
+
+
+def with_parts(found: Finding, rows: pd.DataFrame) -> Finding:
+    """The finding on variance with the posterior of its parts."""
+    fit = fit_benchmark(rows, "last_gain", seed=SEED)
+    of_models = fit.quantities["share"][..., fit.labels["share"].index("model")]
+    told = posterior_of(
+        fit,
+        model=f"Log last gain of {fit.n_models} models by prompt: level of the model, category, prompt, model by "
+        "category.",
+        statement="models' share of the variance > 0.5",
+        truth=of_models > 0.5,
+        classical=found.verdict,
+        tables=["shares", "ranks"],
+    )
+    return beside(found, fit, told)
 
 
 def one_model(tables: Tables) -> Finding:
