@@ -9,6 +9,10 @@ prompts are shuffled for all models at once and the interval resamples prompts a
 % interval lies above 0 and the permutation p is below ALPHA, against where the interval lies below NEGLIGIBLE;
 otherwise inconclusive. Clichés: unit is the prompt; supported where the Welch 95 % interval of the difference lies
 below 0, against where it lies above; otherwise inconclusive. The whole needs both parts.
+Beside each test a posterior. Correlation: slope of entropy on log gain inside prompts, both standardised within models,
+slopes of the base models of one population, P(slope > 0). Clichés: a line through the prompts' mean entropies,
+P(cliche < 0). Supported where it is at least 0.95, not supported where it is at most 0.05. Each part has the verdict
+that test and posterior both come to, and is inconclusive where they differ or where a check of the fit fails.
 Source: thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel.
 """
 
@@ -21,11 +25,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.modelling.benchmark import REFIT, fit_benchmark
+from thermostats.modelling.line import fit_line
 from thermostats.modelling.means import welch_difference
 from thermostats.modelling.within import WithinCorrelation, within_correlation
-from thermostats.reporting.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, one_run_each, wide
+from thermostats.reporting.by_prompt import (
+    BENCHMARK,
+    GPT2,
+    LAST_GAIN_FILES,
+    MEASURED,
+    gain_by_prompt,
+    measured_here,
+    one_run_each,
+    wide,
+    with_category,
+)
 from thermostats.reporting.evidence import stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest, strip_by_group
 from thermostats.reporting.provenance import follows
@@ -33,6 +50,10 @@ from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, 
 from thermostats.reporting.words import number, range_text, relation
 
 SEED, RESAMPLES, BESIDE = 18, 4999, 999
+FEWEST = 4
+"""Models measured here from which they have a finding of their own."""
+NATS = 1.0
+"""Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be no surprise."""
 ALPHA, NEGLIGIBLE = 0.05, 0.1
 BENTOV = "{} Pearson of entropy and |gain − 1|"
 BENTOV_P = "p of " + BENTOV
@@ -74,19 +95,20 @@ CLAIM = Claim(
     rule="Correlation over base models: supported where its 95 % interval (prompts and models resampled) lies above 0 "
     f"and p < {ALPHA:g} by permutation of prompts, against where the interval lies below {NEGLIGIBLE:g}. Clichés: "
     "supported where the 95 % interval of the difference over prompts lies below 0, against where above. The whole "
-    "needs both.",
+    "needs both. Beside each the posterior probability of its slope; the verdict is what both come to.",
     source="thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel",
 )
 
 
 def measured(tables: Tables) -> pd.DataFrame:
     """Last gain and entropy by model and prompt, with the prompt's category."""
-    gains = gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)
-    outputs = tables.read("outputs", source=list(LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
-    prompts = tables.read("prompts", prompt_set=sorted(set(gains["prompt_set"])))[
-        ["prompt_set", "prompt_id", "category"]
-    ]
-    rows = gains.merge(outputs, on=["run_id", "prompt_id"]).merge(prompts, on=["prompt_set", "prompt_id"])
+    return with_entropy(tables, with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)))
+
+
+def with_entropy(tables: Tables, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
+    """Gains by run and prompt with the entropy of the next token, of the files of last gains or the named sources."""
+    outputs = tables.read("outputs", source=list(sources or LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
+    rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
     return rows.astype({"value": float, "entropy": float})
 
 
@@ -104,8 +126,11 @@ def analyse(tables: Tables) -> list[Finding]:
     corrected = CORRECTED.format(
         earlier.verdict, earlier.n_models, with_range(earlier), relation(earlier.probability or 0.0)
     )
-    mean = correlation(base, "base models", reproduced, published, (corrected, *files))
+    mean = with_slope(correlation(base, "base models", reproduced, published, (corrected, *files)), base, str(high))
     without = correlation(base[base["category"] != high], f"base models, without the category {high}")
+    mine = with_entropy(tables, measured_here(tables, "last_gain"), MEASURED)
+    mine = mine[~mine["model_id"].isin(tuned)]
+    enough = mine["model_id"].nunique() >= FEWEST
     words = cliches(every, four, stated_by_model(tables, BENCHMARK, CLICHES))
     return [
         whole(mean, without, words, str(high), corrected),
@@ -113,7 +138,47 @@ def analyse(tables: Tables) -> list[Finding]:
         correlation(four, "the benchmark's models"),
         without,
         replace(words, draw=None, caption=""),
+        *((with_slope(correlation(mine, "models measured here"), mine, str(high)),) if enough else ()),
     ]
+
+
+def with_slope(found: Finding, base: pd.DataFrame, category: str) -> Finding:
+    """The finding with the posterior of the models' mean slope inside prompts, and what it is without a category."""
+    fit = fit_benchmark(base, "last_gain", seed=SEED)
+    fewer = fit_benchmark(base[base["category"] != category], "last_gain", seed=SEED, settings=REFIT)
+    changed = {"as fitted": fit, f"without the category {category}": fewer}
+    told = posterior_of(
+        fit,
+        model=f"Entropy on log last gain of {fit.n_models} base models, both standardised within models: a slope of "
+        "each model, of one population, with prompts and the slope between prompts beside it.",
+        statement="slope > 0",
+        truth=fit.quantities["slope"] > 0,
+        classical=found.verdict,
+        tables=["slopes", "correlation"],
+        sensitivity=pd.DataFrame(
+            [
+                {"changed": name, "P(slope > 0)": other.probabilities["slope > 0"], "sampler": other.status}
+                for name, other in changed.items()
+            ]
+        ),
+    )
+    return beside(found, fit, told)
+
+
+def with_line(found: Finding, prompts: pd.DataFrame) -> Finding:
+    """The finding on clichés with the posterior of the difference of mean entropies."""
+    two = prompts[prompts["category"].isin(["Cliche", "Novel"])]
+    two = two.assign(cliche=(two["category"] == "Cliche").astype(float), model_id=two["prompt_id"], heritage="prompts")
+    fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
+    told = posterior_of(
+        fit,
+        model=f"Entropy of {len(two)} prompts, each the mean over models, on being a cliché (1) or novel (0).",
+        statement="cliche < 0",
+        truth=fit.quantities["cliche"] < 0,
+        classical=found.verdict,
+        tables={"prompts": fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})},
+    )
+    return beside(found, fit, told)
 
 
 def whole(mean: Finding, without: Finding, words: Finding, category: str, corrected: str) -> Finding:
@@ -125,6 +190,7 @@ def whole(mean: Finding, without: Finding, words: Finding, category: str, correc
         verdict=verdict,
         published={},
         reproduced={},
+        posterior=None, rhat_max=None, ess_min=None, divergences=None,
         plain=f"{SENTENCES[verdict]} as a whole: that entropy moves with gain is {mean.verdict} (mean correlation "
         f"{with_range(mean)}), that clichés leave models less undecided than novel prompts is {words.verdict} "
         f"({with_range(words)} nats). Without the category of the highest entropy, {category}, the mean correlation "
@@ -133,8 +199,9 @@ def whole(mean: Finding, without: Finding, words: Finding, category: str, correc
         notes=(
             corrected,
             "The estimate is that of the clichés; both parts have to hold, so the p-value is the larger of the two.",
+            "Each part has a posterior of its own; the verdict on the whole follows from theirs.",
         ),
-    )
+    )  # fmt: skip
 
 
 def with_range(finding: Finding) -> str:
@@ -232,7 +299,7 @@ def cliches(rows: pd.DataFrame, four: pd.DataFrame, published: Mapping[str, floa
         strip_by_group(prompts.assign(heritage="prompts"), axes, value="entropy", group="category", null=None)
         axes.set_xlabel("entropy in nats, one point a prompt, mean over models; tick: mean")
 
-    return Finding(
+    found = Finding(
         claim="C18",
         estimand="mean entropy of clichés less that of novel prompts",
         verdict=verdict,
@@ -250,6 +317,7 @@ def cliches(rows: pd.DataFrame, four: pd.DataFrame, published: Mapping[str, floa
         notes=(f"Model by model the study's t tests give no p below {number(smallest, 2)}; its file calls the "
                "hypothesis confirmed in all of them.",),
     )  # fmt: skip
+    return with_line(found, prompts)
 
 
 if __name__ == "__main__":
