@@ -1,0 +1,77 @@
+"""Posteriors of claims 12, 14 and 18, whose fits take minutes, and C19's line where there are models enough for it."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.reporting.by_prompt import BENCHMARK, gain_by_prompt
+from thermostats.reporting.derived import LLAMA_FILE
+from thermostats.reporting.findings import Finding, Tables
+from thermostats.reporting.posterior import both
+
+ROOT = Path(__file__).parents[2]
+
+
+def module(claim: str) -> ModuleType:
+    path = next((ROOT / "analyses").glob(f"{claim}_*.py"))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def fitted(claim: str) -> list[Finding]:
+    findings = [f for f in module(claim).analyse(Tables(ROOT / "data")) if f.posterior is not None]
+    for finding in findings:
+        assert finding.posterior.gate.passes, finding.posterior.gate.reasons
+        assert finding.verdict == both(finding.posterior.classical, finding.posterior)
+    return findings
+
+
+@pytest.mark.slow
+def test_c12_four_models_are_in_the_published_order_and_families_are_not():
+    families, four = fitted("c12")
+    assert (families.verdict, families.posterior.probability) == ("not supported", pytest.approx(0, abs=0.01))
+    assert (four.verdict, four.posterior.probability) == ("supported", pytest.approx(1, abs=0.01))
+
+
+@pytest.mark.slow
+def test_c14_models_hold_most_of_the_variance():
+    share = next(f for f in fitted("c14") if "variance" in f.estimand)
+    assert (share.verdict, share.posterior.probability) == ("supported", pytest.approx(1, abs=0.01))
+
+
+@pytest.mark.slow
+def test_c18_slope_and_difference_have_the_side_of_their_tests():
+    for finding in fitted("c18"):
+        assert (finding.estimate > 0) == (
+            (finding.posterior.probability > 0.5) == ("slope" in finding.posterior.statement)
+        )
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(-0.5, "supported"), (0.5, "not supported")])
+def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict):
+    tables = Tables(ROOT / "data")
+    names = [f"lab{k % 4}/model{k}" for k in range(12)]
+    norm = np.exp(np.linspace(0, 3, 12))
+    lab = [name.split("/")[0] for name in names]
+    spectra = pd.DataFrame({"model_id": names, "heritage": lab, "matrix": "unembedding", "source": LLAMA_FILE})
+    noise = 0.05 * np.random.default_rng(0).normal(size=12)
+    copied = pd.DataFrame(
+        {"model_id": names, "source": LLAMA_FILE, "statistic": "last gain, copied by hand", "pointer": ""}
+    )
+    tables.read("weights"), tables.read("statements")
+    statements = tables._loaded["statements"]
+    statements = statements[
+        ~((statements["source"] == LLAMA_FILE) & (statements["statistic"] == copied["statistic"][0]))
+    ]
+    tables._loaded["weights"] = spectra.assign(spectral_norm=norm)
+    tables._loaded["statements"] = pd.concat([statements, copied.assign(value=np.exp(noise) * norm**slope)])
+    analysis = module("c19")
+    analysis.projectors = lambda *_: {}
+    found = analysis.unembedding(tables, gain_by_prompt(tables, "last_gain", BENCHMARK))
+    assert found.posterior is not None and found.verdict == verdict
