@@ -11,10 +11,10 @@ report: $(VENV)/.report
 
 test: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-slow: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m slow
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
