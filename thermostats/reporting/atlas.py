@@ -21,6 +21,8 @@ from thermostats.reporting.words import number
 
 VEGA_LITE = "6.4"
 """Release of Vega-Lite that the charts are compiled with; the script in the page is of the same one."""
+EMBED = "window.vegaEmbed = vegaEmbed;"
+"""What the script in the page offers to the page's own."""
 HEIGHT, WIDTH = 230, 420
 """Size of a panel in pixels; the page sets the width to what there is."""
 DIGITS = 5
@@ -45,7 +47,7 @@ def page(tables: Tables) -> str:
         "labs": [{"name": lab, "svg": swatch(lab)} for lab in labs_of(shown)],
         "origins": sorted(shown["origin"].unique(), reverse=True),
         "spec": script_json(compiled(shown)) if len(shown) else "",
-        "bundle": vl_convert.javascript_bundle(vl_version=VEGA_LITE) if len(shown) else "",
+        "bundle": vl_convert.javascript_bundle(EMBED, vl_version=VEGA_LITE) if len(shown) else "",
         "curves": curves(drawn),
         "lacking": lacking(drawn, tables),
         "quantities": atlas_rows.QUANTITIES,
@@ -89,11 +91,11 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
         for quantity, words in atlas_rows.QUANTITIES.items()
         if (shown["quantity"] == quantity).any()
     ]
-    whole = alt.concat(*panels, columns=2, data=alt.Data(name="rows", values=shown.to_dict("records")))
+    whole = alt.concat(*panels, columns=2, data=alt.InlineData(name="rows", values=shown.to_dict("records")))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Automatically deduplicated selection parameter")
         whole = whole.add_params(*boxes, chosen, pointed)
-    return whole.configure(
+    configured: alt.ConcatChart = whole.configure(
         font="Segoe UI, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif",
         background="transparent",
         axis=alt.AxisConfig(gridColor="#ece9e2", domainColor="#8a8d91", tickColor="#8a8d91", labelColor="#1d1f21",
@@ -101,6 +103,7 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
         title=alt.TitleConfig(anchor="start", fontSize=14, color="#1d1f21", offset=8),
         view=alt.ViewConfig(stroke=None),
     )  # fmt: skip
+    return configured
 
 
 def compiled(shown: pd.DataFrame) -> dict[str, Any]:
@@ -187,7 +190,7 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(
     quantity: str, words: str, kept: str, scales: dict[str, Any], chosen: alt.Parameter, pointed: alt.Parameter
-) -> alt.LayerChart:
+) -> alt.LayerChart | alt.FacetChart:
     base = (
         alt.Chart()
         .transform_filter(f"datum.quantity === {json.dumps(quantity)} && {kept}")
@@ -223,17 +226,13 @@ def _panel(
 
 
 def _vertical(quantity: str, shown: pd.DataFrame) -> alt.Y:
-    """Logarithmic axis; that of the gains leaves out the largest unless the whole range is asked for."""
-    scale = alt.Scale(type="log", nice=False)
+    """Logarithmic axis over all values whatever is chosen; the largest gains only where they are asked for."""
+    values = shown.loc[shown["quantity"] == quantity, "value"].astype(float)
+    low, high = 0.95 * values.min(), 1.05 * values.max()
+    top: float | alt.ExprRef = high
     if quantity == atlas_rows.GAIN:
-        gains = shown.loc[shown["quantity"] == quantity, "value"]
-        high = _round(gains.quantile(SHOWN))
-        scale = alt.Scale(
-            type="log",
-            nice=False,
-            domainMin=gains.min(),
-            domainMax=alt.ExprRef(f"{WHOLE} ? {gains.max()} : {high}"),
-        )
+        top = alt.ExprRef(f"{WHOLE} ? {high} : {_round(values.quantile(SHOWN))}")
+    scale = alt.Scale(type="log", nice=False, domain=[low, top])
     axis = alt.Axis(format="~s" if quantity == atlas_rows.TRACE else "~g", tickCount=6)
     return alt.Y("value:Q", title=None, scale=scale, axis=axis)
 
