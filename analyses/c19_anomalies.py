@@ -7,7 +7,7 @@ Estimands and rules, one an explanation:
 OPT. Trace of OPT against the other models of the file whose W_V is W_V, raw and divided by ‖W_V‖_F². Supported where
 every raw ratio lies outside a factor TWOFOLD and every divided one inside; against where no divided ratio is inside.
 Unembedding. Correlation over models of log spectral norm and log last gain. Supported where it is negative with an
-permutation p < ALPHA (of many models the p of t); against where the Fisher interval is above 0; 4 models at least decide.
+permutation p < ALPHA (of many models the p of t); against where the Fisher interval lies above 0; from 4 models on.
 LLaMA. The anomaly itself: there is something to explain only where the last block dampens. Supported where the 95 % t
 interval of the mean log last gain over prompts lies below 1, against where above.
 Norm and parallel block. "LayerNorm (the parallel block) dampens": supported where every model with it has its 95 %
