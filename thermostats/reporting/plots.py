@@ -281,12 +281,7 @@ def legend_above(axes: Axes) -> None:
     unique = dict(zip(labels, handles, strict=True))
     if unique:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
-        room = (
-            LEGEND_CHARACTERS
-            * inches
-            * LEGEND_SIZE
-            / legend_points()
-        )
+        room = LEGEND_CHARACTERS * inches * LEGEND_SIZE / legend_points()
         columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
         legend = axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns,
                              borderaxespad=0.2, handletextpad=0.4, columnspacing=1.2)  # fmt: skip
