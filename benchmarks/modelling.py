@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ COLUMNS = ("python", "pymc", "what", "compiled", "start_s", "sample_s", "ess_min
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BAMBI = "Bambi's formula, nutpie"
 VERSIONS = {"python": platform.python_version(), "pymc": sampling.versions()["pymc"]}
+SEEDS = (2, 3, 4)
+"""Simulated studies on which the samplers are compared."""
 CALIBRATIONS, REFITS = 20, 200
 
 
@@ -69,7 +73,7 @@ def measure(sampler: str, seed: int, compiled: str) -> dict[str, Any]:
     return row(
         f"this package, {sampler}" if sampler == "nutpie" else "PyMC's own sampler",
         compiled, draws.compile_seconds, draws.sample_seconds, ess_min=min(found.ess_bulk_min, found.ess_tail_min),
-        rhat_max=found.rhat_max, divergences=found.divergences,
+        rhat_max=found.rhat_max, divergences=found.divergences, note=f"data {seed}",
     )  # fmt: skip
 
 
@@ -112,16 +116,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bambi", type=Path, help="interpreter of an environment that has Bambi")
     asked = parser.parse_args()
-    steps = [whole_fit, lambda: measure("nutpie", 2, "warm"), refits, lambda: measure("pymc", 2, "cold")]
-    python = asked.bambi
-    if python is not None:
-        steps.append(lambda: formula(python, 2))
+    steps: list[Callable[[], dict[str, Any]]] = [whole_fit]
+    steps += [partial(measure, "nutpie", seed, "warm") for seed in SEEDS]
+    steps += [refits, *(partial(measure, "pymc", seed, "cold") for seed in SEEDS)]
+    if asked.bambi is not None:
+        steps.append(partial(formula, asked.bambi, SEEDS[0]))
     rows = []
     for step in steps:
         rows.append(step())
         print(rows[-1], file=sys.stderr, flush=True)
-    ours = rows[1]["ess_per_s"]
-    rows = [{**r, "times": round(ours / r["ess_per_s"], 1)} if "ess_per_s" in r else r for r in rows]
+    ours = {r["note"]: r["ess_per_s"] for r in rows[1 : 1 + len(SEEDS)]}
+    first = next(iter(ours.values()))
+    rows = [{**r, "times": round(ours.get(r["note"], first) / r["ess_per_s"], 1)} if "ess_per_s" in r else r
+            for r in rows]  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
