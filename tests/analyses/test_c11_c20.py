@@ -166,7 +166,10 @@ def test_c12_the_least_favourable_step_is_that_of_the_lowest_limit(found):
 
 
 def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
-    assert found["c13"][0].verdict == "not supported"
+    first = found["c13"][0]  # right as often either way: the test is against it, the posterior of the share undecided
+    assert (first.verdict, first.posterior.classical, first.posterior.verdict) == (
+        "inconclusive", "not supported", "inconclusive",
+    )  # fmt: skip
     models = shipped.read("models").set_index("model_id")
     above = (models["n_heads"] / models["d_head"] >= 0.2).to_dict()
 
