@@ -37,6 +37,7 @@ EXPECTED = {
     "expired/model": "refuses access.*401.*hf auth login",
     "broken/model": "hub cannot be reached.*500",
     "hangs/model": "hub cannot be reached.*[Tt]ime",
+    "drops/model": "hub cannot be reached.*disconnected",
     "halfway/model": "hub cannot be reached",
     "good/model:nowhere": "no such revision",
 }
@@ -74,11 +75,16 @@ class Hub(BaseHTTPRequestHandler):
         model = "/".join(parts[2:4] if api else parts[:2])
         if model == "hangs/model":
             time.sleep(3)
+        if model in ("drops/model", "hangs/model"):
             return
         if model in REFUSALS:
             self.send(*REFUSALS[model])
         elif api and "nowhere" in parts:
             self.send(404, "RevisionNotFound")
+        elif api and "tree" in parts:
+            sizes = {name: (self.folder / name).stat().st_size for name in self.files}
+            tree = [{"type": "file", "path": name, "size": size, "oid": name} for name, size in sizes.items()]
+            self.send(200, content=json.dumps(tree).encode(), body=body)
         elif api:
             about = {"id": model, "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.files]}
             self.send(200, content=json.dumps(about).encode(), body=body)
@@ -151,7 +157,7 @@ def test_without_network_the_cache_serves_what_it_has(hub: str, tmp_path: Path) 
 
 
 def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Path) -> None:
-    models = ["none/model", "gated/model", "hangs/model", "good/model"]
+    models = ["none/model", "gated/model", "drops/model", "good/model"]
     data, cache = tmp_path / "data", tmp_path / "cache"
     command = ["-c", "from thermostats.cli import main; main()", "measure", *models]
     command += ["--what", "weights", "--data", str(data), "--json"]

@@ -227,6 +227,7 @@ def hub_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         raise hub_errors.LocalEntryNotFoundError("not cached") if local_files_only else error
 
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
+    monkeypatch.setattr(hub.HfApi, "model_info", lambda *_a, **_k: None)
 
 
 RESPONSE = SimpleNamespace(headers={}, request=SimpleNamespace(url="x", method="GET"), status_code=404, text="")

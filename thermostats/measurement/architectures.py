@@ -20,6 +20,17 @@ class UnknownArchitectureError(UsageError):
     """No entry describes this model class."""
 
 
+class RemoteCodeError(UsageError):
+    """The model class is the model's own code, which nobody allowed to run."""
+
+    def __init__(self, model_id: str) -> None:
+        """Name the model."""
+        super().__init__(
+            "the model comes with code of its own, which would have to be run", where=model_id,
+            next_step="read that code, then add --trust-remote-code if you want to run it",
+        )  # fmt: skip
+
+
 class UnsupportedArchitectureError(UsageError):
     """The model class is known, and known not to be what the estimands describe."""
 

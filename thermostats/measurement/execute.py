@@ -95,8 +95,8 @@ def _outcome(planned: Plan, status: str, done: Done | None = None) -> Outcome:
         tuple(run.run["run_id"] for run in planned.runs if not run.tables),
         None if done is None else done.rows,
         n_params,
-        n_params * width / 1e9 if any(run.kind != "weights" for run in todo) else None,
-        0.0 if done is None else done.seconds,
+        float(f"{n_params * width / 1e9:.3g}") if any(run.kind != "weights" for run in todo) else None,
+        0.0 if done is None else round(done.seconds, 1),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -26,6 +26,8 @@ COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
 SAFE, PICKLED = ["model*.safetensors"], ["pytorch_model*.bin"]
 CODE = ["*.py"]
 OTHERS = ["original/*", "onnx/*", "*/*"]
+NETWORK: tuple[type[Exception], ...] = tuple(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
+"""What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no OSError."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,24 @@ def _patterns(weights: list[str], code: bool) -> list[str]:
 
 def _cached(model: str, revision: str, code: bool) -> Path | None:
     """The snapshot in the cache where it holds a configuration and all weights."""
-    try:
-        path = Path(snapshot_download(model, revision=revision, local_files_only=True))
-        open_checkpoint(path)
-    except (LocalEntryNotFoundError, DataError):
-        return None
-    except HFValidationError as error:
-        raise UsageError(
-            "not the id of a model", got=repr(model), allowed="owner/name", next_step="or a folder that exists"
-        ) from error
-    complete = (path / "config.json").is_file() and not (code and not list(path.glob("*.py")))
-    return path if complete else None
+    for weights in (SAFE, PICKLED):
+        patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
+        try:
+            path = Path(
+                snapshot_download(
+                    model, revision=revision, allow_patterns=patterns, ignore_patterns=OTHERS, local_files_only=True
+                )
+            )
+            open_checkpoint(path)
+        except (LocalEntryNotFoundError, DataError):
+            continue
+        except HFValidationError as error:
+            raise UsageError(
+                "not the id of a model", got=repr(model), allowed="owner/name", next_step="or a folder that exists"
+            ) from error
+        if (path / "config.json").is_file() and not (code and not list(path.glob("*.py"))):
+            return path
+    return None
 
 
 def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
@@ -89,6 +98,8 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
             next_step="allow it, or name a local folder",
         )  # fmt: skip
     try:
+        # asked first, as it takes a time limit, which snapshot_download does not
+        HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
         path = Path(
             snapshot_download(model, revision=revision, allow_patterns=_patterns(SAFE, code), ignore_patterns=OTHERS)
         )
@@ -106,7 +117,7 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
         ) from error  # fmt: skip
     except RevisionNotFoundError as error:
         raise ThermostatsError("the model has no such revision", where=where, next_step="check --revision") from error
-    except (LocalEntryNotFoundError, OSError) as error:
+    except (LocalEntryNotFoundError, OSError, *NETWORK) as error:
         status = _status(error)
         if status in (401, 403):
             raise ThermostatsError(

@@ -14,6 +14,7 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement.architectures import (
     Architecture,
     Config,
+    RemoteCodeError,
     UnknownArchitectureError,
     eager_is_wrong,
     lookup,
@@ -107,10 +108,7 @@ def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
 def _check_remote_code(config: Config, folder: ModelFolder, trusted: bool) -> None:
     known = str(config.get("model_type", "")) in transformers.CONFIG_MAPPING
     if config.get("auto_map") and not known and not trusted:
-        raise UsageError(
-            "the model comes with code of its own, which would have to be run", where=folder.model_id,
-            next_step="read that code, then add --trust-remote-code if you want to run it",
-        )  # fmt: skip
+        raise RemoteCodeError(folder.model_id)
 
 
 def _entry(config: Config) -> Architecture | None:

@@ -59,7 +59,8 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     stays lies between the large tensors that come and go, and their memory can be used again.
     """
     L, shape = len(decoder.blocks), (members.shape[0], members.shape[2])
-    kept = {"dtype": torch.float64 if decoder.dtype == torch.float64 else torch.float32, "device": members.device}
+    wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
+    kept: dict[str, Any] = {"dtype": wide, "device": members.device}
     record = {name: torch.full((L, *shape), torch.nan, **kept) for name in PER_TOKEN}
     record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **kept)}
     record |= {"final_norm": torch.full(shape, torch.nan, **kept)}

@@ -18,7 +18,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import lookup
+from thermostats.measurement.architectures import RemoteCodeError, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.facts import model_row, stored_dtype
 from thermostats.measurement.hub import ModelFolder, model_folder
@@ -114,13 +114,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     prompts = load_prompts(spec.prompts, data)
     models = store.load("models", data)
     known = models[(models["model_id"] == folder.model_id) & (models["revision"] == folder.revision)]
-    row = (
-        known.iloc[0].to_dict()
-        if len(known)
-        else model_row(
-            folder.path, model_id=folder.model_id, revision=folder.revision, known=models, heritage=spec.heritage
-        )
-    )
+    row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, models)
     kinds: dict[str, list[str]] = {}
     for name in spec.what:
         kind, filled = WHAT[name]
@@ -165,6 +159,17 @@ def measure_one(planned: Plan, data: Path, progress: Progress | None = None) -> 
         rows,
         perf_counter() - started,
     )
+
+
+def _described(spec: RunSpec, folder: ModelFolder, models: pd.DataFrame) -> dict[str, Any]:
+    try:
+        return model_row(
+            folder.path, model_id=folder.model_id, revision=folder.revision, known=models, heritage=spec.heritage
+        )
+    except UnknownArchitectureError:
+        if spectra.read_config(folder.path).get("auto_map") and not spec.trust_remote_code:
+            raise RemoteCodeError(folder.model_id) from None
+        raise
 
 
 def _run(kind: str, spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame) -> dict[str, Any]:

@@ -77,10 +77,13 @@ def _line(number: int, total: int, outcome: Any) -> None:
 
 
 def _said(number: int, total: int, outcome: Any) -> str:
-    why = f": {outcome.reason}" if outcome.reason else ""
-    if outcome.status == "skipped":
-        why = ": every run is finished"
-    return f"[{number}/{total}] {outcome.model} {outcome.status}{why}"
+    more = {
+        "measured": f"{len(outcome.runs)} runs, {sum((outcome.rows or {}).values())} rows in {outcome.seconds:.0f} s",
+        "planned": f"{len(outcome.runs)} runs to measure, {len(outcome.finished)} finished",
+        "skipped": "every run is finished",
+        "failed": outcome.reason,
+    }
+    return f"[{number}/{total}] {outcome.model} {outcome.status}: {more[outcome.status]}"
 
 
 class _Bars(AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]]]):
