@@ -80,7 +80,7 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
             missed |= results.target(
                 f"memory above the loaded model, {name}", shape, "MB", 16 if name == "thermostats" else None,
                 statistics.median(later), at_least=False,
-                note=f"three passes in each of {len(answers)} fresh process{"es" if len(answers) > 1 else ""}, {min(later):.1f} to {max(later):.1f} MB;"
+                note=f"three passes in each of {len(answers)} fresh processes, {min(later):.1f} to {max(later):.1f} MB;"
                 f" first pass, which brings in the libraries' own code and tables, {statistics.median(first):.1f} MB",
             )  # fmt: skip
     finish(shape, contenders, runs, results, missed)

@@ -242,7 +242,9 @@ def power(
     if as_json:
         _print_json(found.to_dict())
     else:
-        _print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
+        _print_rows(
+            found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json
+        )
         print(found.sentence(), file=sys.stderr)
 
 

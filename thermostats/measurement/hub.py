@@ -28,6 +28,7 @@ CODE = ["*.py"]
 OTHERS = ["original/*", "onnx/*", "*/*"]
 NETWORK: tuple[type[Exception], ...] = tuple(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
 """What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no OSError."""
+UNREACHABLE: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *NETWORK)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
         ) from error  # fmt: skip
     except RevisionNotFoundError as error:
         raise ThermostatsError("the model has no such revision", where=where, next_step="check --revision") from error
-    except (LocalEntryNotFoundError, OSError, *NETWORK) as error:
+    except UNREACHABLE as error:
         status = _status(error)
         if status in (401, 403):
             raise ThermostatsError(

@@ -79,7 +79,7 @@ def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
 
 
 def _rows_at_once(matrix: Matrix) -> int:
-    return max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[1]))
+    return max(1, int(BLOCK_BYTES // max(1, 4 * matrix.shape[1])))
 
 
 def resident(stored: Matrix) -> Matrix:

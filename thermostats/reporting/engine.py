@@ -29,6 +29,10 @@ from thermostats.tables import store
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 
 
+LARGE_MODELS = {"thermostats.modelling.benchmark": 100.0, "thermostats.modelling.heritage": 30.0}
+"""Seconds that a fit of these models takes at least, with its compilation."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one claim or page: `fresh`, `stale`, `built` or `broken`, and why."""
@@ -59,6 +63,12 @@ class Result:
         lines.append(f"{states}; {len(self.written)} files written in {self.seconds:.1f} s")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
+
+
+def expected_seconds(script: Path | None) -> float:
+    """What an analysis that this machine has not run yet will take at least, by the largest model that it fits."""
+    text = script.read_text(encoding="utf-8") if script is not None else ""
+    return max((seconds for module, seconds in LARGE_MODELS.items() if module in text), default=0.0)
 
 
 def report(
@@ -105,7 +115,7 @@ def report(
     for name, run in known.items():
         take(name, run)
     jobs = {name: found.get(name) for name in stale if name not in known}
-    slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
+    slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], expected_seconds(job[1]))))
     for name, run in progress.shown(run_all(slowest_first, build.tables.data, processes) if jobs else (), len(jobs)):
         take(name, run)
         build.remember(name, run)
