@@ -71,7 +71,8 @@ def claim_files(run: Run, script: str, hashes: Mapping[str, str]) -> dict[str, b
     files = Files(folder)
     views = [_view(run, number, finding, files) for number, finding in enumerate(run.findings, 1)]
     shared = {
-        "claim": run.claim, "views": views, "script": script, "hashes": hashes, "machine": machine(),
+        "claim": run.claim, "views": views, "fitted": any(view.checklist for view in views),
+        "script": script, "hashes": hashes, "machine": machine(),
         "selections": len(run.selections), "corrected": corrected(run.findings), "page": folder, "up": "../",
     }  # fmt: skip
     files.found[files.path("index.html")] = rendering.html("claim.html", **shared)

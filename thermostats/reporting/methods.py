@@ -81,6 +81,9 @@ def _together() -> Section:
         "probability of "
         f"{SURE:g} and speaks against at most {1 - SURE:.2g}; in between it is "
         f"{OPEN}.",
+        "The posteriors were put beside the tests when the results of the tests were known, and for some claims fits "
+        "of the same tables had been seen; the statement that a posterior is asked for was written down before it was "
+        "computed for the page, and the limits are the same for all.",
     )
     equations = ("verdict = classical   if classical = posterior and every check of the fit passed or is undecided",
                  f"verdict = {OPEN}   otherwise")  # fmt: skip
