@@ -97,7 +97,8 @@ def test_variants_are_chosen_by_configuration() -> None:
         "falcon": {"model_type": "falcon", "multi_query": True, "parallel_attn": True},
         "falcon_new": {"model_type": "falcon", "new_decoder_architecture": True},
         "gpt_neox_sequential": {"model_type": "gpt_neox", "use_parallel_residual": False},
-        "gemma3_text": {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}},
+        "gemma3": {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}},
+        "gemma3_text": {"model_type": "gemma3_text"},
     }
     assert {name: lookup(config).name for name, config in names.items()} == {name: name for name in names}
 
