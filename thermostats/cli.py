@@ -263,16 +263,19 @@ def _print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json:
 
         table = Table(*columns, header_style="bold", box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*(Text(_cell(row[label], 4)) for label in columns))
+            table.add_row(*(Text(_cell(row[label], digits=4)) for label in columns))
         Console().print(table)
     else:
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_cell(row[label], 17) for label in columns))
+            print("\t".join(_cell(row[label]) for label in columns))
 
 
-def _cell(value: object, digits: int) -> str:
-    text = "" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+def _cell(value: object, digits: int | None = None) -> str:
+    """A value as text; a number exactly, or to so many digits."""
+    text = "" if value is None else str(value)
+    if isinstance(value, float):
+        text = repr(float(value)) if digits is None else f"{value:.{digits}g}"
     return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
 
 
