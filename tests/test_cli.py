@@ -52,7 +52,7 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
         (["chek"], 2, "check"),
         (["check", "--data", "nowhere"], 2, "no such data folder"),
         (["join", "nothing.csv"], 2, "no such file"),
-        (["import", "nowhere"], 2, "nowhere"),
+        (["import", "nowhere"], 2, "--data mine"),
         (["findings", "--out", "nowhere"], 2, "thermostats report --all"),
         (["report", "C01", "--all"], 2, "not both"),
         (["report", "C99"], 2, "C99"),

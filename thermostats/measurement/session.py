@@ -25,6 +25,7 @@ from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import store
+from thermostats.tables.folders import has_run
 from thermostats.tables.join import join
 from thermostats.tables.runs import run_id
 
@@ -122,7 +123,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     planned = []
     for kind, tables in kinds.items():
         run = _run(kind, spec, folder, prompts)
-        lacking = tuple(name for name in tables if not (data / "measured" / name / f"{run['run_id']}.csv").is_file())
+        lacking = tuple(name for name in tables if not has_run(name, run["run_id"], data))
         planned.append(Planned(kind, run, lacking))
     return Plan(spec, folder, row, prompts, tuple(planned))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from thermostats.reporting.freshness import MANIFEST, Record, sha
-from thermostats.tables import store
+from thermostats.tables import folders
 from thermostats.tables.schemas import TABLES
 
 CHECKSUMS = "MANIFEST.sha256"
@@ -61,11 +61,14 @@ class Layout:
 
     @cached_property
     def tables(self) -> tuple[Listed, ...]:
-        """Files of all tables, in the order of the codebook, then the codebook."""
-        paths = [(path, name) for name in TABLES for path in store.files(name, self.data)]
-        book = self.data / "CODEBOOK.md"
-        paths += [(book, "")] if book.is_file() else []
-        return tuple(self._listed(paths, self.data, "data"))
+        """Files of all tables in the order of the codebook, then the codebook; those beneath a user's store last."""
+        listed: list[Listed] = []
+        for layer in reversed(folders.layers(self.data)):
+            paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
+            book = layer / "CODEBOOK.md"
+            paths += [(book, "")] if book.is_file() else []
+            listed += self._listed(paths, layer, "data" if layer == self.data else "package")
+        return tuple(listed)
 
     @cached_property
     def analyses(self) -> tuple[Listed, ...]:

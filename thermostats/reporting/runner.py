@@ -23,10 +23,11 @@ from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.reporting.findings import Claim, Finding, Tables
 from thermostats.reporting.posterior import Posterior, both
 from thermostats.reporting.svg import drawn
+from thermostats.tables import folders
 from thermostats.tables.vocabulary import VERDICTS
 
 NAME = re.compile(r"([cn]\d\d)_\w+\.py")
-BEGIN = "a new folder begins with them: name one with --data to measure, join or import"
+BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PAGES = {"figures": "thermostats.reporting.figures_page", "atlas": "thermostats.reporting.atlas_page"}
 """Pages about all claims that take time to make: modules with a function `files(tables)`."""
@@ -130,7 +131,8 @@ def _analysis(path: Path, tables: Tables, data: Path) -> Run:
         bare = tuple(_bare(finding) for finding in findings)
         return Run(claim, bare, figures, panels, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
-        if not (data / "published").is_dir() and not isinstance(error, ThermostatsError):
+        published = any((layer / "published").is_dir() for layer in folders.layers(data))
+        if not published and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{_words(error, path)} {data} has no published tables; {BEGIN}")
         return Run(claim, error=_words(error, path))
 

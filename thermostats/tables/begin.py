@@ -1,35 +1,33 @@
-"""A new data folder begins as a copy of the tables that ship with the package, so that analyses find them there."""
+"""A user's store is begun when it is first written to; the package's own tables are never written to."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
+import thermostats
 from thermostats.errors import DataError
-from thermostats.tables import store
+from thermostats.tables import folders, store
 
-NOT_COPIED = ("private", ".lock")
+CONTENT = """\
+# A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
+# a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
+begun_with = "{version}"
+"""
 
 
 def writable_folder(data: str | Path | None = None) -> Path:
-    """Data folder to write to; one that does not exist or is empty is begun, whole or not at all.
+    """Data folder to write to; one that has no tables yet is begun, whole or not at all.
 
-    Raises DataError where it cannot be made.
+    Raises UsageError where none is named, DataError where it cannot be made.
     """
-    chosen = data if data is not None else os.environ.get(store.DATA_VARIABLE)
-    if chosen is None or (Path(chosen).is_dir() and any(Path(chosen).iterdir())):
-        return store.data_folder(data)
-    folder = Path(chosen)
+    folder = folders.own_folder(data)
+    if any((folder / name).exists() for name in (folders.MARK, *folders.HELD)):
+        return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            copy = Path(temporary) / folder.name
-            shutil.copytree(store.shipped("data"), copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
-            copy.replace(folder)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError("cannot begin a data folder", where=folder, got=error.strerror or str(error)) from error
-    print(f"{folder}: new data folder, begun with the tables that ship with the package", file=sys.stderr)
+    store.write_atomically(folder / folders.MARK, CONTENT.format(version=thermostats.__version__).encode())
+    print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
     return folder

@@ -18,6 +18,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
+from thermostats.tables.folders import layers, own_files
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
@@ -122,15 +123,18 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
 
 def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame, unchanged: int) -> Joined:
     changed: dict[Path, pd.DataFrame] = {}
+    beneath = replaced
     if len(replaced):
         _refuse_published(name, folder, replaced)
         fresh = replaced.set_index(key(name))
-        for path in store.files(name, folder):
+        for path in own_files(name, folder):
             held = store.read(path, name).set_index(key(name))
             here = held.index.intersection(fresh.index)
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
-    for path, rows in _homes(name, folder, added):
+                fresh = fresh.drop(here)
+        beneath = fresh.reset_index()
+    for path, rows in _homes(name, folder, pd.concat([added, beneath])):
         before = changed.get(path, store.read(path, name) if path.is_file() else rows.iloc[:0])
         changed[path] = pd.concat([before, rows], ignore_index=True)
     for path, rows in changed.items():
@@ -139,8 +143,9 @@ def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame,
 
 
 def _refuse_published(name: str, folder: Path, replaced: pd.DataFrame) -> None:
-    path = folder / "published" / f"{name}.csv"
-    if path.is_file():
+    for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
+        if not path.is_file():
+            continue
         held = store.read(path, name).set_index(key(name)).index
         if len(here := held.intersection(replaced.set_index(key(name)).index)):
             raise DataError(

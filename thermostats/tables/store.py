@@ -1,8 +1,8 @@
 """Read, validate, check and join the tidy tables of a data folder.
 
 A data folder holds `<table>.csv`, `published/<table>.csv` and `measured/<table>/<run_id>.csv`; a table is all of them
-together. Files are CSV, sorted by key, floats in their shortest exact form, LF: saving what was loaded gives the same
-bytes.
+together, in a user's store with those of the package beneath (`folders.py`). Files are CSV, sorted by key, floats in
+their shortest exact form, LF: saving what was loaded gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -20,32 +21,14 @@ import pandera.errors
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
+from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
+from thermostats.tables.folders import layers, own_files
+from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
-DATA_VARIABLE = "THERMOSTATS_DATA"
 FLAGS = {"True": True, "False": False}
-
-
-def data_folder(data: str | Path | None = None) -> Path:
-    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package."""
-    chosen = data if data is not None else os.environ.get(DATA_VARIABLE)
-    if chosen is None:
-        return shipped("data")
-    folder = Path(chosen)
-    if not folder.is_dir():
-        raise UsageError(
-            "no such data folder", where=folder, next_step=f"create it, or name another with --data or ${DATA_VARIABLE}"
-        )
-    return folder
-
-
-def shipped(name: str) -> Path:
-    """Folder that ships with the package (`data` or `analyses`): in a checkout beside it, in a wheel inside it."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "_shipped" / name
-    return inside if inside.is_dir() else package.parent / name
 
 
 def dtypes(name: str) -> dict[str, str]:
@@ -54,29 +37,37 @@ def dtypes(name: str) -> dict[str, str]:
 
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
-    """Files that make up a table, in the order they are read."""
+    """Files that make up a table, in the order they are read; those beneath a user's store first."""
     if name not in TABLES:
-        raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step="thermostats ls tables")
-    folder = data_folder(data)
-    measured = sorted((folder / "measured" / name).glob("*.csv"))
-    return [
-        path for path in (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured) if path.is_file()
-    ]
+        near = get_close_matches(name, TABLES, n=1)
+        next_step = f"did you mean {near[0]}?" if near else "thermostats ls tables"
+        raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step=next_step)
+    return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
 
 
 def load(name: str, data: str | Path | None = None) -> pd.DataFrame:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
 
-    Prompt texts that may not be shipped are filled in from `private/prompts.csv` where it exists.
+    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
+    be shipped are filled in from `private/prompts.csv` where it exists.
 
     Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
     """
-    paths = files(name, data)
-    frames = [read(path, name) for path in paths]
-    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(dtypes(name)))
-    where = paths[0] if len(paths) == 1 else data_folder(data)
-    frame = validate(frame, name, where)
-    return _with_private_texts(frame, data_folder(data)) if name == "prompts" else frame
+    paths, folder = files(name, data), data_folder(data)
+    frame = pd.DataFrame(columns=list(dtypes(name)))
+    for layer in layers(folder):
+        rows = [read(path, name) for path in own_files(name, layer)]
+        frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
+    frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
+    return _with_private_texts(frame, folder) if name == "prompts" else frame
+
+
+def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Rows of `own`, and those beneath whose keys it does not have."""
+    if not len(beneath):
+        return own
+    hidden = pd.MultiIndex.from_frame(beneath[key(name)]).isin(pd.MultiIndex.from_frame(own[key(name)]))
+    return pd.concat([beneath[~hidden], own], ignore_index=True)
 
 
 def read(path: Path, name: str) -> pd.DataFrame:

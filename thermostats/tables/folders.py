@@ -1,0 +1,76 @@
+"""Data folders: the package's own tables, which nobody writes to, and the user's store, beside which they are read.
+
+A user's store is where `--data`, an argument or `$THERMOSTATS_DATA` says. It holds a file `store.toml` and the user's
+own rows; what the package ships lies beneath them. A folder of tables without that file stands for itself alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from thermostats.errors import UsageError
+
+DATA_VARIABLE = "THERMOSTATS_DATA"
+MARK = "store.toml"
+"""File that makes a folder a store: the package's tables are read beneath its own."""
+HELD = ("models.csv", "prompts.csv", "published", "measured")
+"""What a folder of tables has at least one of."""
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package."""
+    chosen = _chosen(data)
+    if chosen is None:
+        return shipped("data")
+    if not chosen.is_dir():
+        raise UsageError(
+            "no such data folder",
+            where=chosen,
+            next_step=f"measure or join with --data {chosen} begins it, or name another with --data or "
+            f"${DATA_VARIABLE}",
+        )
+    return chosen
+
+
+def own_folder(data: str | Path | None = None) -> Path:
+    """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there yet.
+
+    Raises UsageError where neither says where, as the package's tables are read-only.
+    """
+    chosen = _chosen(data)
+    if chosen is None:
+        raise UsageError(
+            "where your rows go is not said: the tables that ship with the package are read-only",
+            next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; analyses read both",
+        )
+    return chosen
+
+
+def shipped(name: str) -> Path:
+    """Folder that ships with the package (`data` or `analyses`): in a checkout beside it, in a wheel inside it."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "_shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def layers(folder: Path) -> tuple[Path, ...]:
+    """Folders whose rows make up the tables of a data folder, the lowest first."""
+    return (shipped("data"), folder) if (folder / MARK).is_file() else (folder,)
+
+
+def own_files(name: str, folder: Path) -> list[Path]:
+    """Files of table `name` in a folder itself, in the order they are read."""
+    measured = sorted((folder / "measured" / name).glob("*.csv"))
+    listed = (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured)
+    return [path for path in listed if path.is_file()]
+
+
+def has_run(name: str, run_id: str, folder: Path) -> bool:
+    """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
+    return any((layer / "measured" / name / f"{run_id}.csv").is_file() for layer in layers(folder))
+
+
+def _chosen(data: str | Path | None) -> Path | None:
+    chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
+    return None if chosen is None else Path(chosen)
