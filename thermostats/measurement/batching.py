@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from thermostats.errors import UsageError
 
+BUDGET = {"cpu": 256, "accelerator": 16384}
+"""Tokens of a padded batch, padding included: beyond it a batch is no faster, only larger."""
+
 
 @dataclass(frozen=True)
 class TokenisedPrompt:

@@ -16,12 +16,10 @@ from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import config_of
-from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts, packs
+from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value
 from thermostats.measurement.modules import Decoder, submodule
 
-BUDGET = {"cpu": 256, "accelerator": 16384}
-"""Tokens of a padded batch, padding included: beyond it a batch is no faster, only larger."""
 OVERHEAD = {"cpu": 16, "accelerator": 256}
 """Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
 PACK = 176

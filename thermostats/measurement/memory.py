@@ -10,22 +10,12 @@ from pathlib import Path
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import config_of
 from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.facts import FEED_FORWARD
+from thermostats.measurement.estimate import pass_bytes
 from thermostats.measurement.forward import Batch
-from thermostats.measurement.layouts import geometry
 from thermostats.measurement.modules import Decoder
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-WIDTHS = 10
-"""Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
-HIDDEN = 3
-"""Tensors of the feed-forward layer's width: gate, up, their product."""
-SCORES = 3
-"""Matrices of attention weights in float32 at once, where they are computed at all: scores, masked scores, weights."""
-LOGITS = 4
-"""Tensors over the vocabulary in float32: logits, log p, p, p log p."""
 
 
 def memory_needed(folder: Path, dtype: str) -> int:
@@ -69,21 +59,13 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
 
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
-    """About how many bytes one forward pass holds at most above the model, from the shapes alone.
-
-    T(10 d + 3 d_ff) at the model's precision for T tokens, padding included; 3·4·H·n² a row under eager attention; and
-    4·4·V a prompt where the head is run, on the last token alone.
-    """
-    g, config = geometry(decoder.entry, decoder.config), config_of(decoder.config)
+    """About how many bytes one forward pass holds at most above the model, see `estimate.pass_bytes`."""
     rows, n = batch.input_ids.shape
-    d_ff = next((int(config[key]) for key in FEED_FORWARD if config.get(key)), 4 * g.d_model)
-    width = max(g.d_model, g.n_heads * g.d_head)
-    found = rows * n * (WIDTHS * width + HIDDEN * d_ff) * decoder.dtype.itemsize
-    if getattr(decoder.model.config, "_attn_implementation", "eager") == "eager":
-        found += SCORES * 4 * rows * g.n_heads * n**2
-    if outputs:
-        found += LOGITS * 4 * len(batch.indices) * int(config["vocab_size"])
-    return found
+    return pass_bytes(
+        decoder.entry, decoder.config, rows=rows, n=n, item=decoder.dtype.itemsize,
+        eager=getattr(decoder.model.config, "_attn_implementation", "eager") == "eager",
+        prompts=len(batch.indices) if outputs else 0,
+    )  # fmt: skip
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:

@@ -1,0 +1,150 @@
+"""Memory that measuring a spec takes, told from the model's configuration before anything is loaded.
+
+Weights are counted on a model built without memory (torch's meta device), so that every class transformers knows is
+counted exactly; activations follow from the shapes of the largest batch. A prompt's tokens are taken as a quarter of
+its bytes, as in English text: the tokenizer is not read yet, and a batch is held against memory again before it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
+from thermostats.measurement.batching import BUDGET
+from thermostats.measurement.facts import FEED_FORWARD
+from thermostats.measurement.layouts import geometry
+from thermostats.measurement.session import WHAT, RunSpec
+from thermostats.measurement.spectra import read_config
+
+WIDTHS = 10
+"""Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
+HIDDEN = 3
+"""Tensors of the feed-forward layer's width: gate, up, their product."""
+SCORES = 3
+"""Matrices of attention weights in float32 at once, where they are computed at all: scores, masked scores, weights."""
+LOGITS = 4
+"""Tensors over the vocabulary in float32: logits, log p, p, p log p."""
+ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
+BYTES_PER_TOKEN = 4
+PROCESS = 600 * 2**20
+"""Bytes of a process beside its model: torch and transformers take 500 MiB once a model of no size was measured."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model is measured: memory of one device in bytes (None: unknown), how many of them one model may have."""
+
+    kind: str
+    """cpu or accelerator."""
+    each: int | None
+    devices: int = 1
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that measuring a spec takes: of the weights at the precision asked for, and of the largest batch."""
+
+    n_params: int
+    weights: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.weights + self.activations
+
+
+def pass_bytes(
+    entry: Architecture, config: Config, *, rows: int, n: int, item: int, eager: bool, prompts: int = 0
+) -> int:
+    """About how many bytes one forward pass holds at most above the model, from the shapes alone.
+
+    T(10 d + 3 d_ff) at the model's precision for T = rows · n tokens, padding included; 3·4·H·n² a row under eager
+    attention; and 4·4·V for each of the prompts that the head is run on.
+    """
+    g, decoder = geometry(entry, config), config_of(config)
+    d_ff = next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
+    width = max(g.d_model, g.n_heads * g.d_head)
+    found = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
+    found += SCORES * 4 * rows * g.n_heads * n**2 if eager else 0
+    return found + LOGITS * 4 * prompts * int(decoder["vocab_size"])
+
+
+def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need:
+    """Memory for a spec whose configuration is in a folder, on a device of a kind (cpu or accelerator).
+
+    Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be measured.
+    """
+    config = read_config(folder)
+    entry = lookup(config)
+    n_params = count_parameters(folder)
+    if not any(WHAT[name][0] != "weights" for name in spec.what):
+        return Need(n_params, 0, 0)  # matrices are read one by one
+    lengths = sorted(-(-len(text.encode()) // BYTES_PER_TOKEN) + 1 for text in texts)
+    longest, budget = lengths[-1], spec.token_budget or BUDGET[kind]
+    rows = max(1, min(len(lengths), budget // longest))
+    item, eager = ITEM[spec.dtype], "attention" in spec.what
+    prompts = rows if "outputs" in spec.what else 0
+    activations = pass_bytes(entry, config, rows=rows, n=longest, item=item, eager=eager, prompts=prompts)
+    return Need(n_params, n_params * item, activations)
+
+
+def count_parameters(folder: Path) -> int:
+    """Weights of the model that a folder's configuration describes, tied ones once.
+
+    Raises ThermostatsError where transformers cannot build it.
+    """
+    import torch  # noqa: PLC0415 - loaded only where it is needed
+    import transformers  # noqa: PLC0415 - as above
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        with torch.device("meta"):
+            model = transformers.AutoModelForCausalLM.from_config(config)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise ThermostatsError("transformers cannot build the model", where=folder, got=reason) from error
+    model.tie_weights()
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def devices_needed(need: Need, place: Place) -> int:
+    """Devices that a model is spread over: 1 where it fits into one, else as many as hold it."""
+    if place.each is None or place.kind == "cpu":
+        return 1
+    return max(1, math.ceil((need.total + PROCESS) / place.each))
+
+
+def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
+    """The error for a spec that cannot fit, with what would; None where it fits or nobody can tell."""
+    if place.each is None or need.weights == 0:
+        return None
+    room = place.each * (place.devices if place.kind != "cpu" else 1)
+    if need.total + PROCESS <= room:
+        return None
+    would = []
+    if spec.dtype == "float32":
+        half = replace(need, weights=need.weights // 2, activations=need.activations // 2)
+        if half.total + PROCESS <= room:
+            would.append(f"--dtype bfloat16 ({gib(half.total)})")
+    if place.kind != "cpu":
+        would.append(f"{math.ceil((need.total + PROCESS) / place.each)} devices of {gib(place.each)}")
+    if need.activations > need.weights:
+        would.append("a smaller --token-budget or shorter prompts")
+    would.append(f"a machine with {gib(need.total + PROCESS)}" if place.kind == "cpu" else "--device cpu")
+    would.append("--what weights, which reads the files alone")
+    return ThermostatsError(
+        "the model cannot fit, and was not loaded", where=f"{spec.model} in {spec.dtype}",
+        got=f"{gib(need.weights)} of weights and {gib(need.activations)} of activations "
+        f"beside {gib(PROCESS)} for the program, {gib(room)} there are",
+        next_step="what would fit: " + "; ".join(would),
+    )  # fmt: skip
+
+
+def gib(n_bytes: float) -> str:
+    """Bytes in GiB, as text."""
+    return f"{n_bytes / 2**30:.3g} GiB"
