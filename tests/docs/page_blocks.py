@@ -1,0 +1,118 @@
+"""The code blocks of a Markdown page, and how they are run.
+
+A page is read from top to bottom in an empty folder. Fences with these words do something:
+
+- ``python``: runs; the blocks of a page share their names. A ``text`` block right below is what it prints.
+- ``console``: lines that begin with ``$`` run in a shell; what stands below each is what it prints, where anything does.
+- any other: shown, not run.
+
+A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a file of that name,
+``<!-- slow -->`` leaves it to the slow tests, and with it all that follows, ``<!-- not run: WHY -->`` leaves it out.
+In what is printed, ``...`` stands for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING"))])
+FENCE = re.compile(r"(?:^<!-- (?P<note>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = ("python", "console", "sh", "bash")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fence: where it begins, its language, its text, the comment before it, and what it should print."""
+
+    line: int
+    language: str
+    code: str
+    note: str = ""
+    output: str | None = None
+
+
+def blocks(text: str) -> list[Block]:
+    """Blocks of a page in order; a text block right below a python block is its output."""
+    found: list[Block] = []
+    end = 0
+    for fence in FENCE.finditer(text):
+        note, language, code = fence["note"] or "", fence["language"], fence["code"]
+        between = text[end : fence.start()].strip()
+        end = fence.end()
+        if language == "text" and found and found[-1].language == "python" and not between and not note:
+            before = found.pop()
+            found.append(Block(before.line, before.language, before.code, before.note, code))
+        else:
+            found.append(Block(text.count("\n", 0, fence.start("code")), language, code, note))
+    return found
+
+
+def slow(page: list[Block]) -> bool:
+    """Whether a page has a block that is left to the slow tests."""
+    return any(block.note == "slow" for block in page)
+
+
+def run(page: Path, found: list[Block], environment: Mapping[str, str], *, all_of_it: bool) -> None:
+    """Run the blocks of a page in the current folder; AssertionError names page and line."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in found:
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.note == "slow" and not all_of_it:
+            return
+        if block.note.startswith("file: "):
+            path = Path(block.note.removeprefix("file: "))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.code, encoding="utf-8")
+        elif block.note.startswith("not run: "):
+            continue
+        elif block.language == "python":
+            printed = _python(block.code, names, where)
+            assert block.output is None or matches(block.output, printed), f"{where} prints\n{printed}"
+        elif block.language == "console":
+            for command, expected in commands(block.code):
+                printed = _shell(command, environment, where)
+                assert not expected or matches(expected, printed), f"{where}: {command}\nprints\n{printed}"
+
+
+def commands(code: str) -> Iterator[tuple[str, str]]:
+    """Commands of a console block, each with what stands below it; a line that ends in a backslash goes on."""
+    parts = re.split(r"^\$ ", code, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"a console block begins with $: {parts[0]}"
+    for part in parts[1:]:
+        lines = part.split("\n")
+        last = next(i for i, line in enumerate(lines) if not line.endswith("\\"))
+        yield "\n".join(lines[: last + 1]), "\n".join(lines[last + 1 :]).strip("\n")
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether a text is as expected, blanks at the ends of lines and tabs aside; ``...`` is anything."""
+    wanted, got = (re.sub(r"[ \t]+", " ", text).replace(" \n", "\n").strip() for text in (expected, printed))
+    pattern = ".*".join(re.escape(part.strip(" ")) for part in wanted.split("..."))
+    return re.fullmatch(pattern.replace("\\ ", " "), got, re.DOTALL) is not None
+
+
+def _python(code: str, names: dict[str, Any], where: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, where, "exec"), names)  # noqa: S102 - the project's own pages
+    return printed.getvalue()
+
+
+def _shell(command: str, environment: Mapping[str, str], where: str) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", command],  # noqa: S607
+        capture_output=True, text=True, check=False, env={**os.environ, **environment, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{where}: {command}\nends with {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout

@@ -1,0 +1,69 @@
+"""Every code block of the site, the README and CONTRIBUTING runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from page_blocks import PAGES, ROOT, RUN, blocks, matches, run, slow
+
+FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
+RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]
+ENVIRONMENT = {"COLUMNS": "100", "MPLBACKEND": "Agg", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to read a page in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_page(name: str, page_folder: Path) -> None:
+    _needs(name)
+    run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RUNNING if slow(FOUND[name])])
+def test_page_to_the_end(name: str, page_folder: Path) -> None:
+    _needs(name)
+    run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=True)
+
+
+def _needs(name: str) -> None:
+    if any("import torch" in block.code or "thermostats measure" in block.code for block in FOUND[name]):
+        pytest.importorskip("torch")
+
+
+def test_what_is_not_run_says_why() -> None:
+    for name, found in FOUND.items():
+        for block in found:
+            shell = block.language in {"sh", "bash"}
+            assert not shell or block.note.startswith("not run: "), f"{name}:{block.line} neither runs nor says why not"
+            assert block.note in {"", "slow"} or block.note.startswith(("file: ", "not run: ")), f"{name}: {block.note}"
+
+
+def test_most_blocks_run() -> None:
+    every = [block for found in FOUND.values() for block in found if block.language in RUN]
+    left_out = [block for block in every if block.note.startswith("not run: ")]
+    assert len(every) > 20
+    assert len(left_out) < len(every) / 4
+
+
+def test_a_wrong_output_is_seen() -> None:
+    assert matches("a  b\n...\nz\n", "a b\n1\n2\nz\n")
+    assert not matches("a\n...\nz\n", "a\ny\n")
+    assert not matches("0.878", "0x878")
+
+
+def test_a_failing_block_is_named(page_folder: Path) -> None:
+    page = ROOT / "docs" / "none.md"
+    for text in ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "```console\n$ echo 1\n2\n```\n", "```console\n$ false\n```\n"):
+        with pytest.raises(AssertionError, match=r"docs/none\.md:1"):
+            run(page, blocks(text), ENVIRONMENT, all_of_it=False)
