@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+SHOWN = 10
+"""Wrong rows that a message lists."""
+
 
 class ThermostatsError(Exception):
     """The thing asked for failed; the command line exits with 1.
 
-    The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out.
+    The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`: what is wrong row
+    by row, of which the message lists the first.
     """
 
     exit_code = 1
 
     def __init__(
-        self, what: str, *, where: object = "", got: object = "", allowed: str = "", next_step: str = ""
+        self,
+        what: str,
+        *,
+        where: object = "",
+        got: object = "",
+        allowed: str = "",
+        next_step: str = "",
+        rows: Sequence[str] = (),
     ) -> None:
         self.what, self.where, self.got = what, str(where), str(got)
-        self.allowed, self.next_step = allowed, next_step
+        self.allowed, self.next_step, self.rows = allowed, next_step, tuple(rows)
         message = what + (f" ({self.where})" if self.where else "")
         details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {allowed}"] * bool(allowed)
         message += (": " + "; ".join(details) if details else "") + "."
-        super().__init__(message + (f" Next: {next_step}" if next_step else ""))
+        message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
+        message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
+        gap = "\n" if self.rows else " "
+        super().__init__(message + (f"{gap}Next: {next_step}" if next_step else ""))
 
 
 class UsageError(ThermostatsError):
@@ -30,3 +47,14 @@ class UsageError(ThermostatsError):
 
 class DataError(ThermostatsError):
     """A table or file does not say what it should; nothing was written."""
+
+
+def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
+    """A next step that names the nearest of what is allowed, whatever its case; `otherwise` where none is near."""
+    folded = {name.casefold(): name for name in allowed}
+    near = get_close_matches(got.casefold(), folded, n=1)
+    return f"did you mean {folded[near[0]]}?" if near else otherwise
+
+
+class TransientError(ThermostatsError):
+    """The machine or the network was at fault, not what was asked for: the same may succeed when tried again."""

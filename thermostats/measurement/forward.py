@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, TransientError
 from thermostats.measurement.architectures import config_of
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value
@@ -138,7 +138,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
 def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
     """The error to show for a batch that did not fit."""
     rows, columns = batch.input_ids.shape
-    return ThermostatsError(
+    return TransientError(
         "out of memory during the forward pass", where=str(batch.input_ids.device),
         got=f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens ({str(error).splitlines()[0][:120]})",
         next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto over several "

@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
@@ -125,7 +125,7 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
                 "the hub refuses access to the model", where=where, got=f"status {status}",
                 next_step="log in anew with `hf auth login`: the token may have expired, or lack the right to read",
             ) from error  # fmt: skip
-        raise ThermostatsError(
+        raise TransientError(
             "the model is not in the cache and the hub cannot be reached", where=where, got=_cause(error),
             next_step="check the network, HF_HUB_OFFLINE and free disk space, or name a local folder",
         ) from error  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import nn
 
-from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.errors import DataError, TransientError, UsageError
 from thermostats.measurement.architectures import (
     Architecture,
     Config,
@@ -155,7 +155,7 @@ def _model(
             ignore_mismatched_sizes=True, weights_only=True, trust_remote_code=trust_remote_code, **choice,
         )  # fmt: skip
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ThermostatsError(
+        raise TransientError(
             "out of memory while loading the model", where=folder.model_id, got=_reason(error),
             next_step="try --dtype bfloat16 or --device-map auto",
         ) from error  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import TransientError
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.estimate import pass_bytes
 from thermostats.measurement.forward import Batch
@@ -50,7 +50,7 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     """Raise ThermostatsError where the weights alone are more than the memory that is free."""
     needed, free = memory_needed(folder, dtype), memory_available(device)
     if free is not None and needed > free:
-        raise ThermostatsError(
+        raise TransientError(
             "not enough memory for the model", where=f"{folder.name} in {dtype} on {device}",
             got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
             next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
@@ -74,7 +74,7 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     free = memory_available(decoder.device)
     if free is not None and needed > free:
         rows, n = batch.input_ids.shape
-        raise ThermostatsError(
+        raise TransientError(
             "not enough memory for a batch of prompts", where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
             next_step="try a smaller --token-budget, shorter prompts, or --dtype bfloat16; attention weights take "
