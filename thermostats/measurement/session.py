@@ -7,7 +7,7 @@ attention implementation that is its default, and `attention` with eager attenti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -58,6 +58,12 @@ class RunSpec:
     heritage: str = ""
     trust_remote_code: bool = False
     download: bool = True
+    cache: str | None = None
+    """Folder that a model which the hub's own cache lacks is downloaded to, in the place of that cache."""
+    name: str = ""
+    """model_id for a local folder; empty: the folder's name."""
+    source: str = "thermostats"
+    """`source` of its runs: a designed experiment is told apart by it (`tables/vocabulary.py`)."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""
@@ -111,7 +117,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
     Raises UsageError or DataError where model or prompts cannot be had or read.
     """
-    folder = model_folder(spec.model, revision=spec.revision, download=spec.download, code=spec.trust_remote_code)
+    folder = folder_of(spec)
     prompts = load_prompts(spec.prompts, data)
     models = store.load("models", data)
     known = models[(models["model_id"] == folder.model_id) & (models["revision"] == folder.revision)]
@@ -128,7 +134,16 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     return Plan(spec, folder, row, prompts, tuple(planned))
 
 
-def measure_one(planned: Plan, data: Path, progress: Progress | None = None) -> Done:
+def folder_of(spec: RunSpec) -> ModelFolder:
+    """The folder of a spec's model, downloaded where it is not on this machine; raises as `model_folder` does."""
+    cache = None if spec.cache is None else Path(spec.cache)
+    found = model_folder(
+        spec.model, revision=spec.revision, download=spec.download, code=spec.trust_remote_code, cache=cache
+    )
+    return replace(found, model_id=spec.name) if spec.name else found
+
+
+def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Done:
     """Measure what a plan lacks and join it into the data folder, run by run; a finished run survives what follows.
 
     Raises ThermostatsError where a run cannot be measured; runs before it are kept.
@@ -182,7 +197,7 @@ def _run(kind: str, spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame) -
         "prompt_set": str(prompts["prompt_set"].iloc[0]),
         "prompt_sha": prompt_sha(prompts),
         "measure_version": MEASURE_VERSION,
-        "source": "thermostats",
+        "source": spec.source,
     }
     if kind == "weights":
         row |= {"dtype": stored_dtype(open_checkpoint(folder.path)), "prompt_set": "", "prompt_sha": ""}
