@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from thermostats import __version__
-from thermostats.errors import ThermostatsError, UsageError
+from thermostats.errors import ThermostatsError, UsageError, did_you_mean
+from thermostats.tables import folders
+from thermostats.terminal import print_json, print_rows, readable_in_part, refuse, say_next
 
 app = typer.Typer(
     name="thermostats",
@@ -27,9 +27,24 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="Data folder; without it $THERMOSTATS_DATA, or the tables that ship with the package."),
+    typer.Option(
+        "--data",
+        help="Folder of your own rows, read beside the tables that ship with the package; without it "
+        "$THERMOSTATS_DATA, or those tables alone.",
+    ),
 ]
-LISTS = ("architectures", "claims", "columns", "models", "prompts", "runs", "tables")
+WRONG_USE = typer.BadParameter.__mro__[2]
+"""What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
+LISTS = {
+    "architectures": "thermostats measure MODEL for a model of one of these",
+    "claims": "thermostats report C04 for one of them, --all for all",
+    "columns": "thermostats ls tables",
+    "models": "thermostats measure MODEL",
+    "prompts": "thermostats measure MODEL --prompts SET",
+    "runs": "thermostats report --all",
+    "tables": "thermostats ls columns says what each column means",
+}
+"""What can be listed, and what it is good for."""
 
 
 def version(wanted: bool) -> None:
@@ -58,16 +73,20 @@ def import_(
 
     Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
 
-    Example: `thermostats import results/`
+    Example: `thermostats import results/ --data mine`
     """
+    folders.own_folder(data)
+    if not source.is_dir():
+        raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
     from thermostats.tables.begin import writable_folder  # noqa: PLC0415
     from thermostats.tables.published import import_published  # noqa: PLC0415
 
     done = import_published(source, writable_folder(data))
     if as_json:
-        _print_json(asdict(done))
+        print_json(asdict(done))
     else:
         print(done)
+    say_next("thermostats report --all", data=data, shown=not as_json)
 
 
 @app.command()
@@ -84,12 +103,16 @@ def join(
 
     Example: `thermostats join runs.csv layers.csv --data mine`
     """
+    folders.own_folder(data)
+    for path in files:
+        if not path.is_file():
+            raise UsageError("no such file", where=path)
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     rows = [asdict(done) for done in join_tables(files, data=data, replace=replace)]
-    _print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
-    if any(row["added"] or row["replaced"] for row in rows):
-        _next("thermostats report", data)
+    print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
+    changed = any(row["added"] or row["replaced"] for row in rows)
+    say_next("thermostats report --all", data=data, shown=changed and not as_json)
 
 
 @app.command()
@@ -129,11 +152,10 @@ def measure(
     outcomes = measure_models(models, options, data, dry_run=dry_run)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
-    _print_rows(shown, ["model", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"], as_json)
+    print_rows(shown, ["model", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(2 if all(row["wrong_use"] for row in rows if row["status"] == "failed") else 1)
-    if not dry_run:
-        _next("thermostats report", data)
+    say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)
 
 
 @app.command()
@@ -142,26 +164,33 @@ def check(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats check --data mine`
     """
+    folders.data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     counts = check_tables(data)
-    _print_rows([{"table": name, "rows": rows} for name, rows in counts.items()], ["table", "rows"], as_json)
+    print_rows([{"table": name, "rows": rows} for name, rows in counts.items()], ["table", "rows"], as_json)
+    say_next("thermostats ls tables", data=data, shown=_watched(as_json))
 
 
 @app.command()
 def ls(
-    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.")],
+    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: architectures, claims, columns, models, prompts, runs or tables.
+    """List architectures, claims, columns, models, prompts, runs or tables.
 
     Example: `thermostats ls models`
     """
+    if what not in LISTS:
+        allowed = ", ".join(LISTS)
+        raise UsageError("no such list", got=what, allowed=allowed, next_step=did_you_mean(what, LISTS))
+    folders.data_folder(data)
     from thermostats.tables import listing  # noqa: PLC0415
 
     rows, columns = listing.rows(what, data)
-    _print_rows(rows, columns, as_json)
+    print_rows(rows, columns, as_json)
+    say_next(LISTS[what], data=data, shown=_watched(as_json))
 
 
 @app.command()
@@ -184,15 +213,20 @@ def report(
     """
     if claims and all_:
         raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
+    from thermostats.reporting.scripts import chosen, scripts  # noqa: PLC0415
+
+    chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    folders.data_folder(data)
     from thermostats.reporting import engine  # noqa: PLC0415
 
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only)
     if as_json:
-        _print_json(asdict(result))
+        print_json(asdict(result))
     else:
         print(result)
     if not result.ok:
         raise typer.Exit(1)
+    say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
 
 
 @app.command()
@@ -204,12 +238,15 @@ def findings(
 
     Example: `thermostats findings --json`
     """
+    if not (out / "findings.csv").is_file():
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all")
     from thermostats.tables import listing  # noqa: PLC0415
 
     rows = listing.findings(out)
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
     columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
-    _print_rows(shown, columns, as_json)
+    print_rows(shown, columns, as_json)
+    say_next(f"open {out / 'index.html'} in a browser", shown=_watched(as_json))
 
 
 @app.command()
@@ -240,61 +277,50 @@ def power(
 
     found = planning.planned(models, labs, shares, geometry=geometry, simulations=simulations, seed=seed)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
     else:
-        _print_rows(
-            found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json
-        )
+        print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
         print(found.sentence(), file=sys.stderr)
 
 
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def _print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe."""
-    if as_json:
-        _print_json(rows)
-    elif sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
-
-        table = Table(*columns, header_style="bold", box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*(Text(_cell(row[label], digits=4)) for label in columns))
-        Console().print(table)
-    else:
-        print("\t".join(columns))
-        for row in rows:
-            print("\t".join(_cell(row[label]) for label in columns))
-
-
-def _cell(value: object, digits: int | None = None) -> str:
-    """A value as text; a number exactly, or to so many digits."""
-    text = "" if value is None else str(value)
-    if isinstance(value, float):
-        text = repr(float(value)) if digits is None else f"{value:.{digits}g}"
-    return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
-
-
-def _next(command: str, data: Path | None) -> None:
-    print(f"Next: {command}" + (f" --data {data}" if data else ""), file=sys.stderr)
+def _watched(as_json: bool) -> bool:
+    """Whether a person looks at the output."""
+    return not as_json and sys.stdout.isatty()
 
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake gives a sentence, never a traceback."""
     signal.signal(signal.SIGINT, _interrupted)
-    try:
-        app()
-    except ThermostatsError as error:
-        print(f"thermostats: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
-    sys.exit(0)
+    as_json = "--json" in sys.argv
+    with readable_in_part():
+        try:
+            stopped = app(standalone_mode=False)
+        except ThermostatsError as error:
+            refuse(error, as_json=as_json)
+            sys.exit(error.exit_code)
+        except WRONG_USE as error:
+            sys.exit(_wrong_use(error, as_json))
+        except typer.Abort:
+            sys.exit(1)
+        except OSError as error:
+            if error.filename is None:  # standard output
+                raise
+            refused = ThermostatsError("the system refused", where=error.filename, got=error.strerror or error)
+            refuse(refused, as_json=as_json)
+            sys.exit(refused.exit_code)
+    sys.exit(stopped if isinstance(stopped, int) else 0)
+
+
+def _wrong_use(error: Exception, as_json: bool) -> int:
+    """Say what is wrong with the arguments, and where the help is; without any arguments, show the help."""
+    message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message)
+        return 0
+    what, _, near = message.partition(" Did you mean ")
+    help_ = f"{context.command_path if context is not None else 'thermostats'} --help"
+    refuse(UsageError(what.rstrip("."), next_step=f"did you mean {near}" if near else help_), as_json=as_json)
+    return UsageError.exit_code
 
 
 def _interrupted(*_: object) -> NoReturn:

@@ -17,6 +17,7 @@ from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.words import chance_of, comparison, estimate_text, number, probability_text
 from thermostats.tables import store
 from thermostats.tables.features import combine
+from thermostats.terminal import readable_in_part, refuse
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
@@ -162,12 +163,13 @@ def run(claim: Claim, analyse: Callable[[Tables], list[Finding]]) -> None:
     try:
         findings = analyse(Tables())
     except ThermostatsError as error:
-        print(f"thermostats: {error}", file=sys.stderr)
+        refuse(error)
         sys.exit(error.exit_code)
-    print(f"{claim.id}  {claim.title}\n")
-    print(_wrapped(f"Said: {claim.said}") + "\n" + _wrapped(f"Rule: {claim.rule}"))
-    for finding in findings:
-        print("\n" + text_of(finding))
+    with readable_in_part():
+        print(f"{claim.id}  {claim.title}\n")
+        print(_wrapped(f"Said: {claim.said}") + "\n" + _wrapped(f"Rule: {claim.rule}"))
+        for finding in findings:
+            print("\n" + text_of(finding))
 
 
 def text_of(finding: Finding) -> str:

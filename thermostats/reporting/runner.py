@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
 import time
 import traceback
@@ -22,11 +21,11 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.reporting.findings import Claim, Finding, Tables
 from thermostats.reporting.posterior import Posterior, both
+from thermostats.reporting.scripts import scripts
 from thermostats.reporting.svg import drawn
 from thermostats.tables import folders
 from thermostats.tables.vocabulary import VERDICTS
 
-NAME = re.compile(r"([cn]\d\d)_\w+\.py")
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PAGES = {"figures": "thermostats.reporting.figures_page", "atlas": "thermostats.reporting.atlas_page"}
@@ -47,26 +46,6 @@ class Run:
     """Of a page: its files by name within the report."""
     error: str = ""
     seconds: float = 0.0
-
-
-def scripts(analyses: str | Path) -> dict[str, Path]:
-    """Scripts `cNN_*.py` and `nNN_*.py` of a folder by the claim's id (`C01`), in order.
-
-    Raises UsageError where there is no such folder or no analysis in it, DataError where two are of one claim.
-    """
-    folder = Path(analyses)
-    if not folder.is_dir():
-        raise UsageError("no such folder of analyses", where=folder, next_step="name one with --analyses")
-    found: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.py")):
-        if match := NAME.fullmatch(path.name):
-            claim = match[1].upper()
-            if claim in found:
-                raise DataError(f"two analyses of claim {claim}", where=folder, got=f"{found[claim].name}, {path.name}")
-            found[claim] = path
-    if not found:
-        raise UsageError("no analyses in this folder", where=folder, allowed="files named like c01_depth.py")
-    return found
 
 
 def claims(analyses: str | Path) -> list[Claim]:

@@ -1,0 +1,122 @@
+"""Where output goes: to pipes that close early, to full disks, to machines that want JSON, to terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError, did_you_mean
+
+COMMAND = [sys.executable, "-m", "thermostats"]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
+    """What a command shows on a terminal: standard output, standard error."""
+    shown, said = (pty.openpty() for _ in range(2))
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=shown[1], stderr=said[1], env={**os.environ, "TERM": "xterm", **environment}
+    )
+    for descriptor in (shown[1], said[1]):
+        os.close(descriptor)
+    texts = []
+    for descriptor in (shown[0], said[0]):
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(descriptor, 65536))
+            except OSError:  # Linux says so where the other end is closed
+                break
+            if not parts[-1]:
+                break
+        os.close(descriptor)
+        texts.append(b"".join(parts).decode())
+    assert process.wait(timeout=60) == 0
+    return texts[0], texts[1]
+
+
+@pytest.mark.parametrize("command", [[*COMMAND, "ls", "columns"], [sys.executable, "analyses/c20_energy.py"]])
+def test_a_reader_that_stops_gets_no_traceback(command: list[str]) -> None:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("what", ["prompts", "columns"])
+def test_a_full_disk_gives_a_sentence(what: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, "ls", what], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "thermostats: the output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "where", "words"),
+    [
+        (["ls", "model"], 2, "", "did you mean models?"),
+        (["chek"], 2, "", "did you mean 'check'?"),
+        (["power", "--models", "3"], 2, "", "thermostats power --help"),
+        (["check", "--data", "nowhere"], 2, "nowhere", "--data nowhere begins it"),
+    ],
+)
+def test_a_refusal_is_json_too(arguments: list[str], code: int, where: str, words: str, tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, *arguments, "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["exit_code"], error["where"]) == (code, code, where)
+    assert words in error["next_step"]
+    assert done.stderr == f"thermostats: {error['message']}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ls", "model"], ["report", "C99"], ["join", "nothing.csv", "--data", "mine"], ["check", "--data", "x"],
+     ["import", "nowhere", "--data", "mine"], ["findings"], ["chek"]],
+)  # fmt: skip
+def test_saying_what_is_wrong_takes_less_than_a_second(arguments: list[str], tmp_path: Path) -> None:
+    """Of processor time, which a machine that is busy with something else does not lengthen."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False, cwd=tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 2
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
+    shown, said = in_terminal("ls", "prompts")
+    assert "\x1b[1m" in shown
+    assert "Next: thermostats measure MODEL --prompts SET" in said
+    piped = subprocess.run([*COMMAND, "ls", "prompts"], capture_output=True, text=True, check=True)
+    assert "\x1b" not in piped.stdout
+    assert piped.stdout.startswith("prompt_set\tprompts\t")
+    assert piped.stderr == ""
+
+
+def test_no_color_leaves_no_colour_in_help() -> None:
+    colour = "\x1b[1;36m"
+    assert colour in in_terminal("ls", "--help")[0]
+    assert not any(f"\x1b[{style}3{n}m" in in_terminal("ls", "--help", NO_COLOR="1")[0] for style in ("", "1;") for n in
+                   range(1, 8))  # fmt: skip
+
+
+def test_the_nearest_name_is_found_whatever_its_case() -> None:
+    assert did_you_mean("ELEUTHERAI/pythia-160", ["EleutherAI/pythia-160m", "gpt2"]) == (
+        "did you mean EleutherAI/pythia-160m?"
+    )
+    assert did_you_mean("xyz", ["models"], "look around") == "look around"
+
+
+def test_wrong_rows_are_listed_up_to_ten() -> None:
+    error = DataError("rows are wrong", rows=[f"row {n}" for n in range(12)], next_step="mend them")
+    assert str(error).splitlines()[1:] == [*(f"  row {n}" for n in range(10)), "  … and 2 more", "Next: mend them"]

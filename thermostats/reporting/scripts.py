@@ -1,0 +1,51 @@
+"""Which analyses a folder has, by the claims that they put to the test; loads nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from thermostats.errors import DataError, UsageError, did_you_mean
+
+NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
+"""A letter for whose claim it is (c: the study's, n: the nursery's, u: the user's), two digits, what it is about."""
+
+
+def scripts(analyses: str | Path) -> dict[str, Path]:
+    """Scripts such as `c01_depth.py` of a folder by the claim's id (`C01`), in order.
+
+    Raises UsageError where there is no such folder or no analysis in it, DataError where two are of one claim.
+    """
+    folder = Path(analyses)
+    if not folder.is_dir():
+        raise UsageError("no such folder of analyses", where=folder, next_step="name one with --analyses")
+    found: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.py")):
+        if match := NAME.fullmatch(path.name):
+            claim = match[1].upper()
+            if claim in found:
+                raise DataError(f"two analyses of claim {claim}", where=folder, got=f"{found[claim].name}, {path.name}")
+            found[claim] = path
+    if not found:
+        raise UsageError(
+            "no analyses in this folder", where=folder, allowed="files named like u01_depth.py",
+            next_step=f"thermostats new claim depth --folder {folder} writes one",
+        )  # fmt: skip
+    return found
+
+
+def chosen(claims: Sequence[str] | None, found: Mapping[str, Path]) -> list[str]:
+    """Ids of the claims asked for, whatever their case; all without any.
+
+    Raises UsageError for one that the folder does not have.
+    """
+    if claims is None:
+        return list(found)
+    wanted = [claim.upper() for claim in claims]
+    if unknown := [claim for claim in wanted if claim not in found]:
+        raise UsageError(
+            "no such claim", got=", ".join(unknown), allowed=", ".join(found),
+            next_step=did_you_mean(unknown[0], found, "thermostats ls claims"),
+        )  # fmt: skip
+    return list(dict.fromkeys(wanted))

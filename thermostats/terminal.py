@@ -1,0 +1,78 @@
+"""What a verb prints: data on standard output, the rest on standard error; plain in a pipe, JSON where asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from thermostats.errors import ThermostatsError
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False) -> None:
+    """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe."""
+    if as_json:
+        print_json(rows)
+    elif sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415 - a pipe does without
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(*columns, header_style="bold", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*(Text(_cell(row[label], digits=4)) for label in columns))
+        Console().print(table)
+    else:
+        print("\t".join(columns))
+        for row in rows:
+            print("\t".join(_cell(row[label]) for label in columns))
+
+
+def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:
+    """One last line on standard error that says what can be done now.
+
+    data: folder that the step needs named too. shown: False leaves the line out, for machines.
+    """
+    if shown:
+        print(f"Next: {step}" + (f" --data {data}" if data else ""), file=sys.stderr)
+
+
+def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
+    """Say why nothing came of it: a sentence on standard error, and where asked for an object on standard output."""
+    if as_json:
+        parts = {name: getattr(error, name) for name in ("what", "where", "got", "allowed", "next_step")}
+        rows = {"rows": list(error.rows)} if error.rows else {}
+        print_json({"error": {**parts, **rows, "message": str(error), "exit_code": error.exit_code}})
+    print(f"thermostats: {error}", file=sys.stderr)
+
+
+@contextmanager
+def readable_in_part() -> Iterator[None]:
+    """Let what reads the output stop early, as `head` does, or run out of space: exit code 1 and no traceback."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"thermostats: the output cannot be written: {error.strerror or error}.", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _cell(value: object, digits: int | None = None) -> str:
+    """A value as text; a number exactly, or to so many digits."""
+    text = "" if value is None else str(value)
+    if isinstance(value, float):
+        text = repr(float(value)) if digits is None else f"{value:.{digits}g}"
+    return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
