@@ -225,7 +225,7 @@ def test_checksums_verify_where_the_report_lies(build: Build, workplace: dict[st
     assert done.returncode == 0, done.stdout
     listed = {line.split("  ", 1)[1] for line in (workplace["out"] / "MANIFEST.sha256").read_text().splitlines()}
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    assert files - listed == {"out/MANIFEST.sha256", "out/.built.json"} and listed <= files
+    assert files - listed == {"out/MANIFEST.sha256", "out/.built.json", "out/.lock"} and listed <= files
     (workplace["out"] / "MANIFEST.sha256").write_text("")
     assert stale(build(check=True)) == {"MANIFEST.sha256"}
 

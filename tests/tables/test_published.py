@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
-from thermostats.tables.published import import_published, writing
+from thermostats.tables.published import import_published
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
@@ -221,11 +223,11 @@ def test_a_failure_while_writing_leaves_every_file(data: Path, monkeypatch: pyte
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match="No space left"):
         import_published(SHARED, data)
     assert contents(data) == before
-    assert not list(data.rglob("*.tmp"))
+    assert not list(data.rglob(".staging"))
 
 
 @needs_files
@@ -233,7 +235,7 @@ def test_a_folder_that_cannot_be_written_is_said(data: Path, monkeypatch: pytest
     def refused(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(writing.tempfile, "mkstemp", refused)
-    with pytest.raises(DataError, match=r"cannot write the tables.*Permission denied"):
+    monkeypatch.setattr(tempfile, "mkstemp", refused)
+    with pytest.raises(DataError, match=r"cannot write.*Permission denied"):
         import_published(SHARED, data)
     assert not contents(data / "published")

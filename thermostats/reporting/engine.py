@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.errors import UsageError
 from thermostats.reporting import progress
 from thermostats.reporting.build import ABOUT, Build
 from thermostats.reporting.findings import Tables
@@ -23,8 +23,10 @@ from thermostats.reporting.freshness import (
     write_stamp,
 )
 from thermostats.reporting.layout import CHECKSUMS
-from thermostats.reporting.runner import PAGES, Run, run_all, scripts
+from thermostats.reporting.runner import PAGES, Run, run_all
+from thermostats.reporting.scripts import chosen, scripts
 from thermostats.tables import store
+from thermostats.tables.atomic import only_writer
 
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 
@@ -84,16 +86,26 @@ def report(
     """
     started, folder = time.perf_counter(), Path(out)
     found = scripts(analyses if analyses is not None else store.shipped("analyses"))
-    wanted = _wanted(claims, list(found)) + (list(PAGES) if claims is None else [])
-    build = Build(folder, found, Tables(data), read_manifest(folder))
+    wanted = chosen(claims, found) + (list(PAGES) if claims is None else [])
+    tables = Tables(data)
+    with nullcontext() if check else only_writer(folder):
+        build = Build(folder, found, tables, read_manifest(folder))
+        return _report(build, wanted, claims is None, check, force, processes, started)
+
+
+def _report(
+    build: Build, wanted: Sequence[str], whole: bool, check: bool, force: bool, processes: int | None, started: float
+) -> Result:
+    """`report` once it is known what it is about; `whole`: of all claims."""
+    folder, found = build.out, build.scripts
     reasons = {name: build.stale_because(name) for name in wanted}
-    gone = [name for name in build.records if name not in {*found, *PAGES, *ABOUT}] if claims is None else []
+    gone = [name for name in build.records if name not in {*found, *PAGES, *ABOUT}] if whole else []
     if check:
         reasons |= dict.fromkeys(gone, "its analysis is no more")
-        if claims is None:
+        if whole:
             reasons |= {name: build.stale_because(name) for name in ABOUT} | {CHECKSUMS: build.checksums_stale()}
         outcomes = tuple(Outcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
-        return Result(not any(reasons.values()), str(out), outcomes, seconds=time.perf_counter() - started)
+        return Result(not any(reasons.values()), str(folder), outcomes, seconds=time.perf_counter() - started)
 
     built, seconds = read_stamp(folder), read_seconds(folder)
     for name, why in reasons.items():
@@ -128,14 +140,4 @@ def report(
         if name in found or name in build.failed
     )  # fmt: skip
     written, removed = tuple(sorted(build.written)), tuple(sorted(build.removed))
-    return Result(not build.failed, str(out), outcomes, written, removed, time.perf_counter() - started)
-
-
-def _wanted(claims: Sequence[str] | None, found: list[str]) -> list[str]:
-    if claims is None:
-        return found
-    wanted = [claim.upper() for claim in claims]
-    if unknown := [claim for claim in wanted if claim not in found]:
-        next_step = "thermostats ls claims"
-        raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(found), next_step=next_step)
-    return list(dict.fromkeys(wanted))
+    return Result(not build.failed, str(folder), outcomes, written, removed, time.perf_counter() - started)

@@ -16,7 +16,7 @@ import thermostats
 from thermostats.errors import DataError
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.imports import HERE, code_sha
-from thermostats.tables.store import write_atomically
+from thermostats.tables.atomic import write_all
 
 MANIFEST, STAMP = "manifest.json", ".built.json"
 PAGE_CODE = "the code of its page changed"
@@ -154,8 +154,7 @@ def changed_file(record: Record, out: Path) -> str:
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
     written = [name for name, content in files.items() if not _holds(out / name, content)]
-    for name in written:
-        write_atomically(out / name, files[name])
+    write_all(out, {out / name: files[name] for name in written})
     return written
 
 
@@ -174,7 +173,7 @@ def write_json(path: Path, value: object) -> None:
     """Write canonical JSON; nothing where the file holds it already."""
     content = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
     if not _holds(path, content):
-        write_atomically(path, content)
+        write_all(path.parent, {path: content})
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -10,7 +10,7 @@ from thermostats.errors import DataError
 from thermostats.modelling.cache import cache_folder
 from thermostats.reporting.freshness import Record, machine, sha_of
 from thermostats.reporting.runner import Run
-from thermostats.tables.store import write_atomically
+from thermostats.tables.atomic import write_atomically
 
 FOLDER = "analyses"
 

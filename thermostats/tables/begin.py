@@ -7,7 +7,8 @@ from pathlib import Path
 
 import thermostats
 from thermostats.errors import DataError
-from thermostats.tables import folders, store
+from thermostats.tables import folders
+from thermostats.tables.atomic import write_atomically
 
 CONTENT = """\
 # A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
@@ -28,6 +29,6 @@ def writable_folder(data: str | Path | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError("cannot begin a data folder", where=folder, got=error.strerror or str(error)) from error
-    store.write_atomically(folder / folders.MARK, CONTENT.format(version=thermostats.__version__).encode())
+    write_atomically(folder / folders.MARK, CONTENT.format(version=thermostats.__version__).encode())
     print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
     return folder

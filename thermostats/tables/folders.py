@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
@@ -60,10 +60,25 @@ def layers(folder: Path) -> tuple[Path, ...]:
 
 
 def own_files(name: str, folder: Path) -> list[Path]:
-    """Files of table `name` in a folder itself, in the order they are read."""
-    measured = sorted((folder / "measured" / name).glob("*.csv"))
-    listed = (folder / f"{name}.csv", folder / "published" / f"{name}.csv", *measured)
-    return [path for path in listed if path.is_file()]
+    """Files of table `name` in a folder itself, in the order they are read.
+
+    Raises DataError where a folder cannot be listed.
+    """
+    fixed = (folder / f"{name}.csv", folder / "published" / f"{name}.csv")
+    measured = folder / "measured" / name
+    return [path for path in fixed if path.name in _names(path.parent)] + [
+        measured / file for file in sorted(_names(measured)) if file.endswith(".csv") and not file.startswith(".")
+    ]
+
+
+def _names(folder: Path) -> set[str]:
+    """Names in a folder; none where there is none. A folder that cannot be listed is not an empty one."""
+    try:
+        return {path.name for path in folder.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    except OSError as error:
+        raise DataError("a folder of tables cannot be read", where=folder, got=error.strerror or str(error)) from error
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:

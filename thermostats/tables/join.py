@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
+from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
 from thermostats.tables.folders import layers, own_files
@@ -57,11 +57,8 @@ def join(
         joined = pd.concat([incoming[name], frame], ignore_index=True) if name in incoming else frame
         incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, _label(source))
     folder = writable_folder(data)
-    try:
-        with filelock.FileLock(folder / ".lock"):
-            return _join_all(incoming, folder, replace)
-    except OSError as error:
-        raise DataError("cannot write to the data folder", where=folder, got=error.strerror or str(error)) from error
+    with only_writer(folder):
+        return _join_all(incoming, folder, replace)
 
 
 def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool) -> list[Joined]:
@@ -77,7 +74,19 @@ def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool)
         for label, target in references(name).items():
             store.check_reference(incoming[name], name, label, union[target], target)
     plans = [_plan(name, incoming[name], existing[name], replace) for name in order]
-    return [_write(name, folder, *plan) for name, plan in zip(order, plans, strict=True)]
+    changes = [_changes(name, folder, added, other) for name, (added, other, _) in zip(order, plans, strict=True)]
+    write_all(
+        folder,
+        {
+            path: store.to_csv(rows, name)
+            for name, changed in zip(order, changes, strict=True)
+            for path, rows in changed.items()
+        },
+    )
+    return [
+        Joined(name, len(added), unchanged, len(replaced), tuple(changed))
+        for name, (added, replaced, unchanged), changed in zip(order, plans, changes, strict=True)
+    ]
 
 
 def _needed(order: Sequence[str]) -> set[str]:
@@ -121,7 +130,8 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     )
 
 
-def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame, unchanged: int) -> Joined:
+def _changes(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame) -> dict[Path, pd.DataFrame]:
+    """Files that a join changes, with all their rows as they will be."""
     changed: dict[Path, pd.DataFrame] = {}
     beneath = replaced
     if len(replaced):
@@ -137,9 +147,7 @@ def _write(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame,
     for path, rows in _homes(name, folder, pd.concat([added, beneath])):
         before = changed.get(path, store.read(path, name) if path.is_file() else rows.iloc[:0])
         changed[path] = pd.concat([before, rows], ignore_index=True)
-    for path, rows in changed.items():
-        store.save(rows, name, path)
-    return Joined(name, len(added), unchanged, len(replaced), tuple(changed))
+    return changed
 
 
 def _refuse_published(name: str, folder: Path, replaced: pd.DataFrame) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +18,7 @@ import pandas as pd
 import pandera.errors
 
 from thermostats.errors import DataError, UsageError
+from thermostats.tables.atomic import write_atomically
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
@@ -161,31 +160,6 @@ def to_csv(frame: pd.DataFrame, name: str) -> bytes:
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write table `name` to `path` in its canonical bytes, whole or not at all."""
     write_atomically(path, to_csv(frame, name))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` through a temporary file beside it, synced and then renamed."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
-        ) as stream:
-            temporary = Path(stream.name)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise DataError(
-            "cannot write; the file is as it was",
-            where=path,
-            got=error.strerror or str(error),
-            next_step="free space or choose a folder that can be written",
-        ) from error
 
 
 def check(data: str | Path | None = None) -> dict[str, int]:

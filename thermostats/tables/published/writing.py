@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
 import pandas as pd
 
 from thermostats.errors import DataError
 from thermostats.tables import store
+from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.schemas import key
 
 
@@ -42,17 +40,9 @@ def write(tables: Mapping[str, pd.DataFrame], texts: pd.DataFrame, data: Path) -
     for path in pending:
         if path.exists() and not path.is_file():
             raise DataError("a table's place is taken by something that is not a file", where=path)
-    try:
-        with filelock.FileLock(data / ".lock"):
-            changes = [_change(name, path, content) for path, (name, content) in pending.items()]
-            _replace({path: content for path, (_, content) in pending.items()})
-    except OSError as error:
-        raise DataError(
-            "cannot write the tables; every file is as it was",
-            where=data,
-            got=error.strerror or str(error),
-            next_step="free space or choose a folder that can be written",
-        ) from error
+    with only_writer(data):
+        changes = [_change(name, path, content) for path, (name, content) in pending.items()]
+        write_all(data, {path: content for path, (_, content) in pending.items()})
     return tuple(changes)
 
 
@@ -88,23 +78,3 @@ def _rows(content: bytes, name: str) -> dict[tuple[str, ...], tuple[str, ...]]:
         tuple(line.get(label) or "" for label in key(name)): tuple(str(cell) for cell in line.values())
         for line in lines
     }
-
-
-def _replace(contents: Mapping[Path, bytes]) -> None:
-    """Stage every file beside its place, then rename; a failure while staging leaves all as they were."""
-    staged: dict[Path, Path] = {}
-    try:
-        for path, content in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-            staged[path] = Path(name)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            staged[path].chmod(0o644)
-        for path in contents:
-            staged.pop(path).replace(path)
-    finally:
-        for leftover in staged.values():
-            leftover.unlink(missing_ok=True)
