@@ -23,7 +23,7 @@ class Job:
     prepare: Callable[[Path], None]
     run: Callable[[Path], None]
     built_up: tuple[str, ...] = ()
-    """Files that are written more than once in a run, and so have states between first and last."""
+    """Beginnings of the names of files that have states between first and last."""
     seconds: float = 0.0
     operations: int = 0
 
@@ -100,7 +100,7 @@ def measuring() -> Job:
             if outcome.status == "failed":
                 raise SystemExit(outcome.reason)
 
-    return Job("measure", prepare, run)
+    return Job("measure", prepare, run, built_up=("data/.measuring/",))
 
 
 class Stopped:

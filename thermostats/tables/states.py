@@ -1,0 +1,89 @@
+"""What became of specs that are being measured: a small file for each in the data folder, gone once it is measured.
+
+The files only tell; what is measured is what stands in the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from thermostats.errors import DataError
+
+FOLDER = ".measuring"
+WAITING, RUNNING, FAILED, INTERRUPTED, DONE = "waiting", "running", "failed", "interrupted", "done"
+
+
+@dataclass(frozen=True)
+class State:
+    """One spec: waiting, running or failed, with the reason, the attempt, and the process that said so."""
+
+    model: str
+    revision: str
+    dtype: str
+    prompts: str
+    state: str
+    reason: str = ""
+    attempt: int = 1
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def write(data: Path, name: str, state: State) -> None:
+    """Put a spec's state in the place of the one before.
+
+    Raises DataError where it cannot be written.
+    """
+    path = data / FOLDER / f"{name}.json"
+    temporary = path.with_suffix(f".{state.host}.{state.pid}")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        temporary.write_text(json.dumps(asdict(state), ensure_ascii=False), encoding="utf-8")
+        temporary.replace(path)  # not synced: it is worth nothing once the machine is down
+    except OSError as error:
+        raise DataError("cannot write what is being measured", where=path, got=error.strerror or str(error)) from error
+
+
+def clear(data: Path, name: str) -> None:
+    """Forget a spec's state, as it is measured, and what a killed process left half-written of it."""
+    for path in (data / FOLDER).glob(f"{name}.*"):
+        path.unlink(missing_ok=True)
+
+
+def read(data: Path) -> list[State]:
+    """States of every spec that is not measured; one whose process on this machine is gone was interrupted."""
+    found = []
+    for path in sorted((data / FOLDER).glob("*.json")):
+        try:
+            state = State(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            continue  # measured meanwhile
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(
+                "what is being measured cannot be read", where=path, got=str(error), next_step="remove the file"
+            ) from error
+        found.append(_interrupted(state) if _gone(state) else state)
+    return found
+
+
+def _interrupted(state: State) -> State:
+    reason = "the process that measured it has ended; the same command goes on"
+    return State(**{**asdict(state), "state": INTERRUPTED, "reason": reason})
+
+
+def _gone(state: State) -> bool:
+    """Whether a spec waits for, or runs in, a process of this machine that is no more."""
+    if state.state == FAILED or state.host != socket.gethostname():
+        return False
+    try:
+        os.kill(state.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # another user's, and alive
+    return False
