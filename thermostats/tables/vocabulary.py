@@ -41,3 +41,5 @@ TRANSITION_DEFINITIONS = {
     "read_off_figure": "read off a figure of the preprint, definition not stated there",
     "calibration": "published: the value the file calls its calibration, definition not stated there",
 }
+NURSERY = "nursery"
+"""Source of runs of the controlled study: designed, so never pooled with other sources unless it is asked for by name."""
