@@ -3,7 +3,7 @@
 A page is read from top to bottom in an empty folder. Fences with these words do something:
 
 - ``python``: runs; the blocks of a page share their names. A ``text`` block right below is what it prints.
-- ``console``: lines that begin with ``$`` run in a shell; what stands below each is what it prints, where anything does.
+- ``console``: lines that begin with ``$`` run in a shell; what stands below each, if anything does, is what it prints.
 - any other: shown, not run.
 
 A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a file of that name,
@@ -25,8 +25,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING"))])
-FENCE = re.compile(r"(?:^<!-- (?P<note>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+MADE = ("cli.md", "models.md", "tables.md")
+"""Pages that follow from the code; `docs/generate.py` writes them."""
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
+    + [page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference" or page.name not in MADE]
+)
+FENCE = re.compile(
+    r"(?:^<!-- (?P<note>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 RUN = ("python", "console", "sh", "bash")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
-
 from page_blocks import PAGES, ROOT, RUN, blocks, matches, run, slow
 
 FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
@@ -24,21 +24,27 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", RUNNING)
-def test_page(name: str, page_folder: Path) -> None:
-    _needs(name)
+def test_page(name: str, page_folder: Path, request: pytest.FixtureRequest) -> None:
+    _lay(name, page_folder, request)
     run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in RUNNING if slow(FOUND[name])])
-def test_page_to_the_end(name: str, page_folder: Path) -> None:
-    _needs(name)
+def test_page_to_the_end(name: str, page_folder: Path, request: pytest.FixtureRequest) -> None:
+    _lay(name, page_folder, request)
     run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=True)
 
 
-def _needs(name: str) -> None:
-    if any("import torch" in block.code or "thermostats measure" in block.code for block in FOUND[name]):
-        pytest.importorskip("torch")
+def _lay(name: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Put the model and the report that a page reads where it expects them, unless the page makes them."""
+    code = "".join(block.code for block in FOUND[name])
+    if "my-model" in code:
+        model = request.getfixturevalue("small_model")
+        if "save_pretrained" not in code:
+            shutil.copytree(model, folder / "my-model")
+    if "my-report" in code and "thermostats report" not in code:
+        (folder / "my-report").symlink_to(ROOT / "reports", target_is_directory=True)
 
 
 def test_what_is_not_run_says_why() -> None:
@@ -64,6 +70,10 @@ def test_a_wrong_output_is_seen() -> None:
 
 def test_a_failing_block_is_named(page_folder: Path) -> None:
     page = ROOT / "docs" / "none.md"
-    for text in ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "```console\n$ echo 1\n2\n```\n", "```console\n$ false\n```\n"):
+    for text in (
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```console\n$ echo 1\n2\n```\n",
+        "```console\n$ false\n```\n",
+    ):
         with pytest.raises(AssertionError, match=r"docs/none\.md:1"):
             run(page, blocks(text), ENVIRONMENT, all_of_it=False)
