@@ -107,12 +107,12 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
 
     monkeypatch.setitem(session.MEASURE, "attention", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        session.measure_one(planned, data)
+        session.measure_plan(planned, data)
     assert store.check(data)["layers"] == 27
     monkeypatch.undo()
     left = [run.kind for run in session.plan(spec, data).runs if run.tables]
     assert left == ["attention"]
-    session.measure_one(session.plan(spec, data), data)
+    session.measure_plan(session.plan(spec, data), data)
     assert session.plan(spec, data).finished
 
 
@@ -165,13 +165,15 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
         specs.append(RunSpec(str(tmp_path / name), prompts=str(prompts), what=("gains", "outputs", "attention")))
     before = snapshot(data)
     outcomes = list(execute(specs, data))
-    for outcome, (name, (_, said)) in zip(outcomes, BROKEN.items(), strict=True):
+    told = {Path(outcome.model).name: outcome for outcome in outcomes}
+    for name, (_, said) in BROKEN.items():
+        outcome = told[name]
         assert outcome.status == "failed", name
         assert re.search(said, outcome.reason), (name, outcome.reason)
         assert "unexpected" not in outcome.reason.replace("unexpected (", ""), (name, outcome.reason)
-    assert snapshot(data) == before
-    (last,) = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))[2:]
-    assert last.status == "measured", last.reason
+    assert {name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")} == before
+    outcomes = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
+    assert sorted(outcome.status for outcome in outcomes) == ["failed", "failed", "measured"], outcomes
     assert set(store.load("runs", data)["model_id"]) == {"tiny-gpt2"}
     assert store.check(data)["runs"] == 3
 
@@ -189,7 +191,8 @@ def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> Non
     (outcome,) = execute([RunSpec(str(model), prompts=str(prompts))], data, dry_run=True)
     assert (outcome.status, len(outcome.runs)) == ("planned", 3)
     assert outcome.n_params is not None
-    assert outcome.gigabytes == pytest.approx(4 * outcome.n_params / 1e9, rel=0.005)
+    assert outcome.gigabytes is not None
+    assert 4 * outcome.n_params < 1e9 * outcome.gigabytes < 8 * outcome.n_params  # weights, and a batch of three prompts
     assert snapshot(data) == before
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
@@ -101,10 +102,11 @@ def count_parameters(folder: Path) -> int:
     import torch  # noqa: PLC0415 - loaded only where it is needed
     import transformers  # noqa: PLC0415 - as above
 
+    auto: Any = transformers.AutoModelForCausalLM
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            model = transformers.AutoModelForCausalLM.from_config(config)
+            model = auto.from_config(config)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         raise ThermostatsError("transformers cannot build the model", where=folder, got=reason) from error

@@ -1,40 +1,30 @@
-"""Many specs, one after the other: a model that cannot be measured never stops the others."""
+"""Many specs, the largest first, on whatever engine: one that cannot be measured never stops the others."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError, UsageError
-from thermostats.measurement.session import Done, Plan, RunSpec, measure_one, plan
-from thermostats.tables import store
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.downloads import Downloads
+from thermostats.measurement.engines import Engine, Job, Settings
+from thermostats.measurement.engines.local import Inline
+from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
+from thermostats.measurement.hub import config_folder
+from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, tell
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.session import RunSpec, folder_of, measure_plan, plan
+from thermostats.tables import states, store
 from thermostats.tables.begin import writable_folder
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run) or `failed`."""
-
-    model: str
-    status: str
-    runs: tuple[str, ...] = ()
-    """Runs measured, or to be measured."""
-    finished: tuple[str, ...] = ()
-    """Runs that were finished before and are skipped."""
-    rows: dict[str, int] | None = None
-    n_params: int | None = None
-    gigabytes: float | None = None
-    """Memory for the weights at the precision asked for, GB; empty where nothing is left to load."""
-    seconds: float = 0.0
-    reason: str = ""
-    """Why it failed, with what to do next."""
-    wrong_use: bool = False
-    """It failed because it was asked for wrongly."""
+RETRIES = 2
+ASKED_AT_ONCE = 16
+"""Configurations that are fetched at a time."""
 
 
 def execute(
@@ -42,28 +32,23 @@ def execute(
     data: str | Path | None = None,
     *,
     dry_run: bool = False,
-    progress: Callable[[str, str, int, int], None] | None = None,
+    engine: Engine | None = None,
+    retries: int = RETRIES,
+    budget: int | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Outcome]:
-    """Measure specs in order and yield what became of each as soon as it is known.
+    """Measure specs, the largest first, and yield what became of each as soon as it is known.
 
-    `progress` is called with the model, what is being measured, prompts done and prompts in all.
+    Without an engine they are measured in this process. What fails by the machine's or the network's fault is tried
+    again so many times. `budget`: bytes that models downloaded to the specs' `cache` may take.
     """
     folder = store.data_folder(data) if dry_run else writable_folder(data)
-    for spec in specs:
-        try:
-            planned = plan(spec, folder)
-            if dry_run:
-                yield _outcome(planned, "skipped" if planned.finished else "planned")
-            elif planned.finished:
-                yield _outcome(planned, "skipped")
-            else:
-                yield _outcome(planned, "measured", measure_one(planned, folder, _named(spec.model, progress)))
-        except ThermostatsError as error:
-            yield Outcome(spec.model, "failed", reason=str(error), wrong_use=isinstance(error, UsageError))
-        except Exception as error:  # one model's fault must not take the others with it; it is reported
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            reason = f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
-            yield Outcome(spec.model, "failed", reason=reason)
+    engine = engine or Inline(Settings(), folder, progress)
+    jobs = largest_first(specs, folder, engine.place)
+    if dry_run:
+        yield from (_planned(job, folder, engine.place) for job in jobs)
+        return
+    yield from _measured(jobs, folder, engine, retries, budget)
 
 
 def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.DataFrame:
@@ -77,28 +62,124 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
     folder = writable_folder(data)
     planned = plan(RunSpec(model, **options), folder)
     if not planned.finished:
-        measure_one(planned, folder)
+        measure_plan(planned, folder)
     runs = {run.run["run_id"] for run in planned.runs}
     layers = store.load("layers", folder)
     layers = layers[layers["run_id"].isin(runs)].reset_index(drop=True)
     return layers.assign(model_id=planned.folder.model_id)
 
 
-def _outcome(planned: Plan, status: str, done: Done | None = None) -> Outcome:
-    todo = [run for run in planned.runs if run.tables]
-    width = 4 if planned.spec.dtype == "float32" else 2
-    n_params = int(planned.model["n_params"])
-    return Outcome(
-        planned.folder.model_id,
-        status,
-        tuple(run.run["run_id"] for run in todo),
-        tuple(run.run["run_id"] for run in planned.runs if not run.tables),
-        None if done is None else done.rows,
-        n_params,
-        float(f"{n_params * width / 1e9:.3g}") if any(run.kind != "weights" for run in todo) else None,
-        0.0 if done is None else round(done.seconds, 1),
-    )
+def largest_first(specs: Sequence[RunSpec], data: Path, place: Place) -> list[Job]:
+    """Specs as jobs, the one that needs most memory first, those whose need cannot be told last.
+
+    One configuration is read for all revisions of a model: a family's checkpoints differ in weights alone.
+    """
+    texts = {name: _texts(name, data) for name in {spec.prompts for spec in specs}}
+    alike = {_shape(spec): spec for spec in reversed(specs)}
+
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        folders = list(pool.map(_config, alike.values()))
+    needs = {
+        shape: _need(folder, spec, texts[spec.prompts], place.kind)
+        for (shape, spec), folder in zip(alike.items(), folders, strict=True)
+    }
+    jobs = [_job(spec, needs[_shape(spec)], place) for spec in specs]
+    return sorted(jobs, key=lambda job: -1 if job.need is None else job.need.total, reverse=True)
 
 
-def _named(model: str, progress: Callable[[str, str, int, int], None] | None) -> Callable[[str, int, int], None] | None:
-    return None if progress is None else lambda what, done, total: progress(model, what, done, total)
+def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, budget: int | None) -> Iterator[Outcome]:
+    fitting = []
+    for job in jobs:
+        refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
+        if refused is None:
+            fitting.append(job)
+            tell(data, job.spec, states.WAITING)
+        else:
+            yield _failed(job, data, failed(job.spec, refused))
+    cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
+    downloads = Downloads(fitting, cache, budget)
+    waiting, running = len(fitting), 0
+    try:
+        while waiting or running:
+            for job, error in downloads.take(0.0 if running else 1.0):
+                waiting -= 1
+                if error is None:
+                    engine.submit(job)
+                    running += 1
+                else:
+                    downloads.done(job)
+                    yield _failed(job, data, failed(job.spec, error))
+            for job, outcome in engine.wait(1.0):
+                if outcome.again and job.attempt <= retries:
+                    tell(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
+                    engine.submit(replace(job, attempt=job.attempt + 1))
+                    continue
+                running -= 1
+                downloads.done(job)
+                yield _failed(job, data, outcome) if outcome.status == "failed" else _told(job, outcome)
+    finally:
+        downloads.close()
+        engine.close()
+
+
+def _told(job: Job, outcome: Outcome) -> Outcome:
+    known = job.need is not None and job.need.weights and outcome.status != "skipped"
+    gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and known else None
+    return replace(outcome, gigabytes=gigabytes, attempts=job.attempt)
+
+
+def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
+    reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
+    tell(data, job.spec, states.FAILED, reason, job.attempt)
+    return _told(job, replace(outcome, reason=reason))
+
+
+def _planned(job: Job, data: Path, place: Place) -> Outcome:
+    """What measuring would do: of a model that is not here, no more than its configuration is fetched."""
+    try:
+        refused = None if job.need is None else refusal(job.spec, job.need, place)
+        if refused is not None:
+            raise refused
+        try:
+            folder_of(replace(job.spec, download=False))
+        except ThermostatsError:
+            if job.need is None:
+                raise
+            return _told(job, Outcome(job.spec.model, "planned", job.spec.revision, n_params=job.need.n_params))
+        planned = plan(job.spec, data)
+    except Exception as error:  # told as an outcome, as when it is measured
+        return failed(job.spec, error)
+    return _told(job, outcome_of(planned, "skipped" if planned.finished else "planned"))
+
+
+def _config(spec: RunSpec) -> Path | None:
+    try:
+        cache = None if spec.cache is None else Path(spec.cache)
+        return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
+    except ThermostatsError:
+        return None  # said when it is measured, by what finds it out then
+
+
+def _need(folder: Path | None, spec: RunSpec, texts: Sequence[str], kind: str) -> Need | None:
+    try:
+        return None if folder is None or not texts else estimate(folder, spec, texts, kind)
+    except ThermostatsError:
+        return None  # as above
+
+
+def _job(spec: RunSpec, need: Need | None, place: Place) -> Job:
+    devices = 1 if need is None else devices_needed(need, place)
+    if devices > 1 and spec.device_map is None:
+        spec = replace(spec, device_map="auto")
+    return Job(spec, need, devices)
+
+
+def _shape(spec: RunSpec) -> tuple[Any, ...]:
+    return (spec.model, spec.dtype, spec.prompts, spec.what, spec.token_budget)
+
+
+def _texts(name: str, data: Path) -> list[str]:
+    try:
+        return [str(text) for text in load_prompts(name, data)["text"]]
+    except ThermostatsError:
+        return []  # said when it is measured

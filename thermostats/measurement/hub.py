@@ -6,10 +6,13 @@ Only weights, configuration and tokenizer are fetched, and pickles only where th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import HfApi, constants, snapshot_download
+from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -18,6 +21,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils._paths import filter_repo_objects
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
@@ -41,8 +45,12 @@ class ModelFolder:
     commit: str
 
 
-def model_folder(model: str, *, revision: str = "main", download: bool = True, code: bool = False) -> ModelFolder:
+def model_folder(
+    model: str, *, revision: str = "main", download: bool = True, code: bool = False, cache: Path | None = None
+) -> ModelFolder:
     """The folder of a local path or hub id; with `code`, the repository's Python files are fetched too.
+
+    What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given.
 
     Raises UsageError where there is no such folder or the id is none, and ThermostatsError where the hub has no such
     model or revision, the model is gated, or it is neither in the cache nor to be had.
@@ -59,53 +67,108 @@ def model_folder(model: str, *, revision: str = "main", download: bool = True, c
         raise UsageError(
             "no such model folder", got=model, next_step="give the folder's path, or a hub id such as gpt2"
         )
-    cached = _cached(model, revision, code)
-    if cached is None:
-        cached = _downloaded(model, revision, download, code)
-    return ModelFolder(model, revision, cached, cached.name)
+    found = _cached(model, revision, code, None)
+    if found is None and cache is not None:
+        found = _cached(model, revision, code, cache)
+    if found is None:
+        found = _downloaded(model, revision, download, code, cache)
+    return ModelFolder(model, revision, found, found.name)
+
+
+def config_folder(model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None) -> Path:
+    """A folder with the configuration of a local path or hub id; of a model that is not here, that alone is fetched.
+
+    Raises as `model_folder` does.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return path
+    with _said(model, revision):
+        for place in {None, cache}:
+            kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
+            if isinstance(kept, str):
+                return Path(kept).parent
+        if not download:
+            raise _not_here(model, revision)
+        return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
+
+
+def download_size(model: str, *, revision: str = "main") -> int:
+    """Bytes that downloading a model takes; raises as `model_folder` does."""
+    with _said(model, revision):
+        info = HfApi().model_info(
+            model, revision=revision, files_metadata=True, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
+        )
+    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
+    safe = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
+    weights = safe or filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS)
+    rest = filter_repo_objects(sizes, allow_patterns=COMPANIONS, ignore_patterns=OTHERS)
+    return sum(sizes[name] for name in {*weights, *rest})
 
 
 def _patterns(weights: list[str], code: bool) -> list[str]:
     return [*COMPANIONS, *weights, *(CODE if code else [])]
 
 
-def _cached(model: str, revision: str, code: bool) -> Path | None:
-    """The snapshot in the cache where it holds a configuration and all weights."""
+def _cached(model: str, revision: str, code: bool, cache: Path | None) -> Path | None:
+    """The snapshot in a cache where it holds a configuration and all weights."""
     for weights in (SAFE, PICKLED):
         patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
         try:
             path = Path(
                 snapshot_download(
-                    model, revision=revision, allow_patterns=patterns, ignore_patterns=OTHERS, local_files_only=True
+                    model,
+                    revision=revision,
+                    allow_patterns=patterns,
+                    ignore_patterns=OTHERS,
+                    local_files_only=True,
+                    cache_dir=cache,
                 )
             )
             open_checkpoint(path)
         except (LocalEntryNotFoundError, DataError):
             continue
         except HFValidationError as error:
-            raise UsageError(
-                "not the id of a model", got=repr(model), allowed="owner/name", next_step="or a folder that exists"
-            ) from error
+            raise _no_id(model) from error
         if (path / "config.json").is_file() and not (code and not list(path.glob("*.py"))):
             return path
     return None
 
 
-def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
-    where = f"{model}, revision {revision}"
+def _downloaded(model: str, revision: str, download: bool, code: bool, cache: Path | None) -> Path:
     if not download:
-        raise ThermostatsError(
-            "the model is not in the cache, and downloading was not allowed", where=where,
-            next_step="allow it, or name a local folder",
-        )  # fmt: skip
-    try:
+        raise _not_here(model, revision)
+    with _said(model, revision):
         # asked first, as it takes a time limit, which snapshot_download does not
         HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
-        path = Path(
-            snapshot_download(model, revision=revision, allow_patterns=_patterns(SAFE, code), ignore_patterns=OTHERS)
-        )
+        options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
+        path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
-            snapshot_download(model, revision=revision, allow_patterns=_patterns(PICKLED, code), ignore_patterns=OTHERS)
+            snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
+    return path
+
+
+def _no_id(model: str) -> UsageError:
+    return UsageError(
+        "not the id of a model", got=repr(model), allowed="owner/name", next_step="or a folder that exists"
+    )
+
+
+def _not_here(model: str, revision: str) -> ThermostatsError:
+    return ThermostatsError(
+        "the model is not in the cache, and downloading was not allowed", where=f"{model}, revision {revision}",
+        next_step="allow it, or name a local folder",
+    )  # fmt: skip
+
+
+@contextmanager
+def _said(model: str, revision: str) -> Iterator[None]:
+    """The hub's refusals and broken connections, told as what to do about them."""
+    where = f"{model}, revision {revision}"
+    try:
+        yield
+    except HFValidationError as error:
+        raise _no_id(model) from error
     except GatedRepoError as error:
         raise ThermostatsError(
             "the model is gated: its owner grants access", where=where,
@@ -129,7 +192,6 @@ def _downloaded(model: str, revision: str, download: bool, code: bool) -> Path:
             "the model is not in the cache and the hub cannot be reached", where=where, got=_cause(error),
             next_step="check the network, HF_HUB_OFFLINE and free disk space, or name a local folder",
         ) from error  # fmt: skip
-    return path
 
 
 def _status(error: BaseException | None) -> int | None:

@@ -23,7 +23,7 @@ from typing import Any
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.session import RunSpec
 
-TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage")
+TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
 FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
 SUFFIXES = (".toml", ".csv", ".jsonl")

@@ -1,0 +1,94 @@
+"""Where specs are measured: this process, processes of this machine, a Ray cluster, or Slurm. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from thermostats.errors import UsageError
+from thermostats.measurement.estimate import Need, Place
+from thermostats.measurement.outcome import Outcome, Progress
+from thermostats.measurement.session import RunSpec
+
+ENGINES = ("local", "ray", "slurm")
+UNKNOWN = 2 * 2**30
+"""Bytes that are set aside for a spec whose need cannot be told beforehand."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A spec to be measured: what it needs, on how many devices, for which time it is tried."""
+
+    spec: RunSpec
+    need: Need | None = None
+    devices: int = 1
+    attempt: int = 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes set aside for it: twice as many with every attempt, as the estimate may have been too low."""
+        return (UNKNOWN if self.need is None else self.need.total) << (self.attempt - 1)
+
+
+class Engine(Protocol):
+    """What an engine does."""
+
+    @property
+    def place(self) -> Place:
+        """The largest room that it has for one model."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job; it begins when there is room."""
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Jobs that are through, with what became of them; none after so many seconds, or where none was taken."""
+
+    def close(self) -> None:
+        """Stop what still runs."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run many specs."""
+
+    name: str = "local"
+    cpus: int | None = None
+    """Threads that a model is measured with."""
+    device: str = "auto"
+    spread: bool = False
+    """Models are spread over all devices."""
+    address: str | None = None
+    """Of a Ray cluster that exists."""
+    gpu_memory: int | None = None
+    """Bytes of one GPU of a cluster; without it models run on CPUs there."""
+    gpus: int = 1
+    """GPUs that a model may have, where one does not hold it."""
+    slurm: tuple[tuple[str, str], ...] = ()
+    """Options of sbatch."""
+
+
+def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:
+    """The engine of a name.
+
+    Raises UsageError where there is none of that name or its extra is not installed.
+    """
+    try:
+        if settings.name == "local":
+            from thermostats.measurement.engines.local import Local  # noqa: PLC0415 - only what is asked for
+
+            return Local(settings, data, progress)
+        if settings.name == "ray":
+            from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
+
+            return Ray(settings, data)
+        if settings.name == "slurm":
+            from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
+
+            return Slurm(settings, data)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the engine {settings.name} is not installed", got=str(error),
+            next_step=f"pip install 'thermostats[{settings.name}]'",
+        ) from error  # fmt: skip
+    raise UsageError("no such engine", where="--engine", got=settings.name, allowed=", ".join(ENGINES))

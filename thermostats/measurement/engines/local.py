@@ -1,0 +1,198 @@
+"""Specs in processes of this machine: one a GPU, or as many as cores and memory allow; one that dies is replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.estimate import PROCESS, Place
+from thermostats.measurement.outcome import Outcome, Progress, lost, measure_one, quiet
+
+CPUS = 4
+"""Threads a model is measured with where nothing is said: products of matrices gain little from more."""
+
+
+class Inline:
+    """Specs in this very process, one after the other; for a single one there is nothing to keep apart."""
+
+    def __init__(self, settings: Settings, data: Path, progress: Progress | None = None) -> None:
+        self.place = local_place(settings)
+        self.data, self.progress = data, progress
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+        self.jobs.append(job)
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Measure one."""
+        del seconds
+        if not self.jobs:
+            return []
+        job = self.jobs.pop(0)
+        return [(job, measure_one(job.spec, self.data, job.attempt, self.progress))]
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+class Worker:
+    """A process with the variables of its slot, and the job it has."""
+
+    def __init__(self, slot: int, environment: dict[str, str], data: Path) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, str(data)), daemon=True)
+        with _environment(environment):
+            self.process.start()
+        theirs.close()
+        self.slot = slot
+        self.job: Job | None = None
+
+
+class Local:
+    """A pool of processes: one for each GPU, or one for each `cpus` cores."""
+
+    def __init__(self, settings: Settings, data: Path, progress: Progress | None = None) -> None:
+        self.place = local_place(settings)
+        self.data, self.progress = data, progress
+        self.environments = _environments(settings, self.place)
+        self.jobs: list[Job] = []
+        self.workers: list[Worker] = []
+
+    def submit(self, job: Job) -> None:
+        """Take a job; it begins when a process and memory are free."""
+        self.jobs.append(job)
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Jobs that are through; progress is passed on meanwhile."""
+        self._start()
+        busy = {worker.connection: (worker, worker.job) for worker in self.workers if worker.job is not None}
+        found = []
+        for connection in wait(list(busy), seconds) if busy else []:
+            worker, job = busy[connection]  # type: ignore[index]
+            outcome = self._heard(worker, job)
+            if outcome is not None:
+                worker.job = None
+                found.append((job, outcome))
+        return found
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self.workers:
+            worker.process.terminate()
+        for worker in self.workers:
+            worker.process.join()
+        self.workers = []
+
+    def _start(self) -> None:
+        """Give jobs to processes that are free, as long as memory is."""
+        room = self.place.each if self.place.kind == "cpu" else None
+        for job in list(self.jobs):
+            taken = [worker.job.n_bytes + PROCESS for worker in self.workers if worker.job is not None]
+            if len(taken) == len(self.environments):
+                return
+            if taken and room is not None and sum(taken) + job.n_bytes + PROCESS > room:
+                continue
+            worker = next((worker for worker in self.workers if worker.job is None), None) or self._worker()
+            self.jobs.remove(job)
+            worker.job = job
+            with suppress(OSError):  # it died while it was idle: `_heard` says so
+                worker.connection.send((job.spec, job.attempt))
+
+    def _worker(self) -> Worker:
+        slot = min(set(range(len(self.environments))) - {worker.slot for worker in self.workers})
+        worker = Worker(slot, self.environments[slot], self.data)
+        self.workers.append(worker)
+        return worker
+
+    def _heard(self, worker: Worker, job: Job) -> Outcome | None:
+        """What a process says: its outcome; None where it was progress. A process that died is taken out."""
+        try:
+            kind, told = worker.connection.recv()
+        except (EOFError, OSError):
+            self.workers.remove(worker)
+            worker.process.join()
+            return lost(job.spec, f"its process ended with {_exit(worker.process.exitcode)}")
+        if kind == "outcome":
+            outcome: Outcome = told
+            return outcome
+        if self.progress is not None:
+            self.progress(*told)
+        return None
+
+
+def _serve(connection: Connection, data: str) -> None:
+    """Measure what is sent, until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    quiet()
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            spec, attempt = connection.recv()
+
+            def progress(*told: Any) -> None:
+                connection.send(("progress", told))
+
+            connection.send(("outcome", measure_one(spec, Path(data), attempt, progress)))
+
+
+def _exit(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"{name}, as it does where memory runs out" if name == "SIGKILL" else name
+    return f"status {code}"
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Variables as a process to be started shall find them."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def local_place(settings: Settings) -> Place:
+    """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
+    import torch  # noqa: PLC0415 - loaded only where something is measured
+
+    from thermostats.measurement.memory import memory_available  # noqa: PLC0415 - as above
+
+    if settings.device == "cpu" or not torch.cuda.is_available():
+        return Place("cpu", memory_available(torch.device("cpu")))
+    count = torch.cuda.device_count()
+    sizes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
+    return Place("accelerator", min(sizes), count if settings.spread else 1)
+
+
+def _environments(settings: Settings, place: Place) -> list[dict[str, str]]:
+    """Variables of each process that there may be at once."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = min(settings.cpus or CPUS, cores)
+    threads = {"OMP_NUM_THREADS": str(cpus)}
+    if place.kind == "cpu":
+        return [threads] * max(1, cores // cpus)
+    if settings.spread or settings.device != "auto":
+        return [threads]
+    return [{**threads, "CUDA_VISIBLE_DEVICES": gpu} for gpu in _visible_gpus()]
+
+
+def _visible_gpus() -> list[str]:
+    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
+    import torch  # noqa: PLC0415 - as above
+
+    stated = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return stated.split(",") if stated else [str(i) for i in range(torch.cuda.device_count())]

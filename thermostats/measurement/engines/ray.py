@@ -1,0 +1,109 @@
+"""Specs on a Ray cluster: a share of a GPU each, several GPUs for a model that one does not hold; lost nodes are told.
+
+Ray places tasks by what they say they need; whether a lost one is tried again is decided where all engines' are.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.estimate import PROCESS, Place
+from thermostats.measurement.outcome import Outcome, lost, measure_one, quiet
+
+SPARE = 1.1
+"""Share of a GPU that is asked for, over what the estimate says: allocators round up."""
+
+
+class Ray:
+    """Tasks of Ray; the data folder and the models must be reachable from every node under the same path."""
+
+    def __init__(self, settings: Settings, data: Path) -> None:
+        self.settings, self.data = settings, data.resolve()
+        self.ours = not ray.is_initialized()
+        if self.ours:
+            try:
+                ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                raise ThermostatsError(
+                    "the Ray cluster cannot be reached", where=settings.address or "this machine",
+                    got=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
+                    next_step="check the address, as `ray start` printed it; without one Ray runs on this machine",
+                ) from error  # fmt: skip
+        self.task: Any = ray.remote(_measure)
+        self.nodes: Any = ray.nodes
+        self.running: dict[Any, Job] = {}
+
+    @property
+    def place(self) -> Place:
+        """The largest room that a node has now for one model."""
+        nodes = [node["Resources"] for node in self.nodes() if node["Alive"]]
+        if self.settings.gpu_memory is not None and self.settings.device != "cpu":
+            most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
+            return Place("accelerator", self.settings.gpu_memory, min(most, self.settings.gpus))
+        return Place("cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0))
+
+    def submit(self, job: Job) -> None:
+        """Give a job to Ray."""
+        options = {"max_retries": 0, "num_cpus": self.settings.cpus or 1, **request(job, self.place)}
+        self.running[self.task.options(**options).remote(job.spec, str(self.data), job.attempt)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Jobs that are through."""
+        if not self.running:
+            return []
+        through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
+        found = [(self.running[reference], self._heard(reference)) for reference in through]
+        for reference in through:
+            del self.running[reference]
+        return found or self._without_place()
+
+    def close(self) -> None:
+        """Stop what still runs, and leave the cluster."""
+        for reference in self.running:
+            ray.cancel(reference, force=True)
+        self.running = {}
+        if self.ours:
+            ray.shutdown()
+
+    def _heard(self, reference: Any) -> Outcome:
+        try:
+            outcome: Outcome = ray.get(reference)
+        except ray.exceptions.RayError as error:
+            said = (str(error).strip().splitlines() or [""])[0][:200]
+            return lost(self.running[reference].spec, f"{type(error).__name__}: {said}")
+        return outcome
+
+    def _without_place(self) -> list[tuple[Job, Outcome]]:
+        """Jobs that no node which is left could take: Ray would wait for ever for one that can."""
+        place = self.place
+        if place.kind != "cpu" or place.each is None:
+            return []
+        found = []
+        for reference, job in list(self.running.items()):
+            if request(job, place)["memory"] > place.each:
+                ray.cancel(reference, force=True)
+                del self.running[reference]
+                found.append((job, lost(job.spec, "no node that is left has the memory")))
+        return found
+
+
+def request(job: Job, place: Place) -> dict[str, float]:
+    """What a task asks Ray for: bytes on a CPU; a share of a GPU, or so many whole ones."""
+    if place.kind == "cpu":
+        return {"memory": min(job.n_bytes + PROCESS, place.each) if place.each else job.n_bytes + PROCESS}
+    if place.each is None or job.devices > 1:
+        return {"num_gpus": job.devices}
+    return {"num_gpus": min(1.0, math.ceil(100 * SPARE * (job.n_bytes + PROCESS) / place.each) / 100)}
+
+
+def _measure(spec: Any, data: str, attempt: int) -> Outcome:
+    quiet()
+    return measure_one(spec, Path(data), attempt)
