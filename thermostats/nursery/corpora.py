@@ -1,8 +1,8 @@
 """The nursery's corpora on disk: two texts, one tokenizer, and the tokens of each for training and held out.
 
-Nothing here is committed: `build` makes the folder's files, and `corpora.json`, written last, says what they are. Each
-corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the end-of-text
-token. The last 5 % of the documents, rounded up, are held out: of the English novels the end of the last one.
+The texts are in no repository: `build` makes the folder's files, and `corpora.json`, put in place last, says what they
+are. Each corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the
+end-of-text token. The last 5 % of the documents, rounded up, are held out: of the English novels the end of the last.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
 import numpy as np
 import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
 from thermostats.nursery import english, synthetic, tokenizer
-from thermostats.tables.store import write_atomically
+from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -57,8 +56,7 @@ def build(folder: Path, text: Path | None = None) -> None:
     Raises UsageError where the folder holds corpora of another text, DataError where a text cannot be read, has fewer
     than 20 documents or the folder cannot be written, ThermostatsError where the package cannot be had.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(folder / ".lock"):
+    with only_writer(folder):
         known = _record(folder) or {}
         own = None if text is None else _joined(english.documents(_read(text)))
         if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
@@ -124,9 +122,6 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         for part, found in {"train": train, "heldout": heldout}.items():
             array = encode(learned, found)
             files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = _npy(array), len(array)
-    (folder / RECORD).unlink(missing_ok=True)
-    for name, content in files.items():
-        write_atomically(folder / name, content)
     record = {
         "format": _FORMAT,
         "english": source,
@@ -141,7 +136,8 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         "tokens": tokens,
         "files": {name: {"sha256": _sha256(content), "bytes": len(content)} for name, content in files.items()},
     }
-    write_atomically(folder / RECORD, (json.dumps(record, indent=2, sort_keys=True) + "\n").encode())
+    files[RECORD] = (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
+    write_all(folder, {folder / name: content for name, content in files.items()})
 
 
 def encode(learned: Tokenizer, found: Sequence[str]) -> Tokens:

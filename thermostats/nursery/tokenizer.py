@@ -6,7 +6,7 @@ serves as the beginning and end of a text and as padding; as in GPT-2, none is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,5 @@ def load(folder: Path) -> PreTrainedTokenizerFast:
     path = folder / FILE
     if not path.is_file():
         raise DataError("no tokenizer here", where=path, next_step="thermostats nursery corpora")
-    return PreTrainedTokenizerFast(
-        tokenizer_file=str(path), bos_token=END_OF_TEXT, eos_token=END_OF_TEXT, pad_token=END_OF_TEXT
-    )
+    make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
+    return make(tokenizer_file=str(path), bos_token=END_OF_TEXT, eos_token=END_OF_TEXT, pad_token=END_OF_TEXT)
