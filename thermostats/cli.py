@@ -11,7 +11,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from thermostats import __version__
+from thermostats.cli_tools import app as tools
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
+from thermostats.nursery.cli import app as nursery
+from thermostats.options import Data, Json
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, readable_in_part, refuse, say_next
 
@@ -23,16 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     suggest_commands=True,
 )
+app.add_typer(nursery, rich_help_panel="Commands")
+app.add_typer(tools)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        help="Folder of your own rows, read beside the tables that ship with the package; without it "
-        "$THERMOSTATS_DATA, or those tables alone.",
-    ),
-]
 WRONG_USE = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 LISTS = {
@@ -91,7 +87,15 @@ def import_(
 
 @app.command()
 def join(
-    files: Annotated[list[Path], typer.Argument(help="CSV files; which table each is follows from its columns.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="CSV, TSV, JSON, JSON Lines or Parquet files; which table each is follows from its columns."
+        ),
+    ],
+    mapping: Annotated[
+        Path | None, typer.Option("--map", help="TOML file that says which of your columns is which of ours.")
+    ] = None,
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put new values in the place of old ones.")] = False,
     as_json: Json = False,
@@ -101,7 +105,11 @@ def join(
     Rows that are there already with equal values change nothing; with other values they are refused, the largest
     difference named.
 
-    Example: `thermostats join runs.csv layers.csv --data mine`
+    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply with,
+    under `[constants]` what every row has.
+
+    Example: `thermostats join runs.csv layers.csv --data mine` or
+    `thermostats join gains.parquet --map map.toml --data mine`
     """
     folders.own_folder(data)
     for path in files:
@@ -109,7 +117,7 @@ def join(
             raise UsageError("no such file", where=path)
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    rows = [asdict(done) for done in join_tables(files, data=data, replace=replace)]
+    rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
     say_next("thermostats report --all", data=data, shown=changed and not as_json)
@@ -117,7 +125,9 @@ def join(
 
 @app.command()
 def measure(
-    models: Annotated[list[str], typer.Argument(help="Hub ids or folders of models.")],
+    models: Annotated[
+        list[str], typer.Argument(help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.")
+    ],
     revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
     prompts: Annotated[str, typer.Option(help="A prompt set, or a .txt, .csv or .jsonl file.")] = "core",
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
@@ -133,14 +143,25 @@ def measure(
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured, and stop.")] = False,
+    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads a model is measured with; 4 unless said.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
+    gpu_memory: Annotated[float | None, typer.Option(help="GB of one GPU of a cluster; without it, its CPUs.")] = None,
+    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
+    disk_budget: Annotated[
+        float | None, typer.Option(min=0.0, help="GB that downloaded models may take; measured ones are deleted.")
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
 
-    What is finished is skipped: after an interruption, run the same command again.
+    What is finished is skipped: after an interruption, run the same command again. A file of specs has a row for each
+    model (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
 
-    Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine`
+    Example: `thermostats measure EleutherAI/pythia-160m ./my-model checkpoints.toml --data mine`
     """
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
@@ -149,10 +170,15 @@ def measure(
         "device": device, "device_map": device_map, "token_budget": token_budget, "heritage": heritage,
         "trust_remote_code": trust_remote_code, "download": not offline,
     }  # fmt: skip
-    outcomes = measure_models(models, options, data, dry_run=dry_run)
+    running = {
+        "name": engine, "cpus": cpus, "address": address, "gpus": gpus, "retries": retries, "disk_budget": disk_budget,
+        "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9), "slurm": tuple(slurm or ()),
+    }  # fmt: skip
+    outcomes = measure_models(models, options, data, dry_run=dry_run, running=running)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
-    print_rows(shown, ["model", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"], as_json)
+    columns = ["model", "revision", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"]
+    print_rows(shown, columns, as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(2 if all(row["wrong_use"] for row in rows if row["status"] == "failed") else 1)
     say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)

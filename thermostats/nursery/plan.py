@@ -1,0 +1,64 @@
+"""The design that ships, and choosing from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.tables.folders import shipped
+
+
+def shipped_design(name: str = "design") -> pd.DataFrame:
+    """A table of the nursery that ships: `design`, `training` (records) or `losses`.
+
+    Raises DataError where it cannot be read.
+    """
+    path = shipped("data") / "nursery" / f"{name}.csv"
+    try:
+        return pd.read_csv(path, keep_default_na=name != "design")
+    except (OSError, ValueError) as error:
+        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
+
+
+def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = None) -> list[dict[str, Any]]:
+    """Rows of the design (that of a file, or the shipped one) with these models or recipes, all where none is named.
+
+    Raises UsageError for a name that is not in the design, DataError where the file is none.
+    """
+    frame = shipped_design() if design is None else _read(design)
+    for column, names in (("model", models), ("recipe", recipes)):
+        known = sorted(set(frame[column]))
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"no such {column} in the design", got=name, allowed=f"{known[0]} … {known[-1]}",
+                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
+                )  # fmt: skip
+    if models or recipes:
+        frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
+    return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+
+
+def tuned_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose models are fine-tuned too: the first of each recipe."""
+    return [row for row in rows if row["model"].endswith("-1")]
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        frame = pd.read_csv(path, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise DataError("a design cannot be read", where=path, got=str(error)) from error
+    lacking = [name for name in shipped_design().columns if name not in frame]
+    if lacking:
+        raise DataError(
+            "a design lacks columns",
+            where=path,
+            got=", ".join(lacking),
+            next_step="thermostats nursery design --out FILE",
+        )
+    return frame
