@@ -177,7 +177,7 @@ def measure(
     outcomes = measure_models(models, options, data, dry_run=dry_run, running=running)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
-    columns = ["model", "revision", "status", "runs", "finished", "n_params", "gigabytes", "seconds", "reason"]
+    columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     print_rows(shown, columns, as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(2 if all(row["wrong_use"] for row in rows if row["status"] == "failed") else 1)

@@ -52,7 +52,8 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
         if planned.finished:
             outcome = outcome_of(planned, "skipped")
         else:
-            part = None if progress is None else lambda what, n, total: progress(spec.model, what, n, total)
+            label = spec.model if spec.revision == "main" else f"{spec.model}@{spec.revision}"
+            part = None if progress is None else lambda what, n, total: progress(label, what, n, total)
             outcome = outcome_of(planned, "measured", measure_plan(planned, data, part))
     except Exception as error:  # one model's fault must not take the others with it; it is told
         outcome = failed(spec, error)

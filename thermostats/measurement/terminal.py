@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,38 +19,72 @@ from thermostats.measurement.prompts import load_prompts
 from thermostats.tables import store
 from thermostats.tables.begin import writable_folder
 
+CACHE_VARIABLE = "THERMOSTATS_MODELS"
 Report = Callable[[str, str, int, int], None]
 
 
 def measure_models(
-    models: Sequence[str], options: Mapping[str, Any], data: str | Path | None, *, dry_run: bool
+    models: Sequence[str],
+    options: Mapping[str, Any],
+    data: str | Path | None,
+    *,
+    dry_run: bool,
+    running: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """Outcomes of measuring models one after the other, with progress on standard error.
+    """Outcomes of measuring models and files of specs, with progress on standard error.
 
-    Raises UsageError where the extra that measuring needs is not installed.
+    `running` says how: fields of `engines.Settings`, `retries`, and `disk_budget` in GB.
+
+    Raises UsageError where the extra that measuring needs is not installed, DataError for a file of specs that cannot
+    be read.
     """
     try:
-        import transformers  # noqa: PLC0415 - an extra
+        from thermostats.measurement.engines import Settings, open_engine  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - as above
+        from thermostats.measurement.execute import RETRIES, execute  # noqa: PLC0415 - as above
+        from thermostats.measurement.outcome import quiet  # noqa: PLC0415 - as above
+        from thermostats.measurement.specs import specs  # noqa: PLC0415 - as above
 
-        from thermostats.measurement.execute import execute  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.session import RunSpec  # noqa: PLC0415 - needs the extra
+        quiet()
     except ImportError as error:
         raise UsageError(
             "measuring needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
         ) from error
-    quiet: Any = transformers.utils.logging
-    quiet.disable_progress_bar()
-    quiet.set_verbosity_error()
-    specs = [RunSpec(model, **options) for model in models]
+    how = dict(running or {})
+    retries, budget = how.pop("retries", RETRIES), how.pop("disk_budget", None)
+    settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
+    asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
     folder = store.data_folder(data) if dry_run else writable_folder(data)
-    load_prompts(options["prompts"], folder)
+    for prompts in {spec.prompts for spec in asked}:
+        load_prompts(prompts, folder)
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     with _progress() as (report, done):
-        for outcome in execute(specs, data, dry_run=dry_run, progress=report):
+        alone = len(asked) == 1 and settings.name == "local"
+        engine = Inline(settings, folder, report) if alone else open_engine(settings, folder, report)
+        limit = None if budget is None else int(budget * 1e9)
+        for outcome in execute(asked, folder, dry_run=dry_run, engine=engine, retries=retries, budget=limit):
             outcomes.append(outcome)
-            done(len(outcomes), len(specs), outcome)
+            done(len(outcomes), len(asked), outcome)
+    if len(outcomes) > 1:
+        print(summary(outcomes), file=sys.stderr)
     return outcomes
+
+
+def summary(outcomes: Sequence[Any]) -> str:
+    """How many specs came to what, and how many were tried more than once."""
+    counts = Counter(outcome.status for outcome in outcomes)
+    again = sum(outcome.attempts > 1 for outcome in outcomes)
+    parts = [f"{count} {status}" for status, count in sorted(counts.items())]
+    return f"{len(outcomes)} specs: {', '.join(parts)}" + (f"; {again} tried more than once" if again else "")
+
+
+def own_cache() -> Path:
+    """Folder for models that are downloaded within a budget: only what lies here is deleted again."""
+    from huggingface_hub import constants  # noqa: PLC0415 - comes with the extra
+
+    stated = os.environ.get(CACHE_VARIABLE)
+    return Path(stated) if stated else Path(constants.HF_HOME) / "thermostats"
 
 
 def _progress() -> AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]]]:
@@ -57,17 +93,19 @@ def _progress() -> AbstractContextManager[tuple[Report, Callable[[int, int, Any]
 
 def plain_report(every: float = 30.0, clock: Callable[[], float] = perf_counter) -> Report:
     """Progress as lines: one where a part of a model begins, then one at most every so many seconds."""
-    part: dict[str, Any] = {"name": None, "began": 0.0, "said": 0.0}
+    parts: dict[tuple[str, str], tuple[float, float | None]] = {}
 
     def report(model: str, what: str, done: int, total: int) -> None:
         now = clock()
-        if part["name"] != (model, what):
-            part.update(name=(model, what), began=now, said=now)
+        began, said = parts.get((model, what), (now, None))
+        if said is None:
             print(f"{model}: {what}", file=sys.stderr, flush=True)
-        elif now - part["said"] >= every and 0 < done < total:
-            part["said"] = now
-            left = (now - part["began"]) * (total - done) / done
+        elif now - said >= every and 0 < done < total:
+            left = (now - began) * (total - done) / done
             print(f"{model}: {what}, {done} of {total}, about {left:.0f} s left", file=sys.stderr, flush=True)
+        else:
+            return
+        parts[model, what] = (began, now)
 
     return report
 
@@ -83,7 +121,8 @@ def _said(number: int, total: int, outcome: Any) -> str:
         "skipped": "every run is finished",
         "failed": outcome.reason,
     }
-    return f"[{number}/{total}] {outcome.model} {outcome.status}: {more[outcome.status]}"
+    model = outcome.model if outcome.revision in ("", "main") else f"{outcome.model}@{outcome.revision}"
+    return f"[{number}/{total}] {model} {outcome.status}: {more[outcome.status]}"
 
 
 class _Bars(AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]]]):
@@ -104,9 +143,17 @@ class _Bars(AbstractContextManager[tuple[Report, Callable[[int, int, Any], None]
     def report(self, model: str, what: str, done: int, total: int) -> None:
         """Move the bar of one part of one model."""
         if (model, what) not in self.tasks:
+            self.forget(model)
             self.tasks[model, what] = self.bars.add_task(f"{model} {what}", total=total)
         self.bars.update(self.tasks[model, what], completed=done, total=total)
 
     def done(self, number: int, total: int, outcome: Any) -> None:
         """Print the line of a model that is through."""
+        self.forget(outcome.model)
+        self.forget(f"{outcome.model}@{outcome.revision}")
         self.bars.console.print(_said(number, total, outcome), markup=False)
+
+    def forget(self, model: str) -> None:
+        """Take the bars of a model away."""
+        for part in [part for part in self.tasks if part[0] == model]:
+            self.bars.remove_task(self.tasks.pop(part))

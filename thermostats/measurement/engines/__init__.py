@@ -64,8 +64,8 @@ class Settings:
     """Bytes of one GPU of a cluster; without it models run on CPUs there."""
     gpus: int = 1
     """GPUs that a model may have, where one does not hold it."""
-    slurm: tuple[tuple[str, str], ...] = ()
-    """Options of sbatch."""
+    slurm: tuple[str, ...] = ()
+    """Options of sbatch, as name=value."""
 
 
 def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:

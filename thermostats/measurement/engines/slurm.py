@@ -83,8 +83,8 @@ class Slurm:
 
     def _set(self, memory: int, devices: int) -> None:
         on_gpu = self.place.kind != "cpu"
-        given = {f"slurm_{name}": value for name, value in self.settings.slurm}
         try:
+            given = {f"slurm_{name}": value for name, value in (each.split("=", 1) for each in self.settings.slurm)}
             self.executor.update_parameters(
                 name="thermostats", mem_gb=memory, cpus_per_task=self.settings.cpus or CPUS, tasks_per_node=1,
                 gpus_per_node=devices if on_gpu else 0, timeout_min=MINUTES, slurm_array_parallelism=PARALLEL,
