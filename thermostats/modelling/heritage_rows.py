@@ -13,6 +13,7 @@ from thermostats.modelling.heritage_design import GEOMETRY, SCALE
 from thermostats.modelling.model_rows import one_row_a_model
 from thermostats.tables import store
 from thermostats.tables.features import GAINS, by_prompt, features
+from thermostats.tables.vocabulary import NURSERY
 
 
 def gain_rows(
@@ -49,8 +50,7 @@ def chosen_rows(
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
     rows = table[(table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)]
     held = sorted(set(rows["source"]))
-    if files is not None:
-        rows = rows[rows["source"].isin(files)]
+    rows = rows[rows["source"].isin(files)] if files is not None else rows[rows["source"] != NURSERY]
     if rows.empty:
         raise UsageError(
             "no row holds the gain asked for",

@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.modelling.estimates import columns_of, numbers
 from thermostats.modelling.gaussian import Lines
+from thermostats.tables.vocabulary import NURSERY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ def model_rows(
     """Log gains of `features` rows, one row a model (that with most prompts), errors by the delta method.
 
     log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order
-    of preference; all by default. `error_from`: the gain whose relative error stands in where the estimand's spread
+    of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where the estimand's spread
     over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold averages only. A model
     without an error takes the largest of the others, and a warning says so. Models whose gain is pinned near 1 by their
     norm (`comparable` false) are left out with a warning.
@@ -46,8 +47,7 @@ def model_rows(
     said: list[str] = []
     files = [source] if isinstance(source, str) else list(source) if source is not None else None
     rows = table[table[estimand].notna()]
-    if files is not None:
-        rows = rows[rows["source"].isin(files)]
+    rows = rows[rows["source"].isin(files)] if files is not None else rows[rows["source"] != NURSERY]
     if rows.empty:
         raise UsageError(
             "no row holds the gain asked for",

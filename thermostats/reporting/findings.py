@@ -17,6 +17,7 @@ from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.words import chance_of, comparison, estimate_text, number, probability_text
 from thermostats.tables import store
 from thermostats.tables.features import combine
+from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
@@ -108,6 +109,7 @@ class Tables:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
+        Rows of the controlled study are handed out only where `source` asks for them.
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals], sort_keys=True), selected)
@@ -131,6 +133,8 @@ class Tables:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
+        if "source" in frame and "source" not in equals:
+            frame = frame[frame["source"] != NURSERY]
         for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
