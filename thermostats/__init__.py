@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.citing import citations as citations
     from thermostats.measurement.execute import measure as measure
     from thermostats.reporting.engine import report as report
+    from thermostats.tables.export import export as export
     from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
     from thermostats.tables.published import import_published as import_published
@@ -19,6 +21,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
+    "citations": "thermostats.citing",
+    "export": "thermostats.tables.export",
     "features": "thermostats.tables.features",
     "import_published": "thermostats.tables.published",
     "join": "thermostats.tables.join",

@@ -1,0 +1,138 @@
+"""Tables for other tools: what is written comes back, and is described as it is."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import snapshot, table
+
+from thermostats.errors import UsageError
+from thermostats.tables import croissant, datapackage, store
+from thermostats.tables.describe import describe, descriptions
+from thermostats.tables.export import export
+from thermostats.tables.join import join
+from thermostats.tables.schemas import TABLES, key
+
+SHIPPED = store.shipped("data")
+
+
+def test_what_describes_the_shipped_tables_is_current() -> None:
+    """`python -m thermostats.tables.describe` in a checkout makes it so."""
+    stale = [name for name, content in descriptions(SHIPPED).items() if (SHIPPED / name).read_bytes() != content]
+    assert stale == []
+
+
+@pytest.mark.parametrize("where", ["shipped", "exported"])
+def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
+    frictionless = pytest.importorskip("frictionless")
+    folder = SHIPPED
+    if where == "exported":
+        export(folder := tmp_path / "out")
+    done = frictionless.validate(str(folder / datapackage.NAME))
+    assert done.flatten(["message"]) == []
+    assert done.stats["tasks"] == sum(bool(store.files(name, SHIPPED)) for name in TABLES)
+
+
+def test_the_data_package_tells_a_wrong_value(small_store: Path, tmp_path: Path) -> None:
+    frictionless = pytest.importorskip("frictionless")
+    export(out := tmp_path / "out", data=small_store)
+    layers = out / "layers.csv"
+    layers.write_text(layers.read_text().replace("last", "lst", 1).replace(",9.0,", ",nine,", 1))
+    runs = out / "runs.csv"
+    runs.write_text(runs.read_text().replace("lab/small", "lab/none"))
+    told = frictionless.validate(str(out / datapackage.NAME)).flatten(["type"])
+    assert {"constraint-error", "type-error", "foreign-key"} <= {kind for (kind,) in told}
+
+
+def test_the_croissant_file_names_every_file_and_column(small_store: Path) -> None:
+    store.save(table("layers"), "layers", small_store / "measured" / "layers" / "other.csv")
+    describe(small_store)
+    for folder in (SHIPPED, small_store):
+        content = json.loads((folder / croissant.NAME).read_bytes())
+        assert content["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+        named = {item["@id"]: item.get("includes", [item["@id"]]) for item in content["distribution"]}
+        for record_set in content["recordSet"]:
+            name = record_set["name"]
+            assert [field["name"] for field in record_set["field"]] == list(TABLES[name].columns)
+            assert [each["@id"] for each in record_set["key"]] == [f"{name}/{label}" for label in key(name)]
+            [source] = {next(iter(field["source"].values()))["@id"] for field in record_set["field"]}
+            files = [path.relative_to(folder).as_posix() for path in store.files(name, folder)]
+            assert all(any(fnmatch(file, pattern) for pattern in named[source]) for file in files)
+        assert {each["name"] for each in content["recordSet"]} == {name for name in TABLES if store.files(name, folder)}
+
+
+@pytest.mark.slow
+def test_a_reader_of_croissant_gets_every_row() -> None:
+    """With mlcroissant, which is no part of the environment for tests: it brings stubs that alter type checks."""
+    mlcroissant = pytest.importorskip("mlcroissant")
+    dataset = mlcroissant.Dataset(str(SHIPPED / croissant.NAME))
+    assert dataset.metadata.ctx.issues.report() == ""
+    for name in ("models", "prompts", "runs", "layers"):
+        assert sum(1 for _ in dataset.records(name)) == len(store.load(name, SHIPPED))
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+def test_what_is_exported_comes_back(small_store: Path, tmp_path: Path, format_: str) -> None:
+    if format_ == "parquet":
+        pytest.importorskip("pyarrow")
+    done = export(tmp_path / "out", data=small_store, format=format_)
+    assert {each.table: each.rows for each in done} == {"models": 1, "prompts": 2, "runs": 1, "layers": 6}
+    assert [each.unchanged for each in join([each.path for each in done], data=small_store)] == [1, 2, 1, 6]
+    assert (tmp_path / "out" / "CODEBOOK.md").is_file()
+    assert (tmp_path / "out" / datapackage.NAME).is_file() == (format_ == "csv")
+
+
+def test_parquet_lies_in_folders_by_model(small_store: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    export(out := tmp_path / "out", ["layers", "models", "prompts"], data=small_store, format="parquet",
+           partition="model_id")  # fmt: skip
+    assert [path.name for path in (out / "layers").iterdir()] == ["model_id=lab%2Fsmall"]
+    back = pd.read_parquet(out / "layers")
+    assert back["model_id"].astype(str).unique().tolist() == ["lab/small"]
+    pd.testing.assert_frame_equal(
+        store.validate(back.drop(columns="model_id"), "layers"), store.load("layers", small_store)
+    )
+    assert (out / "prompts.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"tables": ["layer"]}, "did you mean layers"),
+        ({"format": "parket"}, "did you mean parquet"),
+        ({"partition": "model_id"}, "only Parquet"),
+        ({"partition": "modelid", "format": "parquet"}, "did you mean model_id"),
+    ],
+)
+def test_a_wrong_export_writes_nothing(
+    small_store: Path, tmp_path: Path, arguments: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        export(tmp_path / "out", data=small_store, **arguments)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_overwrites_nothing(small_store: Path) -> None:
+    before = snapshot(small_store)
+    with pytest.raises(UsageError, match="not empty"):
+        export(small_store, data=small_store)
+    assert snapshot(small_store) == before
+
+
+def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> None:
+    prompts = store.load("prompts", small_store)
+    store.save(prompts.iloc[:1].assign(text="Hello"), "prompts", small_store / "private" / "prompts.csv")
+    assert "Hello" in set(store.load("prompts", small_store)["text"])
+    export(tmp_path / "out", ["prompts"], data=small_store)
+    assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()
+
+
+def test_descriptions_are_written_once_and_again_when_a_file_comes(small_store: Path) -> None:
+    assert {path.name for path in describe(small_store)} == {"CODEBOOK.md", datapackage.NAME, croissant.NAME}
+    assert describe(small_store) == []
+    store.save(table("outputs"), "outputs", small_store / "outputs.csv")
+    assert {path.name for path in describe(small_store)} == {datapackage.NAME, croissant.NAME}

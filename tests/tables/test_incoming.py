@@ -1,0 +1,199 @@
+"""Other people's rows: every format says the same, columns are mapped, and every wrong cell is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import layer, run, snapshot, table
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.incoming import read
+from thermostats.tables.join import join
+from thermostats.tables.mapping import ColumnMap, load_map
+
+MAP = """\
+table = "layers"
+ignore = ["notes"]
+[columns]
+block = "layer"
+growth = "gain_block"
+[factors]
+norm_in = 0.001
+[constants]
+position = "last"
+source = "my own hooks"
+prompt_id = ""
+"""
+
+
+def written(frame: pd.DataFrame, path: Path) -> Path:
+    """The frame in the format that the path's ending says."""
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix in {".json", ".jsonl"}:
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        path.write_text("\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows))
+    else:
+        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "parquet", "frame"])
+def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    measured = run(source="elsewhere", measure_version="2")
+    frames = [
+        table("runs", measured),
+        table("layers", *(layer(measured, number, 1 / 3 + number) for number in (1, 2, 3))),
+    ]
+    given = [
+        frame if ending == "frame" else written(frame.iloc[:, ::-1], tmp_path / f"{number}.{ending}")
+        for number, frame in enumerate(frames)
+    ]
+    assert [done.added for done in join(given, data=small_store)] == [1, 3]
+    assert [done.unchanged for done in join(frames, data=small_store)] == [1, 3]
+    stored = store.load("layers", small_store)
+    assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
+
+
+def test_a_mapping_turns_their_columns_into_ours_and_makes_the_runs(small_store: Path, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(MAP)
+    theirs = pd.DataFrame(
+        {"model_id": "lab/small", "block": [1, 2, 3], "growth": [1.5, 1.25, 0.5], "norm_in": [1000.0, 1500.0, 1875.0],
+         "notes": "x"}
+    )  # fmt: skip
+    done = join(written(theirs, tmp_path / "gains.csv"), mapping=tmp_path / "map.toml", data=small_store)
+    assert [(d.table, d.added) for d in done] == [("runs", 1), ("layers", 3)]
+    runs = store.load("runs", small_store).set_index("source").loc["my own hooks"]
+    assert (runs["model_id"], runs["revision"], runs["dtype"]) == ("lab/small", "main", "unstated")
+    rows = store.load("layers", small_store)
+    rows = rows[rows["run_id"] == runs["run_id"]]
+    assert rows["gain_block"].tolist() == [1.5, 1.25, 0.5]
+    assert rows["norm_in"].tolist() == [1.0, 1.5, 1.875]
+    assert store.check(small_store)["runs"] == 2
+    again = join(theirs, mapping=load_map(tmp_path / "map.toml"), data=small_store)
+    assert [(d.added, d.unchanged) for d in again] == [(0, 1), (0, 3)]
+
+
+def test_rows_of_several_models_make_several_runs(small_store: Path) -> None:
+    constants = {"position": "last", "prompt_id": "", "source": "x"}
+    using = ColumnMap("layers", {"m": "model_id", "v": "measure_version"}, constants=constants)
+    theirs = pd.DataFrame({"m": "lab/small", "v": [1.0, 1.0, 2.0], "layer": [1, 2, 1], "gain_block": 2.0})
+    assert [d.added for d in join(theirs, mapping=using, data=small_store)] == [2, 3]
+    assert set(store.load("runs", small_store).query("source == 'x'")["measure_version"]) == {"1", "2"}
+
+
+def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> None:
+    before = snapshot(small_store)
+    measured = run()
+    rows = table("layers", *(layer(measured, number, 2.0) for number in range(1, 8))).astype(object)
+    rows.loc[1, "gain_block"] = "two"
+    rows.loc[2, "layer"] = 2.5
+    rows.loc[3, "position"] = "lst"
+    rows.loc[4, "gain_block"] = -1.0
+    rows.loc[5, "cosine"] = "inf"
+    rows.loc[6, ["layer", "gain_block"]] = [1, 3.0]
+    for ending in ("csv", "json"):
+        with pytest.raises(DataError, match=r"6 rows are not as table layers wants them") as caught:
+            join(written(rows, tmp_path / f"bad.{ending}"), data=small_store)
+        told = caught.value.rows
+        assert [row.split(":")[0] for row in told] == [
+            "row 2, column gain_block", "row 3, column layer", "row 4, column position", "row 5, column gain_block",
+            "row 6, column cosine", "row 7, run_id, layer, prompt_id, position",
+        ]  # fmt: skip
+        assert told[0] == "row 2, column gain_block: 'two' is not a number"
+        assert told[3].endswith("-1.0 is not allowed; above 0")
+        assert "'last'" in told[2]
+        assert all(row in str(caught.value) for row in told)
+    assert snapshot(small_store) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        (b"", "x.csv", "the file is empty"),
+        (b"a,b\n1,2,3\n", "x.csv", "row 1 has 3 cells under the names of 2"),
+        (b"a,b\n1,2\n3\n", "x.csv", "row 2 has 1 cells"),
+        (b"a\n\xff\n", "x.csv", "damaged"),
+        (b"{", "x.json", "damaged"),
+        (b'{"a": 1}', "x.json", "no list of objects"),
+        (b'{"a": 1}\n{', "x.jsonl", "line 2"),
+        (b"PAR1", "x.parquet", "damaged"),
+        (b"a", "x.xlsx", "allowed: .csv, .tsv, .json, .jsonl, .parquet"),
+        (b"a", "x.jsonn", "did you mean .json"),
+    ],
+)
+def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name: str, words: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((DataError, UsageError), match=words):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("table = ", "table ="), ""),
+        (('"layers"', '"layer"'), "did you mean layers"),
+        (('"gain_block"', '"gain_blok"'), "did you mean gain_block"),
+        (("[factors]", "[factor]"), "did you mean factors"),
+        (("0.001", '"0.001"'), "a factor is a number"),
+        (("norm_in", "layer"), "a factor is a number"),
+        (("[columns]", "[columns"), "cannot be read"),
+        (('["notes"]', "3"), "ignore of the mapping file"),
+        (('table = "layers"\n', ""), "names no table"),
+    ],
+)
+def test_a_mapping_file_is_held_against_the_tables(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    (tmp_path / "map.toml").write_text(MAP.replace(*change))
+    if not words:
+        assert load_map(tmp_path / "map.toml").factors == {"norm_in": 0.001}
+        return
+    with pytest.raises(UsageError, match=words):
+        load_map(tmp_path / "map.toml")
+
+
+@pytest.mark.parametrize(
+    ("rename", "words"),
+    [
+        ({"block": "blok"}, "did you mean blok"),
+        ({"notes": "note"}, r"does not name \(DataFrame\): got note"),
+        ({"notes": "gain_block"}, "filled twice"),
+        ({"notes": "source"}, "filled twice"),
+    ],
+)
+def test_columns_that_do_not_fit_the_mapping_are_named(
+    small_store: Path, tmp_path: Path, rename: dict[str, str], words: str
+) -> None:
+    (tmp_path / "map.toml").write_text(MAP)
+    theirs = pd.DataFrame({"model_id": "lab/small", "block": [1], "growth": [1.5], "notes": "x"}).rename(columns=rename)
+    with pytest.raises(UsageError, match=words):
+        join(theirs, mapping=tmp_path / "map.toml", data=small_store)
+
+
+def test_a_stated_table_fills_what_may_be_empty_and_asks_for_the_rest(small_store: Path) -> None:
+    measured = run()
+    few = pd.DataFrame({"run_id": measured["run_id"], "prompt_id": "a", "entropy": [2.5]})
+    assert join(few, table="outputs", data=small_store)[0].added == 1
+    with pytest.raises(UsageError, match=r"lacking prompt_id"):
+        join(few.drop(columns="prompt_id"), table="outputs", data=small_store)
+    with pytest.raises(UsageError, match=r"did you mean prompt_id"):
+        join(few.rename(columns={"prompt_id": "prompt"}), table="outputs", data=small_store)
+
+
+def test_a_model_that_is_nearly_known_is_suggested(small_store: Path) -> None:
+    runs = table("runs", run("lab/smal", source="x"))
+    with pytest.raises(DataError, match=r"did you mean lab/small\? Otherwise add it to models"):
+        join(runs, data=small_store)
+
+
+def test_json_of_a_listing_comes_back(small_store: Path, tmp_path: Path) -> None:
+    frame = store.load("models", small_store).assign(model_id="lab/two")
+    (tmp_path / "models.json").write_text(json.dumps(json.loads(frame.to_json(orient="records"))))
+    assert join(tmp_path / "models.json", data=small_store)[0].added == 1

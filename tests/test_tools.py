@@ -1,0 +1,111 @@
+"""Verbs around the work: doctor, cite, new claim, export from the shell."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import run, table
+
+import thermostats
+from thermostats import citing, doctor
+from thermostats.errors import UsageError
+from thermostats.new import new_claim
+from thermostats.reporting.engine import report
+from thermostats.tables import store
+from thermostats.tables.join import join
+
+
+def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "thermostats", *map(str, arguments)],
+        capture_output=True, text=True, check=False, cwd=cwd,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["doctor", "export", "cite", "new claim"])
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    done = command(*verb.split(), "--help")
+    assert done.returncode == 0
+    assert f"thermostats {verb}" in done.stdout.split("Example:")[1]
+
+
+def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name in {"nutpie", "torch"}:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(doctor, "version", version)
+    found = {check.name: check for check in doctor.checks()}
+    assert (found["fitted models"].state, found["fitted models"].advice) == (doctor.BROKEN, "pip install nutpie")
+    assert found["extra measure"].state == doctor.MISSING
+    assert "thermostats[measure]" in found["extra measure"].advice
+    assert "accelerator" not in found
+    assert "PyMC generation" not in found
+    assert "36 models" in found["package's tables"].found
+
+
+def test_doctor_tells_of_a_damaged_store(small_store: Path) -> None:
+    assert {check.name: check.state for check in doctor.checks(small_store)}["your store"] == doctor.OK
+    (small_store / "models.csv").write_text("nothing")
+    done = command("doctor", "--data", small_store, "--json")
+    told = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert told["your store"]["state"] == doctor.BROKEN
+    assert "models.csv" in told["your store"]["found"]
+    assert told["package's tables"]["state"] == doctor.OK
+
+
+def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
+    shipped = thermostats.citations()
+    assert re.findall(r"^@\w+\{(\w+),", shipped, re.MULTILINE)[:2] == ["thermostats", "delia2026thermodynamic"]
+    assert "10.5281/zenodo.18165365" in shipped
+    assert f"version {importlib.metadata.version('pymc')}" in shipped
+    keys = [citation.key for citation in citing.cited(small_store)]
+    assert "delia2026thermodynamic" not in keys
+    assert "transformers" not in keys
+    assert keys[-1] == "source1"
+    join(table("runs", run(source="thermostats")), data=small_store)
+    assert "transformers" in [citation.key for citation in citing.cited(small_store)]
+    assert thermostats.citations(small_store).count("{") == thermostats.citations(small_store).count("}")
+
+
+def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
+    path = new_claim("Depth helps!", tmp_path / "mine")
+    assert path.name == "u01_depth_helps.py"
+    result = report(analyses=tmp_path / "mine", claims=["u01"], out=tmp_path / "report", processes=1)
+    assert result.ok, result
+    page = (tmp_path / "report" / "u01" / "index.html").read_text()
+    assert "Depth helps" in page
+    finding = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())
+    assert store.load("models")["model_id"].nunique() >= json.dumps(finding).count("n_models") > 0
+    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+    assert alone.stdout.startswith("U01  Depth helps")
+
+
+def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
+    assert new_claim("one", tmp_path).name == "u01_one.py"
+    assert new_claim("two", tmp_path).name == "u02_two.py"
+    with pytest.raises(UsageError, match="analysis of that name"):
+        new_claim("ONE", tmp_path)
+    with pytest.raises(UsageError, match="no letters"):
+        new_claim("!?", tmp_path)
+
+
+def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
+    done = command("new", "claim", "x", cwd=tmp_path)
+    assert done.stdout == "analyses/u01_x.py\n"
+    assert "thermostats report --analyses analyses" in done.stderr
+    done = command("export", tmp_path / "out", "--data", small_store)
+    assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
+    assert "pandas.read_csv" in done.stderr
+    again = command("export", tmp_path / "out", "--data", small_store)
+    assert (again.returncode, again.stdout) == (2, "")

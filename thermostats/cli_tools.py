@@ -1,0 +1,95 @@
+"""Verbs around the work: what is there, tables for other tools, what to cite, a claim of one's own."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thermostats.options import Data, Json
+from thermostats.tables import folders
+from thermostats.terminal import print_json, print_rows, say_next
+
+app = typer.Typer()
+new = typer.Typer(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
+app.add_typer(new, name="new")
+
+
+@app.command()
+def doctor(data: Data = None, as_json: Json = False) -> None:
+    """Say what is there, what is missing and what would be slow; exit code 1 where the package cannot work.
+
+    Example: `thermostats doctor`
+    """
+    from thermostats.doctor import BROKEN, OK, checks  # noqa: PLC0415
+
+    found = checks(data)
+    print_rows([asdict(check) for check in found], ["name", "state", "found", "advice"], as_json)
+    if any(check.state == BROKEN for check in found):
+        raise typer.Exit(1)
+    poor = [check.name for check in found if check.state != OK]
+    step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
+    say_next(step, shown=not as_json and sys.stdout.isatty())
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Argument(help="Folder to write; a new or an empty one.")],
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables; without any, all that have rows.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    partition: Annotated[
+        str | None, typer.Option(help="Parquet in folders by the values of this column, such as model_id.")
+    ] = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Write tables to files for other tools, described by a Frictionless data package and a Croissant file.
+
+    Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
+    """
+    folders.data_folder(data)
+    from thermostats.tables.export import export as export_tables  # noqa: PLC0415
+
+    done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
+    print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
+    example = done[0].path.as_posix() if done else ""
+    reader = "read_csv" if format_ == "csv" else "read_parquet"
+    say_next(f'pandas.{reader}("{example}")', shown=bool(done) and not as_json)
+
+
+@app.command()
+def cite(data: Data = None, as_json: Json = False) -> None:
+    """Print BibTeX of what to cite: the package, the study, libraries, other sources of your rows.
+
+    Example: `thermostats cite > references.bib`
+    """
+    folders.data_folder(data)
+    from thermostats.citing import citations, cited  # noqa: PLC0415
+
+    if as_json:
+        print_json([asdict(citation) for citation in cited(data)])
+    else:
+        print(citations(data))
+
+
+@new.command()
+def claim(
+    name: Annotated[str, typer.Argument(help="What the claim is about, such as depth-helps.")],
+    folder: Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")] = Path("analyses"),
+    as_json: Json = False,
+) -> None:
+    """Write an analysis that runs as it is, to be changed into a claim of your own.
+
+    Example: `thermostats new claim depth-helps`
+    """
+    from thermostats.new import new_claim  # noqa: PLC0415
+
+    path = new_claim(name, folder)
+    if as_json:
+        print_json({"path": str(path)})
+    else:
+        print(path)
+    say_next(f"thermostats report --analyses {folder} --out my-report, then edit {path}", shown=not as_json)

@@ -1,0 +1,156 @@
+"""What is there, what is missing, and what would be slow: `thermostats doctor`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import thermostats
+from thermostats.errors import ThermostatsError
+from thermostats.tables import folders
+
+OK, SLOW, MISSING, BROKEN = "ok", "slow", "missing", "broken"
+PYTHONS = ((3, 11), (3, 13))
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "pandera")
+FITTING = ("pymc", "pytensor", "nutpie", "arviz")
+EXTRAS = {
+    "measure": (("torch", "transformers", "accelerate"), "thermostats measure"),
+    "parquet": (("pyarrow",), "Parquet in join and export"),
+    "ray": (("ray",), "measuring on a Ray cluster"),
+    "slurm": (("submitit",), "measuring on a Slurm cluster"),
+}
+ROOM = 5e9
+"""Bytes of disk below which a model of a billion weights does not fit beside its tables."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `broken`: the package cannot do its work; `missing`: a part of it cannot."""
+
+    name: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def checks(data: str | Path | None = None) -> list[Check]:
+    """Everything that was looked at, in order; reads the tables and imports torch where it is installed."""
+    return [check for look in (_python, _libraries, _fitting, _extras, _machine, _tables) for check in look(data)]
+
+
+def _python(_: object) -> Iterator[Check]:
+    here = sys.version_info[:2]
+    good = PYTHONS[0] <= here <= PYTHONS[1]
+    advice = "" if good else "use Python 3.11, 3.12 or 3.13"
+    yield Check("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}")
+    yield Check("Python", OK if good else BROKEN, f"{platform.python_version()}, {platform.system()}", advice)
+
+
+def _installed(names: tuple[str, ...]) -> dict[str, str]:
+    """Versions by name of those distributions that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _listed(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in found.items())
+
+
+def _libraries(_: object) -> Iterator[Check]:
+    yield _required("tables and tests", LIBRARIES)
+
+
+def _required(name: str, libraries: tuple[str, ...]) -> Check:
+    found = _installed(libraries)
+    lacking = [library for library in libraries if library not in found]
+    advice = f"pip install {' '.join(lacking)}" if lacking else ""
+    return Check(name, BROKEN if lacking else OK, _listed(found), advice)
+
+
+def _fitting(_: object) -> Iterator[Check]:
+    required = _required("fitted models", FITTING)
+    yield required
+    if required.state == OK:
+        yield Check("PyMC generation", OK, _installed(("pymc",))["pymc"].split(".")[0])
+        compiler = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
+        yield Check(
+            "C++ compiler", OK if compiler else SLOW, compiler or "none",
+            "" if compiler else "install g++: without it predictive checks of fitted models take many times as long",
+        )  # fmt: skip
+
+
+def _extras(_: object) -> Iterator[Check]:
+    for extra, (libraries, what) in EXTRAS.items():
+        found = _installed(libraries)
+        lacking = len(found) < len(libraries)
+        advice = f"pip install 'thermostats[{extra}]' for {what}" if lacking else ""
+        yield Check(f"extra {extra}", MISSING if lacking else OK, _listed(found) or "not installed", advice)
+
+
+def _machine(_: object) -> Iterator[Check]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    few = cores < 4
+    yield Check("cores", SLOW if few else OK, str(cores), "four chains are sampled at once on four" if few else "")
+    if _installed(("torch",)):
+        yield _accelerator()
+    from thermostats.modelling.cache import cache_folder  # noqa: PLC0415 - kept from the verbs that do without
+
+    cache = cache_folder()
+    yield Check(
+        "cache of draws", OK if cache else SLOW, str(cache) if cache else "off",
+        "" if cache else "unset THERMOSTATS_CACHE, or every report samples afresh",
+    )  # fmt: skip
+    room = shutil.disk_usage(Path.cwd()).free
+    yield Check("free disk", OK if room > ROOM else SLOW, f"{room / 1e9:.0f} GB", "" if room > ROOM else "make room")
+
+
+def _accelerator() -> Check:
+    try:
+        torch = importlib.import_module("torch")
+        there = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    except (ImportError, OSError, RuntimeError) as error:
+        return Check("accelerator", BROKEN, str(error).splitlines()[0], "install torch again")
+    advice = "" if there else "models are measured on the processor; thermostats measure --dry-run says what fits"
+    return Check("accelerator", OK if there else SLOW, ", ".join(there) or "none", advice)
+
+
+def _tables(data: object) -> Iterator[Check]:
+    yield _guarded("package's tables", lambda: _rows(folders.shipped("data")))
+    analyses = folders.shipped("analyses")
+    count = len(list(analyses.glob("[a-z][0-9][0-9]_*.py")))
+    yield Check("analyses", OK if count else BROKEN, f"{count} in {analyses}", "" if count else "install it again")
+    try:
+        own = folders.own_folder(data if isinstance(data, str | Path) else None)
+    except ThermostatsError:
+        yield Check("your store", OK, "none named", f"--data mine, or ${folders.DATA_VARIABLE}, when you have rows")
+        return
+    if own.is_dir():
+        yield _guarded("your store", lambda: _rows(own))
+    else:
+        yield Check("your store", OK, f"{own}: not there yet", "measuring or joining begins it")
+
+
+def _guarded(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, OK, look())
+    except ThermostatsError as error:
+        return Check(name, BROKEN, str(error), "thermostats check")
+
+
+def _rows(folder: Path) -> str:
+    from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is told, not met
+
+    counts = check(folder)
+    return f"{folder}: {counts['models']} models, {counts['runs']} runs, {counts['layers']} layer rows"

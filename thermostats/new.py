@@ -1,0 +1,40 @@
+"""Files that begin a piece of one's own work, from the templates that ship with the package."""
+
+from __future__ import annotations
+
+import re
+import string
+from importlib import resources
+from pathlib import Path
+
+from thermostats.errors import UsageError
+from thermostats.reporting.scripts import NAME
+from thermostats.tables.atomic import write_atomically
+
+LETTER = "u"
+"""Whose claim it is: the user's."""
+
+
+def new_claim(name: str, folder: str | Path = "analyses") -> Path:
+    """Write an analysis that runs, named after the first free id of the user's own claims; the path written.
+
+    name: what the claim is about, such as "depth helps".
+
+    Raises UsageError where the name has no letters, the folder has an analysis of that name, or no id is free.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
+    if not slug:
+        raise UsageError("a claim's name has no letters", got=repr(name), allowed="words, such as depth-helps")
+    folder = Path(folder)
+    there = [path.name for path in folder.glob("*.py") if NAME.fullmatch(path.name)]
+    if same := [file for file in there if file[4:] == f"{slug}.py"]:
+        raise UsageError("there is an analysis of that name", where=folder / same[0], next_step="give another name")
+    taken = {file[:3] for file in there}
+    free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
+    if not free:
+        raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
+    text = resources.files("thermostats").joinpath("templates", "claim.py.txt").read_text(encoding="utf-8")
+    title = slug.replace("_", " ").capitalize()
+    path = folder / f"{free[0]}_{slug}.py"
+    write_atomically(path, string.Template(text).substitute(id=free[0].upper(), title=title).encode())
+    return path

@@ -1,0 +1,121 @@
+"""Tables for other tools: CSV or Parquet files in a folder of their own, with what describes them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+import thermostats
+from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.tables import croissant, datapackage, store
+from thermostats.tables.codebook import codebook
+from thermostats.tables.schemas import TABLES
+
+FORMATS = ("csv", "parquet")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One table that was written: its rows and its file, or its folder where it is partitioned."""
+
+    table: str
+    rows: int
+    path: Path
+
+
+def export(
+    out: str | Path,
+    tables: Sequence[str] | None = None,
+    *,
+    data: str | Path | None = None,
+    format: str = "csv",
+    partition: str | None = None,
+) -> list[Exported]:
+    """Write tables to a new or empty folder, whole or not at all.
+
+    CSV files are described by `datapackage.json` and `croissant.json`, both formats by `CODEBOOK.md`. Texts of prompts
+    that may not be shipped are left out. tables: without any, all that have rows. partition: a column, such as
+    model_id, by whose values Parquet files lie in folders `column=value/`; tables of runs have the columns of their
+    runs for it.
+
+    Raises UsageError for an unknown table, format or column, or a folder that is not empty.
+    """
+    folder = Path(out)
+    chosen = _chosen(tables, format, partition, folder)
+    frames = {name: store.load(name, data, private=False) for name in chosen}
+    if tables is None:
+        frames = {name: frame for name, frame in frames.items() if len(frame)}
+    runs = store.load("runs", data) if partition else None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+            staged = Path(temporary) / "new"
+            staged.mkdir()
+            paths = {name: _write(frame, name, staged, format, partition, runs) for name, frame in frames.items()}
+            (staged / "CODEBOOK.md").write_text(codebook(), encoding="utf-8")
+            if format == "csv":
+                files = {name: [path.name] for name, path in paths.items()}
+                (staged / datapackage.NAME).write_bytes(datapackage.content(files))
+                (staged / croissant.NAME).write_bytes(croissant.content(staged, files, thermostats.__version__))
+            if folder.is_dir():
+                folder.rmdir()
+            shutil.move(staged, folder)
+    except OSError as error:
+        raise DataError("cannot export", where=folder, got=error.strerror or str(error)) from error
+    return [Exported(name, len(frames[name]), folder / path.name) for name, path in paths.items()]
+
+
+def _chosen(tables: Sequence[str] | None, format_: str, partition: str | None, folder: Path) -> list[str]:
+    if format_ not in FORMATS:
+        raise UsageError("tables are not exported like that", got=format_, allowed=", ".join(FORMATS),
+                         next_step=did_you_mean(format_, FORMATS))  # fmt: skip
+    chosen = list(tables) if tables is not None else list(TABLES)
+    for name in chosen:
+        if name not in TABLES:
+            raise UsageError("no such table", got=name, allowed=", ".join(TABLES),
+                             next_step=did_you_mean(name, TABLES, "thermostats ls tables"))  # fmt: skip
+    if partition is not None:
+        known = {label for name in TABLES for label in store.dtypes(name)}
+        if format_ != "parquet":
+            raise UsageError("only Parquet is partitioned", got=format_, next_step="leave out --partition or --format")
+        if partition not in known:
+            raise UsageError("no such column to partition by", got=partition, next_step=did_you_mean(partition, known))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("the folder to export to is not empty", where=folder, next_step="name a new one")
+    return chosen
+
+
+def _write(
+    frame: pd.DataFrame, name: str, folder: Path, format_: str, partition: str | None, runs: pd.DataFrame | None
+) -> Path:
+    """Write one table into a folder."""
+    path = folder / f"{name}.{format_}"
+    if format_ == "csv":
+        path.write_bytes(store.to_csv(frame, name))
+        return path
+    arrow = _arrow()
+    if partition is not None and partition not in frame and runs is not None and {"run_id"} <= set(frame.columns):
+        frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left") if partition in runs else frame
+    content = arrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata({"table": name})
+    if partition is None or partition not in frame:
+        arrow.parquet.write_table(content, path)
+        return path
+    arrow.parquet.write_to_dataset(content, folder / name, partition_cols=[partition],
+                                   basename_template="part-{i}.parquet")  # fmt: skip
+    return folder / name
+
+
+def _arrow():  # type: ignore[no-untyped-def]
+    try:
+        import pyarrow  # noqa: PLC0415 - an extra
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(
+            "Parquet needs pyarrow", next_step="pip install 'thermostats[parquet]', or --format csv"
+        ) from error
+    return pyarrow

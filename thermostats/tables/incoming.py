@@ -1,0 +1,105 @@
+"""Rows as other people have them: CSV, TSV, JSON, JSON Lines or Parquet files and DataFrames, not yet of any table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pandas.errors
+
+from thermostats.errors import DataError, UsageError, did_you_mean
+
+Source = str | Path | pd.DataFrame
+
+
+def read(source: Source) -> pd.DataFrame:
+    """Rows of a source in its order, columns under its own names; cells of a CSV file are text, empty where missing.
+
+    Raises UsageError where there is no such file or its ending is not known, DataError where it is damaged.
+    """
+    if isinstance(source, pd.DataFrame):
+        return source.reset_index(drop=True).rename(columns=str)
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError("no such file", where=path)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(
+            "rows are read from files of these kinds", where=path, got=path.suffix or "no ending",
+            allowed=", ".join(READERS), next_step=did_you_mean(path.suffix, READERS),
+        )  # fmt: skip
+    try:
+        frame = reader(path.read_bytes())
+    except OSError as error:
+        raise DataError("file cannot be read", where=path, got=error.strerror or str(error)) from error
+    except (ValueError, RecursionError, csv.Error, pandas.errors.ParserError) as error:
+        raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
+    if not len(frame.columns):
+        raise UsageError("the file is empty", where=path, allowed="rows under the names of their columns")
+    return frame
+
+
+def called(source: Source) -> str:
+    """How a message names a source."""
+    return "DataFrame" if isinstance(source, pd.DataFrame) else str(source)
+
+
+def _delimited(separator: str) -> Callable[[bytes], pd.DataFrame]:
+    def read_text(content: bytes) -> pd.DataFrame:
+        text = content.decode("utf-8-sig")
+        if not text.strip():
+            return pd.DataFrame()
+        rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
+        width = len(next(rows))
+        for number, row in enumerate(rows, 1):
+            if len(row) != width:
+                raise ValueError(f"row {number} has {len(row)} cells under the names of {width} columns")
+        return pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, index_col=False)
+
+    return read_text
+
+
+def _json(content: bytes) -> pd.DataFrame:
+    return _objects(json.loads(content.decode("utf-8-sig")))
+
+
+def _json_lines(content: bytes) -> pd.DataFrame:
+    lines = enumerate(content.decode("utf-8-sig").splitlines(), 1)
+    found = []
+    for number, line in lines:
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+    return _objects(found)
+
+
+def _objects(rows: Any) -> pd.DataFrame:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it is no list of objects, one a row")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pd.DataFrame([[row.get(name) for name in names] for row in rows], columns=names, dtype=object)
+
+
+def _parquet(content: bytes) -> pd.DataFrame:
+    try:
+        import pyarrow  # noqa: PLC0415, F401 - an extra
+    except ImportError as error:
+        raise UsageError("Parquet needs pyarrow", next_step="pip install 'thermostats[parquet]'") from error
+    return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True)
+
+
+READERS: dict[str, Callable[[bytes], pd.DataFrame]] = {
+    ".csv": _delimited(","),
+    ".tsv": _delimited("\t"),
+    ".json": _json,
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+}
+"""Readers by the ending of a file's name."""

@@ -1,0 +1,174 @@
+"""From other people's columns to ours: which is which, unit conversions, constants, and the runs that rows are of.
+
+A mapping file is TOML::
+
+    table = "layers"
+    ignore = ["notes"]            # their columns to leave out; "*": all that are not named
+
+    [columns]                     # theirs = ours
+    block = "layer"
+    growth = "gain_block"
+
+    [factors]                     # ours = number that their values are multiplied by
+    norm_in = 0.001
+
+    [constants]                   # ours = value of every row
+    position = "last"
+    model_id = "EleutherAI/pythia-160m"
+    source = "my own hooks"
+
+Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and `source`, their runs are made from the
+columns of `runs` that they carry.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.tables import store
+from thermostats.tables.declare import FLOAT, TEXT
+from thermostats.tables.rows import as_text
+from thermostats.tables.runs import MEASURED, run_id
+from thermostats.tables.schemas import TABLES, key
+
+UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
+"""What a run has where its rows do not say."""
+OTHERS = "*"
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """Whose column is which; see the module's text."""
+
+    table: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    ignore: tuple[str, ...] | str = ()
+
+
+def load_map(path: str | Path) -> ColumnMap:
+    """A mapping file.
+
+    Raises UsageError where there is none, it is not TOML, or it names a table or column that there is not.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError("no such mapping file", where=path) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"the mapping file cannot be read: {error}", where=path) from error
+    known = [each.name for each in fields(ColumnMap)]
+    for name in content:
+        if name not in known:
+            raise UsageError("a mapping file has no such entry", where=path, got=name, allowed=", ".join(known),
+                             next_step=did_you_mean(name, known))  # fmt: skip
+    kinds = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": (list, str)}
+    for name, value in content.items():
+        if not isinstance(value, kinds[name]):  # type: ignore[arg-type]
+            raise UsageError(f"{name} of the mapping file is not as it must be", where=path, got=repr(value))
+    ignore = content.get("ignore", ())
+    found = ColumnMap(**{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))})
+    _check(found, path)
+    return found
+
+
+def _check(found: ColumnMap, path: Path) -> None:
+    if found.table not in TABLES:
+        raise UsageError("the mapping file names no table", where=path, got=repr(found.table),
+                         allowed=", ".join(TABLES), next_step=did_you_mean(found.table, TABLES))  # fmt: skip
+    ours = _ours(found.table)
+    for part in ("columns", "factors", "constants"):
+        entries = getattr(found, part)
+        for name in entries.values() if part == "columns" else entries:
+            if name not in ours:
+                raise UsageError(f"{part} of the mapping file names no column of ours", where=path, got=repr(name),
+                                 allowed=", ".join(ours),
+                                 next_step=did_you_mean(str(name), ours, "thermostats ls columns"))  # fmt: skip
+    for name, factor in found.factors.items():
+        if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
+            raise UsageError("a factor is a number for a column of numbers", where=path, got=f"{name} = {factor!r}")
+
+
+def _ours(table: str) -> dict[str, str]:
+    """Columns that rows of a table may carry, those of their runs too, with their types."""
+    own = store.dtypes(table)
+    return own | {name: dtype for name, dtype in store.dtypes("runs").items() if "run_id" in own and name not in own}
+
+
+def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
+    """Rows under our names, converted, with constants, and with empty columns where a column may be empty.
+
+    Raises UsageError where a column that is named is not there, two become one, or one is neither named nor ignored;
+    DataError where a value to be converted is not a number.
+    """
+    ours = _ours(using.table)
+    for name in using.columns:
+        if name not in frame.columns:
+            raise UsageError("a column that the mapping file names is not there", where=where, got=repr(name),
+                             allowed=", ".join(map(str, frame.columns)),
+                             next_step=did_you_mean(name, map(str, frame.columns)))  # fmt: skip
+    renamed = frame.rename(columns=dict(using.columns))
+    spare = [name for name in renamed.columns if name not in ours]
+    if unnamed := [name for name in spare if using.ignore != OTHERS and name not in using.ignore]:
+        raise UsageError(
+            "columns that are not ours and that the mapping file does not name", where=where, got=", ".join(unnamed),
+            next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
+        )  # fmt: skip
+    renamed = renamed.drop(columns=spare)
+    twice = set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns))
+    if twice:
+        raise UsageError("a column of ours is filled twice", where=where, got=", ".join(sorted(twice)))
+    for name, factor in using.factors.items():
+        renamed[name] = _times(renamed[name], factor, name, where) if name in renamed else None
+    return filled(renamed.assign(**using.constants), using.table)
+
+
+def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Rows with the columns of a table that may be empty, empty where they are not given."""
+    spare = {
+        name: "" if column.metadata["dtype"] == TEXT else None
+        for name, column in TABLES[table].columns.items()
+        if name not in frame and name not in key(table) and (column.nullable or _any_text(table, name))
+    }
+    return frame.assign(**spare)
+
+
+def _any_text(table: str, name: str) -> bool:
+    column = TABLES[table].columns[name]
+    return column.metadata["dtype"] == TEXT and not column.checks
+
+
+def _times(values: pd.Series, factor: float, name: str, where: object) -> pd.Series:
+    try:
+        return values.replace("", None).astype("float64") * factor
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"column {name} is to be converted and is not all numbers", where=where, got=str(error)
+        ) from error
+
+
+def with_runs(frame: pd.DataFrame, table: str) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Rows with the `run_id` of the runs that they tell of, and those runs; rows as they are where they tell of none.
+
+    A run is at the row that first tells of it.
+    """
+    if "run_id" in frame or "run_id" not in store.dtypes(table) or not {"model_id", "source"} <= set(frame.columns):
+        return frame, None
+    columns = [name for name in store.dtypes("runs") if name != "run_id"]
+    told = frame[[name for name in columns if name in frame]]
+    told = filled(told.assign(**{name: value for name, value in UNSTATED.items() if name not in told}), "runs")
+    told = told.assign(**{name: as_text(told[name]) for name in MEASURED})
+    measured = list(told[list(MEASURED)].itertuples(index=False, name=None))
+    ids = {values: run_id(dict(zip(MEASURED, values, strict=True))) for values in set(measured)}
+    told["run_id"] = [ids[values] for values in measured]
+    rest = frame.drop(columns=[name for name in columns if name in frame and name not in store.dtypes(table)])
+    return rest.assign(run_id=told["run_id"]), told.drop_duplicates("run_id")

@@ -1,0 +1,121 @@
+"""Rows as a table wants them, and what is wrong with them row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pandera.errors
+
+from thermostats.errors import DataError
+from thermostats.tables import store
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
+from thermostats.tables.schemas import TABLES, key
+
+WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
+FLAGS = {"true": True, "false": False}
+
+
+def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
+    """Frame as table `name`, cells of text converted, sorted by key; a row that stands twice counts once.
+
+    Rows are counted from 1 in messages, the names of the columns not counted.
+
+    Raises DataError that lists every cell that is not as it must be, row by row.
+    """
+    columns, wrong = {}, []
+    for label, dtype in store.dtypes(name).items():
+        columns[label], bad = _column(frame[label], dtype)
+        wrong += [(row, f"column {label}: {value!r} is not {WORDS[dtype]}") for row, value in bad]
+    table = pd.DataFrame(columns, index=frame.index).drop_duplicates()
+    unreadable = {row for row, _ in wrong}
+    wrong += _disallowed(table.drop(index=[row for row in unreadable if row in table.index]), name)
+    if wrong:
+        listed = [f"row {row + 1}, {what}" for row, what in sorted(wrong)]
+        count = len({row for row, _ in wrong})
+        raise DataError(
+            f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them", where=where,
+            rows=listed, next_step="mend them and join again; nothing was written",
+        )  # fmt: skip
+    return store.validate(table, name, where)
+
+
+def _column(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, Any]]]:
+    """A column of its declared type, and the rows and values that are not; those are left empty."""
+    if dtype == TEXT:
+        return as_text(values), []
+    missing = values.isna() | (values.astype(object) == "")
+    try:
+        if dtype == FLOAT:
+            found = values.astype(object).where(~missing, None).astype("float64")
+            if not np.isinf(found).any() and (found.isna() == missing).all():
+                return found, []
+    except (ValueError, TypeError):
+        pass  # cell by cell, which finds those to blame
+    convert = CONVERT[dtype]
+    cells: list[Any] = []
+    bad: list[tuple[int, Any]] = []
+    for row, value, empty in zip(values.index, values.astype(object), missing, strict=True):
+        try:
+            cells.append(None if empty else convert(value))
+        except (ValueError, TypeError, OverflowError):
+            cells.append(None)
+            bad.append((int(row), value))
+    return pd.Series(cells, index=values.index, dtype=object).astype(dtype), bad
+
+
+def _disallowed(table: pd.DataFrame, name: str) -> list[tuple[int, str]]:
+    """Rows of a typed table whose values are not allowed, and rows whose key stands twice."""
+    try:
+        TABLES[name].validate(table, lazy=True)
+    except pandera.errors.SchemaErrors as error:
+        wrong = []
+        for case in error.failure_cases.itertuples():
+            if "uniqu" not in str(case.check):
+                value = "empty" if pd.isna(case.failure_case) else repr(case.failure_case)
+                wrong.append((int(case.index), f"column {case.column}: {value} is not allowed; {_allowed(name, case)}"))
+        twice = table.index[table.duplicated(key(name))]
+        named = ", ".join(key(name))
+        return wrong + [(int(row), f"{named}: the same as in a row before, with other values") for row in twice]
+    return []
+
+
+def _allowed(name: str, case: Any) -> str:
+    column = TABLES[name].columns[case.column]
+    return "; ".join(str(check.error) for check in column.checks) or f"{column.metadata['dtype']}, and never empty"
+
+
+def as_text(values: pd.Series) -> pd.Series:
+    """A column of text, empty where missing; a whole number that came as 3.0 is 3."""
+    cells = [
+        "" if empty else str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        for value, empty in zip(values.tolist(), values.isna(), strict=True)
+    ]
+    return pd.Series(cells, index=values.index, dtype=TEXT)
+
+
+def _number(value: Any) -> float:
+    found = float(value)
+    if isinstance(value, bool) or not np.isfinite(found):
+        raise ValueError(value)
+    return found
+
+
+def _whole(value: Any) -> int:
+    found = int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else float(value)
+    if isinstance(value, bool) or found != int(found):
+        raise ValueError(value)
+    return int(found)
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if str(value).casefold() not in FLAGS:
+        raise ValueError(value)
+    return FLAGS[str(value).casefold()]
+
+
+CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _whole, FLAG: _flag}
