@@ -1,18 +1,24 @@
 """Write the reference pages that follow from the code: commands, tables, models. `make docs` runs it first.
 
-The pages are not committed, so that they cannot be stale.
+The pages are not committed, so that they cannot be stale. The table of findings in the README is: with `--readme` it is
+written anew, and a test holds it against the report.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+from thermostats.reporting.words import number, range_text
 from thermostats.tables.codebook import codebook
 
 ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11")
+BEGIN, END = "<!-- findings: python docs/generate.py --readme -->\n", "<!-- end of findings -->\n"
 
 
 def commands() -> str:
@@ -44,6 +50,31 @@ def models(reports: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def verdicts(reports: Path) -> str:
+    """Table of some claims with their verdicts, estimates and what they rest on, and a sentence on all of them."""
+    pages = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(reports.glob("c*/findings.json"))]
+    counts: dict[str, int] = {}
+    lines = ["| claim | verdict | estimate [interval] | models / labs |", "|---|---|---|---|"]
+    for page in pages:
+        claim, found = page["claim"], page["findings"][0]
+        counts[found["verdict"]] = counts.get(found["verdict"], 0) + 1
+        if claim["id"] in IN_README:
+            estimate = f"{number(found['estimate'])} {range_text(found['lower'], found['upper'])}".strip()
+            of = f"{estimate}: {found['estimand']}" if estimate else found["estimand"]
+            rests = f"{found['n_models']} / {found['n_heritages']}"
+            lines.append(f"| [{claim['id']}](reports/{claim['id'].lower()}/index.md) {claim['title']} | "
+                         f"{found['verdict']} | {of} | {rests} |")  # fmt: skip
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return "\n".join([*lines, "", f"All {len(pages)} claims: {told}."]) + "\n"
+
+
+def with_verdicts(readme: str, reports: Path) -> str:
+    """A README with the table of findings between its marks as the report has it."""
+    return re.sub(
+        f"(?<={re.escape(BEGIN)}).*(?={re.escape(END)})", lambda _: verdicts(reports), readme, count=1, flags=re.DOTALL
+    )
+
+
 def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]]:
     """Equations and priors of every fit of a report → claim and sentence of each of its uses."""
     found: dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]] = {}
@@ -64,4 +95,7 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(ROOT / "docs" / "reference")
+    if sys.argv[1:] == ["--readme"]:
+        README.write_text(with_verdicts(README.read_text(encoding="utf-8"), ROOT / "reports"), encoding="utf-8")
+    else:
+        write(ROOT / "docs" / "reference")

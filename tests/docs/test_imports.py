@@ -1,0 +1,52 @@
+"""The arrows between the packages point the way ARCHITECTURE.md says."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from page_blocks import ROOT
+
+SAMPLERS = {"arviz", "arviz_base", "arviz_stats", "nutpie", "pymc", "pytensor"}
+
+
+def test_import_contracts_are_kept() -> None:
+    pytest.importorskip("importlinter")
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_architecture_has_every_exception() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter")
+    lines = config["importlinter:contract:layers"]["ignore_imports"].splitlines()
+    ignored = [line.replace("thermostats.", "") for line in lines if "->" in line]
+    told = " ".join((ROOT / "ARCHITECTURE.md").read_text().split())
+    assert ignored
+    assert not [line for line in ignored if f"`{line.replace(' -> ', '` → `')}`" not in told]
+
+
+def test_only_the_seam_knows_the_sampler() -> None:
+    found = {
+        str(path.relative_to(ROOT)) for path in sorted((ROOT / "thermostats").rglob("*.py")) if SAMPLERS & _names(path)
+    }
+    assert found == {"thermostats/modelling/sampling.py"}
+
+
+def _names(path: Path) -> set[str]:
+    """First parts of everything a file imports, by statement or by `import_module`."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+            argument = node.args[0]
+            names.add(str(argument.value) if isinstance(argument, ast.Constant) else "")
+    return {name.split(".")[0] for name in names}

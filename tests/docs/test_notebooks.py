@@ -1,0 +1,62 @@
+"""Every notebook has the cells of its script, runs, and prints what it was committed with."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from page_blocks import ROOT
+
+jupytext = pytest.importorskip("jupytext")
+pytest.importorskip("ipykernel")
+
+
+def _runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks_run", ROOT / "notebooks" / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RUN = _runner()
+SLOW = {"heritage_with_checks"}
+NAMES = [pytest.param(script.stem, marks=pytest.mark.slow if script.stem in SLOW else ()) for script in RUN.SCRIPTS]
+
+
+def _printed(notebook: Any) -> list[str]:
+    """What the cells print, in order; values and figures are not compared."""
+    return [
+        output["text"]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "stream"
+    ]
+
+
+def test_there_are_three() -> None:
+    assert [script.stem for script in RUN.SCRIPTS] == ["first_measurement", "heritage_with_checks", "your_own_claim"]
+
+
+@pytest.mark.parametrize("script", RUN.SCRIPTS, ids=lambda path: path.stem)
+def test_notebook_is_paired(script: Path) -> None:
+    source, notebook = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
+    assert [(c.cell_type, c.source) for c in notebook.cells] == [(c.cell_type, c.source) for c in source.cells], (
+        "the notebook is not that of its script: make notebooks"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_runs(name: str, tmp_path: Path) -> None:
+    script = ROOT / "notebooks" / f"{name}.py"
+    if "import torch" in script.read_text():
+        pytest.importorskip("torch")
+    notebook = RUN.executed(script, tmp_path)
+    committed = jupytext.read(script.with_suffix(".ipynb"))
+    assert _printed(notebook) == _printed(committed), "the notebook prints something else by now: make notebooks"
+    assert _printed(notebook)

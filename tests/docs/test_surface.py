@@ -1,0 +1,36 @@
+"""Nothing public comes, goes or changes without a line in surface.txt, and so in a review."""
+
+from __future__ import annotations
+
+import difflib
+
+from surface import ROOT, SURFACE, surface
+
+
+def test_surface_is_as_listed() -> None:
+    listed, found = SURFACE.read_text(encoding="utf-8"), surface()
+    changes = list(difflib.unified_diff(listed.splitlines(), found.splitlines(), "listed", "found", lineterm="", n=0))
+    assert not changes, (
+        "the public surface changed; if that is meant, run `python tests/docs/surface.py` and say it in CHANGELOG.md\n"
+        + "\n".join(changes)
+    )
+
+
+def test_every_public_function_has_a_page() -> None:
+    import thermostats
+
+    pages = "".join(page.read_text() for page in ROOT.glob("docs/reference/api/*.md"))
+    lacking = [name for name in thermostats.__all__ if name != "__version__" and f".{name}\n" not in pages]
+    assert not lacking
+
+
+def test_every_fit_has_a_page() -> None:
+    pages = (ROOT / "docs/reference/api/fits.md").read_text()
+    fits = {
+        line.split("(")[0].removeprefix("def ")
+        for path in (ROOT / "thermostats/modelling").glob("*.py")
+        for line in path.read_text().splitlines()
+        if line.startswith("def fit_") and "fit_with_fallbacks" not in line
+    }
+    assert len(fits) > 8
+    assert not sorted(name for name in fits if f".{name}\n" not in pages)
