@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report test test-slow coverage docs notebooks format clean
+.PHONY: report test test-slow coverage docs notebooks describe smoke format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -28,6 +28,15 @@ docs: $(VENV)/.test
 # Notebooks from their scripts, with what they print.
 notebooks: $(VENV)/.test
 	$(BIN)/python notebooks/run.py
+
+# What describes the tables in data/, made anew when they change: codebook, data package, Croissant.
+describe: $(VENV)/.report
+	$(BIN)/python -m thermostats.tables.describe data
+
+# The wheel alone, without torch, in an empty folder, on every interpreter; needs the registry.
+smoke: $(VENV)/.test
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+	$(BIN)/python scripts/smoke_wheel.py dist/*.whl python3.11 python3.12 python3.13
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -1,0 +1,131 @@
+"""Install the wheel alone and use it in an empty folder: `python scripts/smoke_wheel.py WHEEL PYTHON...`.
+
+The wheel comes from `python -m build`. Each interpreter gets an environment without torch in FOLDER, which is used
+again when the script is run again. Nothing of the checkout is on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+FIT = """
+import pandas as pd
+from thermostats.modelling.share import fit_share
+rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(12)], "heritage": list("aabbccddeeff"), "grows": [1, 0] * 6})
+fit = fit_share(rows.assign(grows=rows["grows"] == 1), "grows", against=0.5, seed=1)
+[(part, found)] = fit.to_arviz().items()
+assert set(found["posterior"].dims) >= {"chain", "draw"}, found
+assert fit.status == "passed", fit.status
+assert 0.2 < fit.probabilities["share > 0.5"] < 0.8, fit.probabilities
+"""
+MAP = """table = "layers"
+[columns]
+block = "layer"
+growth = "gain_block"
+[constants]
+position = "last"
+prompt_id = ""
+source = "smoke"
+model_id = "EleutherAI/pythia-160m"
+"""
+GAINS = "block,growth\n1,8.0\n2,1.2\n3,1.1\n"
+
+
+class Place:
+    """An empty folder, an environment with the wheel, and nothing else."""
+
+    def __init__(self, environment: Path, folder: Path) -> None:
+        self.bin, self.folder = environment / "bin", folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "THERMOSTATS"))}
+        self.variables = {**kept, "PATH": f"{self.bin}:{kept['PATH']}", "THERMOSTATS_CACHE": "off"}
+
+    def run(self, *command: str, code: int = 0) -> str:
+        """Standard output of a command, or standard error where it is to fail; stops the script at another code."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False
+        )  # fmt: skip
+        if done.returncode != code:
+            sys.exit(f"{' '.join(command)}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
+        return done.stderr if code else done.stdout
+
+
+def uses(place: Place) -> Iterator[tuple[str, bool]]:
+    """What a newcomer does, and whether it came out."""
+    thermostats, python = str(place.bin / "thermostats"), str(place.bin / "python")
+    version = place.run(thermostats, "--version").strip()
+    yield "versions agree", version == place.run(python, "-m", "thermostats", "--version").strip()
+    where = place.run(python, "-c", "import thermostats; print(thermostats.__file__)")
+    yield "it is the wheel", "site-packages" in where
+    yield "no torch", "No module named 'torch'" in place.run(python, "-c", "import torch", code=1)
+    told = {check["name"]: check["state"] for check in json.loads(place.run(thermostats, "doctor", "--json"))}
+    yield "doctor", "broken" not in told.values() and told["extra measure"] == "missing"
+    yield "completion", "complete" in place.run(thermostats, "--show-completion", "bash")
+    yield "tables", "layers\t" in place.run(thermostats, "check")
+    yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20
+    yield "measuring names the extra", "thermostats[measure]" in place.run(
+        thermostats, "measure", "gpt2", "--data", "mine", code=2
+    )  # fmt: skip
+    (place.folder / "map.toml").write_text(MAP)
+    (place.folder / "gains.csv").write_text(GAINS)
+    joined = place.run(thermostats, "join", "gains.csv", "--map", "map.toml", "--data", "mine")
+    yield "join", "layers\t3\t0\t0" in joined
+    yield "own rows and the package's", "smoke" in place.run(thermostats, "ls", "runs", "--data", "mine")
+    path = place.run(thermostats, "new", "claim", "my idea").strip()
+    yield "own claim alone", place.run(python, path).startswith("U01")
+    place.run(thermostats, "report", "--analyses", "analyses", "--data", "mine", "--out", "mine-report")
+    yield "own claim in a report", "U01\tclaim" in place.run(thermostats, "findings", "--out", "mine-report")
+    place.run(thermostats, "report", "C20")
+    yield "a claim of the study", (place.folder / "reports" / "c20" / "index.html").is_file()
+    place.run(thermostats, "export", "tables")
+    yield "export", (place.folder / "tables" / "datapackage.json").is_file()
+    yield "citations", "10.5281/zenodo.18165365" in place.run(thermostats, "cite")
+    place.run(thermostats, "power", "--models", "12", "--labs", "4", "--simulations", "5")
+    place.run(python, "-c", FIT)
+    yield "a fit of the installed generation of PyMC", True
+
+
+def installed(wheel: Path, interpreter: str, folder: Path) -> Path:
+    """An environment with the wheel and what it needs; made once, the wheel put in anew each time."""
+    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    name = subprocess.run([interpreter, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
+    environment = folder / name
+    if not environment.is_dir():
+        subprocess.run([interpreter, "-m", "venv", str(environment)], check=True)
+    python = str(environment / "bin" / "python")
+    subprocess.run([python, *pip, str(wheel)], check=True)
+    subprocess.run([python, *pip, "--force-reinstall", "--no-deps", str(wheel)], check=True)
+    return environment
+
+
+def main() -> None:
+    """Go through all interpreters; stop at the first thing that does not come out."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("python", nargs="+", help="interpreters, such as python3.12")
+    parser.add_argument("--folder", type=Path, default=Path("build/smoke"), help="where the environments are kept")
+    parser.add_argument("--install-only", action="store_true")
+    chosen = parser.parse_args()
+    for interpreter in chosen.python:
+        began = time.perf_counter()
+        environment = installed(chosen.wheel.resolve(), interpreter, chosen.folder.resolve())
+        print(f"{environment.name}: installed in {time.perf_counter() - began:.0f} s", flush=True)
+        if chosen.install_only:
+            continue
+        with tempfile.TemporaryDirectory() as empty:
+            for what, good in uses(Place(environment, Path(empty))):
+                print(f"{environment.name}: {what}: {'yes' if good else 'NO'}", flush=True)
+                if not good:
+                    sys.exit(1)
+        print(f"{environment.name}: all in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
