@@ -4,10 +4,11 @@ from calibrated import assert_covered, within
 from scipy.special import logsumexp
 from simulated import depth_outcomes, depth_truth
 
-from thermostats.modelling import depth_parts
+from thermostats.modelling import depth_laws, depth_parts, sampling
 from thermostats.modelling.depth_laws import Depths, curve, frontier, frontier_density, left_out_pit, node
 from thermostats.modelling.gaussian import log_evidence
 
+LN10 = np.log(10)
 CURVE = ("middle", "beta", "sigma", "tau")
 FRONTIER = ("frontier_middle", "frontier_beta", "below", "noise")
 
@@ -75,32 +76,72 @@ def test_transforms_of_left_out_models_are_uniform_on_average():
     assert abs(np.mean(pits) - 0.5) < 4 * (1 / 12 / 96) ** 0.5
 
 
+def test_a_curve_with_two_modes_is_summed_over_both():
+    """Gains on a curve: labs alike and β about 0.45, or labs apart and β about 1; against 3000 nodes of equal spacing.
+
+    Chains stay in one of them.
+    """
+    L = np.tile([6, 12, 24, 48], 5)
+    depths = Depths(
+        y=1 / L + 0.2 / LN10, x=np.log(L / np.exp(np.log(L).mean())), error=np.full(20, 0.01 / LN10),
+        groups=np.arange(20) % 6, n_groups=6, scale=0.3,
+    )  # fmt: skip
+    grid = np.linspace(-0.5, 2.5, 3001)
+    density = np.array([log_evidence(node(depths, b)) for b in grid]) - 0.5 * (grid - 0.5) ** 2
+    weights = np.exp(density - logsumexp(density))
+    found = curve(depths, seed=1, draws=20_000)
+    assert found.settled
+    for below in (0.4, 0.5, 0.7, 0.9, 1.0):
+        assert (found.beta < below).mean() == pytest.approx(weights[grid < below].sum(), abs=0.015)
+    low = found.beta < 0.7
+    assert 0.05 < low.mean() < 0.5
+    assert np.median(found.found.tau[low]) < 0.02
+    assert np.median(found.found.tau[~low]) > 0.05
+
+
+def curve_model(pm, data):
+    """The curve as its equations say it, nothing summed out."""
+    m, beta = pm.Normal("middle", 0, data["scale"]), pm.Normal("beta", 0.5, 1)
+    sigma, centre = pm.HalfNormal("sigma", data["share"]), m * pm.math.exp(-beta * data["x"])
+    if data["labs"]:
+        raw = pm.Normal("raw", 0, 1, shape=data["labs"])
+        centre = centre + pm.math.dot(data["member"], pm.HalfNormal("tau", data["share"]) * raw)
+    pm.Normal("outcome", centre, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y"])
+
+
 @pytest.mark.parametrize("labs", [0, 6])
 def test_the_seam_and_the_exact_posteriors_agree(labs):
     depths, _ = some_depths(3, envelope=False)
     depths = Depths(**{**vars(depths), "n_groups": labs, "y": depths.y + 0.1})
-    laws = depth_parts.sample(depths, seed=1, cache=False)
-    assert laws.draws.status == "passed"
-    found, top = curve(depths, seed=1, draws=20_000), frontier(depths, seed=1, draws=20_000)
-    pairs = [
-        ("middle", found.found.beta[:, 0]), ("beta", found.beta), ("sigma", found.found.sigma),
-        ("frontier_middle", top.middle), ("frontier_beta", top.beta), ("below", top.below), ("noise", top.noise),
-    ] + ([("tau", found.found.tau)] if labs else [])  # fmt: skip
-    for name, exact in pairs:
-        assert laws.draws[name].mean() == pytest.approx(exact.mean(), abs=0.15 * exact.std()), name
-        assert laws.draws[name].std() == pytest.approx(exact.std(), rel=0.12), name
+    data = {name: getattr(depths, name) for name in ("y", "x", "error", "scale", "share")}
+    data |= {"labs": labs, "member": (depths.groups[:, None] == np.arange(labs)).astype(float)}
+    sampled = sampling.fit(curve_model, data, seed=1, settings=depth_parts.STEPS, cache=False)
+    assert sampled.status == "passed"
+    laws, top = depth_parts.sample(depths, seed=1, cache=False), frontier(depths, seed=1, draws=20_000)
+    assert laws.curve_draws.status == laws.frontier_draws.status == "passed"
+    pairs = [(sampled[name], laws.curve_draws[name]) for name in CURVE[: 4 if labs else 3]]
+    exact = (top.middle, top.beta, top.below, top.noise)
+    pairs += [(laws.frontier_draws[name], values) for name, values in zip(FRONTIER, exact, strict=True)]
+    for one, other in pairs:
+        assert one.mean() == pytest.approx(other.mean(), abs=0.15 * other.std())
+        assert one.std() == pytest.approx(other.std(), rel=0.12)
+
+
+def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
+    monkeypatch.setattr(depth_laws, "HALVINGS", 1)
+    depths, _ = some_depths(3, envelope=False)
+    draws, _ = depth_parts.draw_curve(depths, seed=1)
+    assert draws.status == "inconclusive: sampler"
+    assert "quadrature" in draws.diagnostics.ess_bulk_name
 
 
 @pytest.mark.slow
-def test_sampled_intervals_cover_tables_from_the_prior():
+def test_sampled_intervals_of_the_envelope_cover_tables_from_the_prior():
     inside, settled = [], 0
-    for i in range(30):
-        both = []
-        for envelope, names in ((False, CURVE), (True, FRONTIER)):
-            depths, truth = some_depths(2000 + i, envelope=envelope)
-            draws = depth_parts.sample(depths, seed=i, cache=False).draws
-            settled += draws.status == "passed"
-            both.append(within([truth[n] for n in names], np.column_stack([draws.flat(n) for n in names])))
-        inside.append(np.concatenate(both))
+    for i in range(60):
+        depths, truth = some_depths(2000 + i, envelope=True)
+        draws = depth_parts.sample(depths, seed=i, cache=False).frontier_draws
+        settled += draws.status == "passed"
+        inside.append(within([truth[n] for n in FRONTIER], np.column_stack([draws.flat(n) for n in FRONTIER])))
     assert_covered(inside)
     assert settled >= 54

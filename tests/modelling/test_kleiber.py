@@ -81,15 +81,12 @@ def test_result_says_what_it_is_about(fitted):
 
 @pytest.mark.slow
 def test_above_the_bound_everywhere_and_nowhere():
-    """With models that differ a little: gains that lie on a curve exactly leave the sampler two modes, and its gate
-    says so."""
     L = np.tile([6, 12, 24, 48], 5)
-    noise = np.random.default_rng(1).normal(0, 0.02, L.size)
-    far = fit_kleiber(model_table(LN10 / L + 0.2 + noise, L=L), "penultimate_gain", seed=1, cache=False)
+    far = fit_kleiber(model_table(LN10 / L + 0.2, L=L), "penultimate_gain", seed=1, cache=False)
     assert far.status == "passed"
     assert far.numbers["share_above"] == pytest.approx(1, abs=1e-6)
     assert far.probabilities["new model at the middle depth above 10^(1/L)"] > 0.95
-    under = fit_kleiber(model_table(LN10 / L - 0.2 + noise, L=L), "penultimate_gain", seed=1, cache=False)
+    under = fit_kleiber(model_table(LN10 / L - 0.2, L=L), "penultimate_gain", seed=1, cache=False)
     assert under.numbers["share_above"] == pytest.approx(0, abs=1e-6)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import Akima1DInterpolator
 from scipy.special import log_ndtr, logsumexp
 
 from thermostats.modelling.draws import Array
@@ -20,8 +22,11 @@ BETA = (0.5, 1.0)
 """Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
 NOISE = 1 / 6
 """Prior scale of the noise around the envelope, as a share of that of the gains."""
-NODES, REACH, NEGLIGIBLE = 31, 3.5, 12.0
-"""Nodes of β, prior standard deviations to either side, and the log density below the highest that is left out."""
+NODES, REACH, NEGLIGIBLE = 31, 3.5, 10.0
+"""First nodes of β, prior standard deviations to either side, log density below the highest that is left out."""
+STEP, HALVINGS, FINE = 1.0, 30, 16
+"""Nodes are added until the log density changes by less than this from one to the next, at most so many times; and
+points between two nodes in which it is interpolated."""
 LEAST_EFFECTIVE = 200.0
 """Effective draws below which a refit of the envelope says nothing."""
 PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
@@ -67,6 +72,8 @@ class Curve:
     found: Posterior
     """Its `beta` is m."""
     log_evidence: float
+    settled: bool
+    """Whether there are nodes enough to say anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,24 +110,69 @@ def node(depths: Depths, beta: float) -> Lines:
 
 
 def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
-    """Exact posterior of the curve: a grid of β, all else by `gaussian`."""
-    mean, sd = depths.beta
-    ends = (mean - REACH * sd, mean + REACH * sd)
-    for _ in range(2):
-        grid = np.linspace(*ends, NODES)
-        density = np.array([log_evidence(node(depths, b)) for b in grid]) - 0.5 * np.square((grid - mean) / sd)
-        inside = np.flatnonzero(density > density.max() - NEGLIGIBLE)
-        step = grid[1] - grid[0]
-        ends = (grid[max(inside[0] - 1, 0)], grid[min(inside[-1] + 1, NODES - 1)])
-    weights = np.exp(density - logsumexp(density))
+    """Posterior of the curve in independent draws: β by nodes that are added where its density is, σ and τ by
+    `gaussian` at the nearest node, m and the effects of labs exactly given these.
+
+    No mode is missed for want of a path to it, as where gains lie almost on a curve: there a curve with and one without
+    effects of labs can both fit.
+    """
+    grid, density, settled = _nodes(depths)
+    fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(grid)])
+    fine = fine + np.repeat(np.diff(grid), FINE) / FINE / 2
+    width = np.repeat(np.diff(grid), FINE) / FINE
+    log_mass = np.asarray(Akima1DInterpolator(grid, density)(fine)) + np.log(width)
+    total = float(logsumexp(log_mass))
     rng = np.random.default_rng(seed)
-    counts = rng.multinomial(draws, weights)
-    parts = [posterior(node(depths, grid[i]), seed=seed + int(i), draws=int(counts[i])) for i in np.flatnonzero(counts)]
-    beta = np.repeat(grid, counts) + step * rng.uniform(-0.5, 0.5, draws)
-    names = ("beta", "effects", "sigma", "tau")
-    total = float(logsumexp(density)) + math.log(step / (sd * math.sqrt(2 * math.pi)))
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Curve(beta=beta, found=Posterior(log_evidence=total, **joined), log_evidence=total)
+    chosen = np.sort(rng.choice(fine.size, draws, p=np.exp(log_mass - total)))
+    beta = fine[chosen] + width[chosen] * rng.uniform(-0.5, 0.5, draws)
+    nearest, counts = np.unique(np.abs(beta[:, None] - grid).argmin(axis=1), return_counts=True)
+    parts = [
+        posterior(node(depths, grid[i]), seed=seed + int(i), draws=int(n)) for i, n in zip(nearest, counts, strict=True)
+    ]
+    order = rng.permutation(draws)
+    sigma, tau = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("sigma", "tau"))
+    m, effects = _level(depths, beta[order], sigma, tau, rng)
+    evidence = total - math.log(depths.beta[1] * math.sqrt(2 * math.pi))
+    found = Posterior(log_evidence=evidence, beta=m[:, None], effects=effects, sigma=sigma, tau=tau)
+    return Curve(beta=beta[order], found=found, log_evidence=evidence, settled=settled)
+
+
+def _nodes(depths: Depths) -> tuple[Array, Array, bool]:
+    """Nodes of β, the log of p(y | β) exp(−z²/2) at them, and whether they are close enough."""
+    mean, sd = depths.beta
+
+    def at(beta: Array) -> Array:
+        return np.array([log_evidence(node(depths, b)) for b in beta]) - 0.5 * np.square((beta - mean) / sd)
+
+    grid = np.linspace(mean - REACH * sd, mean + REACH * sd, NODES)
+    density = at(grid)
+    for _ in range(HALVINGS):
+        steep = np.pad(np.abs(np.diff(density)) > STEP, 1)
+        near = steep[:-2] | steep[1:-1] | steep[2:]
+        near &= np.maximum(density[:-1], density[1:]) > density.max() - NEGLIGIBLE
+        if not near.any():
+            return grid, density, True
+        between = (grid[:-1] + grid[1:])[near] / 2
+        order = np.argsort(np.concatenate([grid, between]))
+        grid, density = (np.concatenate(pair)[order] for pair in ((grid, between), (density, at(between))))
+    return grid, density, False
+
+
+def _level(depths: Depths, beta: Array, sigma: Array, tau: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """m, and effects of labs (draws × labs), given the rest: with ⟨a, b⟩ = Σ a_i b_i/d_i − Σ_g κ_g A_g B_g,
+    A_g = Σ_{i∈g} a_i/d_i, d_i = σ² + error_i², κ_g = τ²/(1 + τ² Σ_{i∈g} 1/d_i): m ~ N(⟨f, y⟩/P, 1/P),
+    P = scale⁻² + ⟨f, f⟩, and u_g ~ N(κ_g (Y_g − m F_g), κ_g).
+    """
+    f = np.exp(-beta[:, None] * depths.x)
+    weight = 1 / (np.square(sigma)[:, None] + np.square(depths.error))
+    member = (depths.groups[:, None] == np.arange(depths.n_groups)).astype(np.float64)
+    of_f, of_y = (f * weight) @ member, (depths.y * weight) @ member
+    shrink = np.square(tau)[:, None] / (1 + np.square(tau)[:, None] * (weight @ member))
+    fy = (f * depths.y * weight).sum(axis=1) - (shrink * of_f * of_y).sum(axis=1)
+    precision = depths.scale**-2.0 + (f * f * weight).sum(axis=1) - (shrink * of_f * of_f).sum(axis=1)
+    m = fy / precision + rng.standard_normal(fy.size) / np.sqrt(precision)
+    effects = shrink * (of_y - m[:, None] * of_f) + np.sqrt(shrink) * rng.standard_normal(shrink.shape)
+    return m, effects
 
 
 def predict_curve(found: Curve, asked: Depths, *, seed: int) -> Array:

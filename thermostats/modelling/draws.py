@@ -102,6 +102,8 @@ class Draws:
     sample_seconds: float
     versions: Mapping[str, str] = field(default_factory=dict)
     from_cache: bool = False
+    exact: bool = False
+    """Independent draws by quadrature or importance weights: no chains, nothing adapted."""
 
     @property
     def status(self) -> str:

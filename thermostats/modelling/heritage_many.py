@@ -95,6 +95,7 @@ def closed_form(
         compile_seconds=0.0,
         sample_seconds=time.perf_counter() - start,
         versions=sampling.versions(),
+        exact=True,
     )
 
 

@@ -110,7 +110,7 @@ def fit_kleiber(
     depths, L, middle = bounded.depths, bounded.L, bounded.middle_depth
     frame, said = bounded.rows.table, list(bounded.warnings)
     laws = depth_parts.sample(depths, seed=seed, cache=cache)
-    draws, y = laws.draws, depths.y
+    draws, y = {**laws.curve_draws.values, **laws.frontier_draws.values}, depths.y
     models = _models(frame, depths, L)
     above = models["p_above"].to_numpy()
     mean, low, high = share_above(above)
@@ -118,8 +118,7 @@ def fit_kleiber(
     rivals = _compared(bounded, said)
     evidence = rivals.set_index("rival")["log_evidence"]
     over_bound = draws["frontier_middle"] * middle
-    tau = draws["tau"] if depths.n_groups else np.zeros(draws["sigma"].shape)
-    new = stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], tau))
+    new = stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], draws["tau"]))
     decided = {"beta": draws["beta"], "at the middle depth": draws["middle"]}
     over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
@@ -136,7 +135,7 @@ def fit_kleiber(
             "k": draws["middle"] * middle ** draws["beta"],
             "beta": draws["beta"],
             "sigma": draws["sigma"],
-            **({"lab_sd": tau} if depths.n_groups else {}),
+            **({"lab_sd": draws["tau"]} if depths.n_groups else {}),
             "frontier_k": draws["frontier_middle"] * middle ** draws["frontier_beta"],
             "frontier_beta": draws["frontier_beta"],
             "below": draws["below"],
@@ -312,8 +311,9 @@ def _left_out(bounded: Bounded, seed: int) -> Check:
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     models, reference = fitted.table("models"), fitted.numbers["middle_depth"]
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
-    draws = fitted.parts["curve"].draws
-    for prefix, label in (("", "through the middle"), ("frontier_", "envelope (frontier)")):
+    ways = (("curve", "", "through the middle"), ("frontier", "frontier_", "envelope (frontier)"))
+    for part, prefix, label in ways:
+        draws = fitted.parts[part].draws
         middle, beta = draws.flat(f"{prefix}middle")[::8, None], draws.flat(f"{prefix}beta")[::8, None]
         curves = 10 ** (middle * (L / reference) ** -beta)
         lower, upper = equal_tailed(curves, LEVEL)

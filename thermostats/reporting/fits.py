@@ -90,8 +90,10 @@ def posterior_of(
         classical_result=classical_result,
         sources=fit.sources,
         computation=" ".join(
-            f"{name}: {draws.settings.sampler}, {draws.settings.chains} chains of {draws.settings.draws} draws after "
-            f"{draws.settings.tune} of adaptation, target acceptance {draws.settings.target_accept:g}, "
+            f"{name}: {draws.settings.chains * draws.settings.draws} independent draws, without chains."
+            if draws.exact
+            else f"{name}: {draws.settings.sampler}, {draws.settings.chains} chains of {draws.settings.draws} draws "
+            f"after {draws.settings.tune} of adaptation, target acceptance {draws.settings.target_accept:g}, "
             f"{'one attempt' if draws.attempts == 1 else 'second attempt, with smaller steps and twice the draws'}."
             for name, draws in fit.sampled.items()
         ),
