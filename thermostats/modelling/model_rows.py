@@ -36,10 +36,10 @@ def model_rows(
     """Log gains of `features` rows, one row a model (that with most prompts), errors by the delta method.
 
     log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order
-    of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where the estimand's spread
-    over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold averages only. A model
-    without an error takes the largest of the others, and a warning says so. Models whose gain is pinned near 1 by their
-    norm (`comparable` false) are left out with a warning.
+    of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where
+    the estimand's spread over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold
+    averages only. A model without an error takes the largest of the others, and a warning says so. Models whose gain is
+    pinned near 1 by their norm (`comparable` false) are left out with a warning.
 
     Raises UsageError for a gain that is not there, is not above 0 or is infinite, and for fewer than `least` models.
     """

@@ -39,10 +39,10 @@ def design(
 
     Example: `thermostats nursery design --seed 7 --out mine.csv`
     """
-    from thermostats.nursery.plan import shipped_design  # noqa: PLC0415 - pandas
+    from thermostats.nursery.plan import shipped_table  # noqa: PLC0415 - pandas
 
     if seed is None:
-        frame = shipped_design()
+        frame = shipped_table()
     else:
         from thermostats.nursery.design import design as drawn  # noqa: PLC0415
 

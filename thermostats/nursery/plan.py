@@ -12,7 +12,7 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.folders import shipped
 
 
-def shipped_design(name: str = "design") -> pd.DataFrame:
+def shipped_table(name: str = "design") -> pd.DataFrame:
     """A table of the nursery that ships: `design`, `training` (records) or `losses`.
 
     Raises DataError where it cannot be read.
@@ -29,7 +29,7 @@ def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = 
 
     Raises UsageError for a name that is not in the design, DataError where the file is none.
     """
-    frame = shipped_design() if design is None else _read(design)
+    frame = shipped_table() if design is None else _read(design)
     for column, names in (("model", models), ("recipe", recipes)):
         known = sorted(set(frame[column]))
         for name in names:
@@ -53,7 +53,7 @@ def _read(path: Path) -> pd.DataFrame:
         frame = pd.read_csv(path, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise DataError("a design cannot be read", where=path, got=str(error)) from error
-    lacking = [name for name in shipped_design().columns if name not in frame]
+    lacking = [name for name in shipped_table().columns if name not in frame]
     if lacking:
         raise DataError(
             "a design lacks columns",

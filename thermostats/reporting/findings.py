@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError
+from thermostats.nursery.plan import shipped_table
 from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.words import chance_of, comparison, estimate_text, number, probability_text
 from thermostats.tables import store
@@ -85,6 +86,10 @@ class Finding:
     """The fitted model beside the classical test; `verdict` is what both agree on."""
 
 
+NURSERY_TABLES = {"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
+"""Tables of the controlled study beside those of the schema: its design, its trainings' records and losses."""
+
+
 class Tables:
     """The tables of a data folder as an analysis sees them; remembers every selection of rows it handed out.
 
@@ -109,7 +114,7 @@ class Tables:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
-        Rows of the controlled study are handed out only where `source` asks for them.
+        Rows of the controlled study are handed out only where `source` asks for them; NURSERY_TABLES are read too.
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals], sort_keys=True), selected)
@@ -157,7 +162,7 @@ class Tables:
 
     def _table(self, name: str) -> pd.DataFrame:
         if name not in self._files:
-            frame = store.load(name, self.data)
+            frame = shipped_table(NURSERY_TABLES[name]) if name in NURSERY_TABLES else store.load(name, self.data)
             self._files[name] = frame.assign(text="") if name == "prompts" else frame
         return self._files[name]
 
