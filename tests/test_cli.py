@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,24 @@ def test_version_and_module_agree() -> None:
     from thermostats import __version__
 
     assert thermostats("--version").stdout.strip() == __version__
+
+
+def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = thermostats("measure", "gpt2", "--prompts", "cor", "--data", "mine", cwd=tmp_path)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "did you mean core?" in done.stderr
+    planned = thermostats("measure", "nobody/nothing", "--offline", "--dry-run", "--data", "mine", cwd=tmp_path)
+    assert planned.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shell_completes_lists_and_claims() -> None:
+    def completed(words: str, count: int) -> list[str]:
+        variables = {"_THERMOSTATS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(count)}
+        command = Path(sys.executable).with_name("thermostats")
+        done = subprocess.run([command], capture_output=True, text=True, check=True, env={**os.environ, **variables})
+        return done.stdout.split()
+
+    assert completed("thermostats ls mo", 2) == ["models"]
+    assert completed("thermostats report C2", 2) == ["C20"]

@@ -163,6 +163,8 @@ def measure(
 
     Example: `thermostats measure EleutherAI/pythia-160m ./my-model checkpoints.toml --data mine`
     """
+    if not dry_run:
+        folders.own_folder(data)
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
     options = {
@@ -179,9 +181,18 @@ def measure(
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     print_rows(shown, columns, as_json)
-    if any(row["status"] == "failed" for row in rows):
-        raise typer.Exit(2 if all(row["wrong_use"] for row in rows if row["status"] == "failed") else 1)
+    if failed := [row for row in rows if row["status"] == "failed"]:
+        say_next(near := _near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
+        raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
     say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)
+
+
+def _near_model(model: str, data: Path | None) -> str:
+    """Question whether a model of the tables was meant; empty where it is one, or none is near."""
+    from thermostats.tables.store import load  # noqa: PLC0415
+
+    known = set(load("models", data)["model_id"])
+    return "" if model in known else did_you_mean(model, known)
 
 
 @app.command()
@@ -219,16 +230,27 @@ def ls(
     say_next(LISTS[what], data=data, shown=_watched(as_json))
 
 
+def _claims() -> list[str]:
+    from thermostats.reporting.scripts import scripts  # noqa: PLC0415
+
+    return list(scripts(folders.shipped("analyses")))
+
+
 @app.command()
 def report(
-    claims: Annotated[list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.")] = None,
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims),
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All claims (the default where none is named).")] = False,
     check_only: Annotated[
         bool, typer.Option("--check", help="Only say whether the report is stale; exit 1 if so.")
     ] = False,
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
-    analyses: Annotated[Path | None, typer.Option("--analyses", help="Folder of analyses; without it ours.")] = None,
+    analyses: Annotated[
+        Path | None, typer.Option("--analyses", help="Folder of your own analyses; without it those that ship.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.

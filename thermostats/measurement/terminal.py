@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from thermostats.errors import UsageError
 from thermostats.measurement.prompts import load_prompts
-from thermostats.tables import store
+from thermostats.tables import folders
 from thermostats.tables.begin import writable_folder
 
 CACHE_VARIABLE = "THERMOSTATS_MODELS"
@@ -54,9 +54,10 @@ def measure_models(
     retries, budget = how.pop("retries", RETRIES), how.pop("disk_budget", None)
     settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
     asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
-    folder = store.data_folder(data) if dry_run else writable_folder(data)
+    there = folders.begun_or_shipped(data)
     for prompts in {spec.prompts for spec in asked}:
-        load_prompts(prompts, folder)
+        load_prompts(prompts, there)
+    folder = there if dry_run else writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     with _progress() as (report, done):

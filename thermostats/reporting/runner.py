@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import time
 import traceback
@@ -13,7 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
@@ -65,13 +66,24 @@ def run_all(jobs: Mapping[str, Path | None], data: Path, processes: int | None =
         yield from ((name, run_one(name, path, data, tables.fork())) for name, path in jobs.items())
         return
     share = str(max(1, cores // count))
-    with _shared(share), ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
         futures: dict[Future[Run], str] = {pool.submit(run_one, name, path, data): name for name, path in jobs.items()}
-        for future in as_completed(futures):
-            try:
-                yield futures[future], future.result()
-            except BrokenProcessPool as error:
-                yield futures[future], Run(None, error=f"the process that ran it, or one beside it, died: {error}")
+        try:
+            for future in as_completed(futures):
+                try:
+                    yield futures[future], future.result()
+                except BrokenProcessPool as error:
+                    yield futures[future], Run(None, error=f"the process that ran it, or one beside it, died: {error}")
+        except (KeyboardInterrupt, GeneratorExit):
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
+
+
+def _die_quietly() -> None:
+    """What an interrupted process has to say its parent says."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def cores_there_are() -> int:

@@ -33,6 +33,12 @@ def data_folder(data: str | Path | None = None) -> Path:
     return chosen
 
 
+def begun_or_shipped(data: str | Path | None = None) -> Path:
+    """Data folder to look things up in: the one that is named, and before it is begun the package's tables."""
+    chosen = _chosen(data)
+    return chosen if chosen is not None and chosen.is_dir() else shipped("data")
+
+
 def own_folder(data: str | Path | None = None) -> Path:
     """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there yet.
 
