@@ -134,6 +134,10 @@ class Fitted:
         """Draws of every part."""
         return {name: part.draws for name, part in self.parts.items()}
 
+    def to_arviz(self) -> dict[str, Any]:
+        """Draws of every part as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+        return {name: sampling.to_arviz(draws) for name, draws in self.sampled.items()}
+
     def summary(self) -> pd.DataFrame:
         """One row a quantity: mean, sd, median, interval of its kind and level, R-hat and effective sample sizes."""
         table = sampling.summary(self.quantities, level=self.level)

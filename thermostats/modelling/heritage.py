@@ -102,6 +102,10 @@ class HeritageFit:
         """The draws, by name of the part."""
         return {self.family: self.draws}
 
+    def to_arviz(self) -> dict[str, Any]:
+        """Draws of every part as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+        return {name: sampling.to_arviz(draws) for name, draws in self.sampled.items()}
+
     @property
     def equations(self) -> tuple[str, ...]:
         """The model, a line an equation."""

@@ -102,6 +102,9 @@ class Fit(Protocol):
     def sampled(self) -> Mapping[str, Draws]:
         """Draws of every part, with how they were made."""
 
+    def to_arviz(self) -> Mapping[str, Any]:
+        """Draws of every part as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+
     def summary(self) -> pd.DataFrame:
         """One row a quantity: mean, sd, median, interval, R-hat, effective sample sizes, estimand, sources."""
 

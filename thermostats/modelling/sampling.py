@@ -324,6 +324,11 @@ def _convergence(columns: Array) -> dict[str, Array]:
     }
 
 
+def to_arviz(draws: Draws) -> Any:
+    """Draws as the installed ArviZ has them, in the group `posterior`: InferenceData before 1.0, DataTree since."""
+    return _trace(draws.values)
+
+
 def _trace(values: Mapping[str, Array]) -> Any:
     arviz = _arviz()
     return (
