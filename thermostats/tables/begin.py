@@ -14,6 +14,7 @@ CONTENT = """\
 # A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
 # a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
 begun_with = "{version}"
+schema = {schema}
 """
 
 
@@ -29,6 +30,8 @@ def writable_folder(data: str | Path | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError("cannot begin a data folder", where=folder, got=error.strerror or str(error)) from error
-    write_atomically(folder / folders.MARK, CONTENT.format(version=thermostats.__version__).encode())
+    write_atomically(
+        folder / folders.MARK, CONTENT.format(version=thermostats.__version__, schema=folders.SCHEMA).encode()
+    )
     print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
     return folder

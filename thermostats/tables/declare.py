@@ -20,8 +20,9 @@ def column(
     lower: float | None = None,
     upper: float | None = None,
     above: float | None = None,
+    free: bool = False,
 ) -> pa.Column:
-    """Declare one column; `allowed`, `lower`, `upper` and `above` (exclusive) become checks."""
+    """Declare one column; `allowed`, `lower`, `upper` and `above` (exclusive) become checks. `free`: any text."""
     checks = []
     if allowed is not None:
         checks.append(pa.Check.isin(list(allowed), error=f"one of {', '.join(repr(a) for a in allowed)}"))
@@ -31,7 +32,8 @@ def column(
         checks.append(pa.Check.gt(above, error=f"above {above:g}"))
     if upper is not None:
         checks.append(pa.Check.le(upper, error=f"at most {upper:g}"))
-    return pa.Column(dtype, checks, nullable=nullable, description=meaning, metadata={"unit": unit, "dtype": dtype})
+    metadata = {"unit": unit, "dtype": dtype, "free": free}
+    return pa.Column(dtype, checks, nullable=nullable, description=meaning, metadata=metadata)
 
 
 def table(

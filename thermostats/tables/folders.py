@@ -7,6 +7,7 @@ own rows; what the package ships lies beneath them. A folder of tables without t
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 
 from thermostats.errors import DataError, UsageError
@@ -14,6 +15,8 @@ from thermostats.errors import DataError, UsageError
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
+SCHEMA = 1
+"""Number of the form of the tables: it rises when a column is added, renamed or comes to mean something else."""
 HELD = ("models.csv", "prompts.csv", "published", "measured")
 """What a folder of tables has at least one of."""
 
@@ -62,7 +65,30 @@ def shipped(name: str) -> Path:
 
 def layers(folder: Path) -> tuple[Path, ...]:
     """Folders whose rows make up the tables of a data folder, the lowest first."""
-    return (shipped("data"), folder) if (folder / MARK).is_file() else (folder,)
+    mark = folder / MARK
+    if not mark.is_file():
+        return (folder,)
+    _check_schema(mark)
+    return (shipped("data"), folder)
+
+
+def _check_schema(mark: Path) -> None:
+    """Raise DataError where a store's rows mean something else than this version takes them for."""
+    try:
+        said = tomllib.loads(mark.read_text(encoding="utf-8")).get("schema", 1)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{MARK} cannot be read: it says what the store is", where=mark, got=str(error),
+            next_step=f"restore it; a whole one says: schema = {SCHEMA}",
+        ) from error  # fmt: skip
+    if said != SCHEMA:
+        older = isinstance(said, int) and said < SCHEMA
+        raise DataError(
+            f"the store was begun with {'an older' if older else 'a newer'} schema of the tables", where=mark,
+            got=f"schema = {said!r}", allowed=str(SCHEMA),
+            next_step="export it with the version that began it, then join the files into a new store"
+            if older else "install a newer version of thermostats",
+        )  # fmt: skip
 
 
 def own_files(name: str, folder: Path) -> list[Path]:

@@ -13,15 +13,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
-from thermostats.tables.folders import layers, own_files
+from thermostats.tables.folders import layers, own_files, own_folder
+from thermostats.tables.identities import MEASURES, check_identities
+from thermostats.tables.incoming import Source, called, read
+from thermostats.tables.mapping import ColumnMap, filled, load_map, mapped, with_runs
+from thermostats.tables.parameters import check_models
+from thermostats.tables.rows import typed
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
+MAP = "thermostats ls columns says which there are; --map names a file that says which of yours is which"
 REFUSED = {"findings": "findings are made by `thermostats report`"}
 
 
@@ -37,25 +43,32 @@ class Joined:
 
 
 def join(
-    sources: str | Path | pd.DataFrame | Sequence[str | Path | pd.DataFrame],
+    sources: Source | Sequence[Source],
     *,
     table: str | None = None,
+    mapping: str | Path | ColumnMap | None = None,
     data: str | Path | None = None,
     replace: bool = False,
 ) -> list[Joined]:
-    """Join CSV files or DataFrames into a data folder; which table each belongs to follows from its columns.
+    """Join CSV, TSV, JSON, JSON Lines or Parquet files or DataFrames into a data folder.
 
-    Sources of one call may refer to each other (runs and their layers). All are checked before the first is written.
+    Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
+    empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
+    one call may refer to each other (runs and their layers). All are checked before the first is written.
 
-    Raises DataError where a source is damaged, refers to rows that do not exist or contradicts rows that do, and
-    UsageError where a source belongs to no table.
+    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist or
+    contradicts one that does, and UsageError where a source belongs to no table.
     """
     given = [sources] if isinstance(sources, (str, Path, pd.DataFrame)) else list(sources)
+    own_folder(data)
+    using = mapping if isinstance(mapping, ColumnMap) or mapping is None else load_map(mapping)
     incoming: dict[str, pd.DataFrame] = {}
     for source in given:
-        name, frame = _as_table(source, table)
-        joined = pd.concat([incoming[name], frame], ignore_index=True) if name in incoming else frame
-        incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, _label(source))
+        where = called(source)
+        for name, frame in _as_tables(read(source), table, using, where):
+            rows = typed(frame, name, where)
+            joined = pd.concat([incoming[name], rows], ignore_index=True) if name in incoming else rows
+            incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, where)
     folder = writable_folder(data)
     with only_writer(folder):
         return _join_all(incoming, folder, replace)
@@ -74,6 +87,10 @@ def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool)
         for label, target in references(name).items():
             store.check_reference(incoming[name], name, label, union[target], target)
     plans = [_plan(name, incoming[name], existing[name], replace) for name in order]
+    if "models" in incoming:
+        check_models(incoming["models"])
+    if not incoming.keys().isdisjoint({"runs", *MEASURES}):
+        check_identities(_as_they_will_be(incoming, existing, folder))
     changes = [_changes(name, folder, added, other) for name, (added, other, _) in zip(order, plans, strict=True)]
     write_all(
         folder,
@@ -87,6 +104,27 @@ def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool)
         Joined(name, len(added), unchanged, len(replaced), tuple(changed))
         for name, (added, replaced, unchanged), changed in zip(order, plans, changes, strict=True)
     ]
+
+
+def _as_they_will_be(
+    incoming: Mapping[str, pd.DataFrame], existing: Mapping[str, pd.DataFrame], folder: Path
+) -> dict[str, pd.DataFrame]:
+    """Rows of every run of the models that incoming rows are about, as they are once those are joined."""
+    models = existing["models"] if "models" in existing else store.load("models", folder)
+    runs = _joined(incoming, "runs", existing["runs"])
+    given = pd.concat([frame["run_id"] for frame in incoming.values() if "run_id" in frame])
+    about = runs[runs["run_id"].isin(set(given))][["model_id", "revision"]].drop_duplicates()
+    runs = runs.merge(about, on=["model_id", "revision"])
+    tables = {"models": _joined(incoming, "models", models), "runs": runs}
+    for name in MEASURES:
+        held = existing[name] if name in existing else store.load_runs(name, runs["run_id"], folder)
+        rows = _joined(incoming, name, held)
+        tables[name] = rows[rows["run_id"].isin(set(runs["run_id"]))]
+    return tables
+
+
+def _joined(incoming: Mapping[str, pd.DataFrame], name: str, held: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([held, incoming.get(name, held.iloc[:0])]).drop_duplicates(key(name), keep="last")
 
 
 def _needed(order: Sequence[str]) -> set[str]:
@@ -173,17 +211,29 @@ def _homes(name: str, folder: Path, added: pd.DataFrame) -> list[tuple[Path, pd.
     return [(folder / "measured" / name / f"{run}.csv", rows) for run, rows in added.groupby("run_id")]
 
 
-def _as_table(source: str | Path | pd.DataFrame, table: str | None) -> tuple[str, pd.DataFrame]:
-    if not isinstance(source, pd.DataFrame):
-        path = Path(source)
-        if not path.is_file():
-            raise UsageError("no such file", where=path)
-        name = table or _table_of(store.header(path), path)
-        _refuse(name, path)
-        return name, store.read(path, name)
-    name = table or _table_of(list(source.columns), "DataFrame")
-    _refuse(name, "DataFrame")
-    return name, store.validate(source, name, "DataFrame")
+def _as_tables(
+    frame: pd.DataFrame, table: str | None, using: ColumnMap | None, where: str
+) -> list[tuple[str, pd.DataFrame]]:
+    """Rows under our columns by table: those of one table, and of the runs that they tell of."""
+    name = using.table if using is not None else table or _table_of(list(frame.columns), where)
+    _refuse(name, where)
+    rows = mapped(frame, using, where) if using is not None else filled(frame, name) if table else frame
+    rows, runs = with_runs(rows, name)
+    _check_columns(list(rows.columns), name, where)
+    return [*([("runs", runs)] if runs is not None else []), (name, rows)]
+
+
+def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
+    declared = store.dtypes(name)
+    lacking = [label for label in declared if label not in columns]
+    unknown = [label for label in columns if label not in declared]
+    if lacking or unknown:
+        raise UsageError(
+            f"columns are not those of table {name}", where=where,
+            got="; ".join([f"lacking {', '.join(lacking)}"] * bool(lacking)
+                          + [f"unknown {', '.join(unknown)}"] * bool(unknown)),
+            next_step=did_you_mean(unknown[0], lacking, MAP) if unknown else MAP,
+        )  # fmt: skip
 
 
 def _refuse(name: str, where: object) -> None:
@@ -193,8 +243,6 @@ def _refuse(name: str, where: object) -> None:
 
 
 def _table_of(columns: Sequence[str], where: object) -> str:
-    if not columns:
-        raise UsageError("the file is empty", where=where, allowed="a table with its columns in the first line")
     for name in TABLES:
         if set(columns) == set(store.dtypes(name)):
             return name
@@ -208,9 +256,5 @@ def _table_of(columns: Sequence[str], where: object) -> str:
         "its columns are those of no table",
         where=where,
         got=f"nearly those of {nearest}: lacking {lacking or 'none'}, unknown {unknown or 'none'}",
-        next_step="thermostats ls columns",
+        next_step=MAP,
     )
-
-
-def _label(source: str | Path | pd.DataFrame) -> object:
-    return "DataFrame" if isinstance(source, pd.DataFrame) else source

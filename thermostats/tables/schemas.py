@@ -72,7 +72,7 @@ PROMPTS = table(
     {
         "prompt_set": column(TEXT, "name of the set"),
         "prompt_id": column(TEXT, "name within the set"),
-        "text": column(TEXT, "the prompt; empty where it is not ours to ship, then only its hash is kept"),
+        "text": column(TEXT, "the prompt; empty where it is not ours to ship, then only its hash is kept", free=True),
         "text_sha256": column(TEXT, "SHA-256 of the text in UTF-8"),
         "category": column(TEXT, "kind of prompt"),
         "complexity": column(INTEGER, "rank of the category's complexity as its author gave it", "rank", nullable=True),
@@ -164,7 +164,9 @@ OUTPUTS = table(
         "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
         "entropy": column(FLOAT, "entropy of the distribution", "nat", nullable=True, lower=-1e-6),
-        "top_token": column(TEXT, "most probable token, control characters and backslashes escaped as in JSON"),
+        "top_token": column(
+            TEXT, "most probable token, control characters and backslashes escaped as in JSON", free=True
+        ),
         "top_probability": column(FLOAT, "its probability", "probability", nullable=True, lower=0.0, upper=1.0),
         "logit_mean": column(FLOAT, "mean of the logits", "logit", nullable=True),
         "logit_sd": column(FLOAT, "standard deviation of the logits", "logit", nullable=True, lower=0.0),

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pandera.errors
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
+from thermostats.tables.identities import check_identities
+from thermostats.tables.names import check_names
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
@@ -38,17 +39,16 @@ def dtypes(name: str) -> dict[str, str]:
 def files(name: str, data: str | Path | None = None) -> list[Path]:
     """Files that make up a table, in the order they are read; those beneath a user's store first."""
     if name not in TABLES:
-        near = get_close_matches(name, TABLES, n=1)
-        next_step = f"did you mean {near[0]}?" if near else "thermostats ls tables"
+        next_step = did_you_mean(name, TABLES, "thermostats ls tables")
         raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step=next_step)
     return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
 
 
-def load(name: str, data: str | Path | None = None) -> pd.DataFrame:
+def load(name: str, data: str | Path | None = None, *, private: bool = True) -> pd.DataFrame:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
 
     A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists.
+    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False.
 
     Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
     """
@@ -58,7 +58,14 @@ def load(name: str, data: str | Path | None = None) -> pd.DataFrame:
         rows = [read(path, name) for path in own_files(name, layer)]
         frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
     frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
-    return _with_private_texts(frame, folder) if name == "prompts" else frame
+    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
+
+
+def load_runs(name: str, run_ids: Iterable[str], data: str | Path | None = None) -> pd.DataFrame:
+    """Rows of table `name` of some measured runs, read from their own files alone."""
+    places = [layer / "measured" / name / f"{run}.csv" for layer in layers(data_folder(data)) for run in run_ids]
+    frames = [read(path, name) for path in places if path.is_file()]
+    return pd.concat(frames, ignore_index=True) if frames else validate(pd.DataFrame(columns=list(dtypes(name))), name)
 
 
 def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -148,6 +155,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             got=repr(case["failure_case"]),
             allowed=_allowed(name, str(case["column"]), str(case["check"])),
         ) from error
+    check_names(typed, name, where)
     return typed.sort_values(key(name), kind="stable", ignore_index=True)
 
 
@@ -174,6 +182,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
     check_run_ids(tables["runs"])
+    check_identities(tables)
     return {name: len(frame) for name, frame in tables.items()}
 
 
@@ -186,7 +195,8 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=f"add it to {target}, for instance with thermostats join",
+                next_step=(did_you_mean(row[0], other["model_id"]) + " Otherwise " if target == "models" else "")
+                + f"add it to {target}, for instance with thermostats join",
             )
 
 

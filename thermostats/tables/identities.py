@@ -1,0 +1,158 @@
+"""What rows of different tables must agree on, by definition: measured runs are held against it on every join.
+
+Published rows are what the study states, agreeing or not; where they do not, the table `inconsistencies` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import DataError
+from thermostats.tables.declare import FLOAT
+from thermostats.tables.schemas import TABLES
+
+Tables = Mapping[str, pd.DataFrame]
+OURS, PUBLISHED = "thermostats", "published"
+TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2}
+"""Largest relative gap by precision; attention in 16 bits keeps 8 to 11 bits of every weight."""
+SINKS = ("gpt_oss",)
+"""Architectures whose rows of attention sum to less than 1."""
+MODEL = ["model_id", "revision"]
+MEASURES = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
+
+
+def check_identities(tables: Tables) -> None:
+    """Raise DataError where rows of measured runs contradict each other or lack a value without a reason.
+
+    `tables` needs models, runs and those of `MEASURES`; rows of runs that are not in runs are passed over.
+    """
+    measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
+    known = measured.merge(tables["models"][[*MODEL, "architecture", "n_heads", "n_kv_heads"]], on=MODEL)
+    rows = {name: tables[name].merge(known, on="run_id", suffixes=("", "_of_run")) for name in MEASURES}
+    check_reasons(rows)
+    check_products(rows["layers"])
+    check_amplification(rows["layers"], rows["summaries"])
+    check_heads(rows["weights"])
+    check_traces(rows["attention"], rows["layers"], rows["weights"])
+    check_means(rows["weights"], rows["summaries"])
+
+
+def check_reasons(rows: Tables) -> None:
+    """A row without any value needs a reason; one that this package measured needs one for every value it lacks."""
+    for name, frame in rows.items():
+        values = [label for label, column in TABLES[name].columns.items() if column.metadata["dtype"] == FLOAT]
+        lacks = frame[values].isna()
+        partly = (frame["source"] == OURS) & lacks.any(axis=1)
+        if name == "attention":  # of the published variants there is a trace alone
+            partly &= (frame["variant"] == "exact") | lacks["trace"]
+        silent = (lacks.all(axis=1) | partly) & (frame["missing"] == "")
+        _refuse(frame, silent, name, "a value is missing without a reason", "its reason in the column missing")
+
+
+def check_products(layers: pd.DataFrame) -> None:
+    """The gains up to a block multiply to its norm over the first: Σ log G_l = log n_in(l+1) − log n_in(1)."""
+    chain = ["run_id", "prompt_id", "position"]
+    ordered = layers.sort_values([*chain, "layer"])
+    groups = ordered.groupby(chain)
+    follows = groups["layer"].shift(-1) == ordered["layer"] + 1
+    gap = np.log(ordered["gain_block"]) + np.log(ordered["norm_in"]) - np.log(groups["norm_in"].shift(-1))
+    total = gap.where(follows).fillna(0.0).groupby([ordered[label] for label in chain]).cumsum()
+    _refuse(ordered, total.abs() > _tolerance(ordered), "layers", "the gains do not multiply to the norms")
+
+
+def check_amplification(layers: pd.DataFrame, summaries: pd.DataFrame) -> None:
+    """A stated total amplification is the product of the gains of blocks 2 … L at the last token."""
+    where = ["run_id", "prompt_id"]
+    inner = layers[(layers["position"] == "last") & (layers["layer"] > 1)]
+    groups = np.log(inner["gain_block"]).groupby([inner[label] for label in where])
+    product = np.exp(groups.sum(min_count=1).where(groups.count() == groups.size()))
+    stated = summaries[summaries["estimand"] == "total_amplification"]
+    _compare(stated, stated["value"], _at(product, stated, where), "summaries", "is not the product of its gains")
+
+
+def check_heads(weights: pd.DataFrame) -> None:
+    """Squared Frobenius norms of heads add to that of the matrix; spectral norms bound it; F²/σ² is the stable rank.
+
+    A key/value head stands in the rows of all query heads that share it.
+    """
+    ratio = (weights["frobenius_norm"] / weights["spectral_norm"]) ** 2
+    _compare(weights, weights["stable_rank"], ratio, "weights", "is no squared Frobenius over squared spectral norm")
+    where = ["run_id", "layer", "matrix"]
+    heads = weights[(weights["head"] != "") & weights["matrix"].isin(["W_V", "W_O"])]
+    shared = (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
+    groups = heads.assign(square=heads["frobenius_norm"] ** 2 * shared).groupby(where)
+    complete = groups["square"].count() == groups["n_heads"].first()
+    whole = weights[weights["head"] == ""]
+    total = np.sqrt(groups["square"].sum().where(complete))
+    _compare(whole, whole["frobenius_norm"], _at(total, whole, where), "weights", "is not what its heads add to")
+    largest = _at(groups["spectral_norm"].max(), whole, where)
+    _refuse(
+        whole, largest > whole["spectral_norm"] * (1 + _tolerance(whole)), "weights",
+        "a head has a larger spectral norm than its matrix",
+    )  # fmt: skip
+
+
+def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> None:
+    """Of a head Tr = (n − tr A)·‖W_V‖_F², of a layer the sum over its heads; the proxy is ‖W_V‖₂²."""
+    exact = attention[attention["variant"] == "exact"]
+    per_head, per_layer = exact[exact["head"] != ""], exact[exact["head"] == ""]
+    where = ["run_id", "layer", "prompt_id"]
+    groups = per_head.groupby(where)["trace"]
+    total = groups.sum().where(groups.count() == per_head.groupby(where)["n_heads"].first())
+    _compare(per_layer, per_layer["trace"], _at(total, per_layer, where), "attention", "is not the sum over its heads")
+    prompt = [*MODEL, "prompt_set", "prompt_sha", "prompt_id"]
+    lengths = layers.dropna(subset="n_tokens").drop_duplicates(prompt).set_index(prompt)["n_tokens"].astype(float)
+    values = weights[weights["matrix"] == "W_V"].drop_duplicates([*MODEL, "layer", "head"])
+    values = values.set_index([*MODEL, "layer", "head"])
+    n = _at(lengths, per_head, prompt)
+    scale = n * _at(values["frobenius_norm"], per_head, [*MODEL, "layer", "head"]) ** 2
+    gap = per_head["trace"] - (1 - per_head["self_attention"]) * scale
+    size = gap.where(per_head["architecture"].isin(SINKS), gap.abs())
+    _refuse(per_head, size > _tolerance(per_head) * scale, "attention", "the trace is not (n − tr A)·‖W_V‖²")
+    proxy = attention[attention["variant"] == "proxy"]
+    norm = _at(values["spectral_norm"], proxy, [*MODEL, "layer", "head"])
+    _compare(proxy, proxy["trace"], norm**2, "attention", "is not the squared spectral norm of W_V")
+
+
+def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
+    """A stated mean spectral norm of W_V or W_O is the mean over the layers of the same model."""
+    whole = weights[(weights["head"] == "") & weights["matrix"].isin(["W_V", "W_O"])]
+    name = whole["matrix"] + "_spectral_norm_mean"
+    means = whole.groupby([whole["model_id"], whole["revision"], name.rename("estimand")])["spectral_norm"].mean()
+    stated = summaries[summaries["estimand"].isin(set(name)) & (summaries["prompt_id"] == "")]
+    mean = _at(means, stated, [*MODEL, "estimand"])
+    _compare(stated, stated["value"], mean, "summaries", "is not the mean over the layers")
+
+
+def _at(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> pd.Series:
+    """Values by key as a column of a frame; NaN where there is none."""
+    index = pd.MultiIndex.from_frame(frame[labels])
+    return pd.Series(values.reindex(index).to_numpy(dtype=float), index=frame.index)
+
+
+def _tolerance(frame: pd.DataFrame) -> pd.Series:
+    return frame["dtype"].map(TOLERANCE).fillna(max(TOLERANCE.values())).astype(float)
+
+
+def _compare(frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: str, what: str) -> None:
+    gap = (stated.astype(float) - implied).abs() > _tolerance(frame) * implied.abs()
+    _refuse(frame, gap, name, f"a value {what}", allowed=implied)
+
+
+def _refuse(frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "") -> None:
+    """Raise DataError for the first row that is wrong."""
+    wrong = wrong.fillna(False).astype(bool)
+    if not wrong.any():
+        return
+    row = frame.loc[wrong.idxmax()]
+    columns = TABLES[name].columns
+    key = ", ".join(f"{label} {row[label]}" for label in TABLES[name].metadata["key"])
+    values = ", ".join(f"{label} {row[label]}" for label, c in columns.items() if c.metadata["dtype"] == FLOAT)
+    raise DataError(
+        f"table {name}: {what}, in {int(wrong.sum())} rows", where=f"{row['model_id']}, {key}", got=values,
+        allowed=allowed if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
+        next_step="measure the run again, or leave it out",
+    )  # fmt: skip
