@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.tables import store
 
@@ -114,15 +116,23 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
         (layers["position"] == "last") & layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]
     ]
     where = ["run_id", "prompt_id"]
-    at_last = at_last.assign(layer=at_last["layer"].astype("int64"), L=at_last["run_id"].map(depths).astype("int64"))
-    at_last["log"] = np.log(at_last["gain_block"])
+    number, prompts = _numbered(at_last, where)
+    at_last = pd.DataFrame(
+        {
+            "prompt": number,
+            "layer": at_last["layer"].to_numpy("int64"),
+            "L": at_last["run_id"].map(depths).to_numpy("int64"),
+            "gain_block": at_last["gain_block"].to_numpy(),
+            "log": np.log(at_last["gain_block"].to_numpy()),
+        }
+    )
     layer, L = at_last["layer"], at_last["L"]
     inner = at_last[layer >= 2]
-    last = at_last[layer == L].set_index(where)["gain_block"]
-    penultimate = at_last[layer == L - 1].set_index(where)["gain_block"]
-    first = at_last[layer == 1].set_index(where)["gain_block"]
-    log_total, geometric, largest = _across(inner, where, skipped=1)
-    _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], where, skipped=2)
+    last = at_last[layer == L].set_index("prompt")["gain_block"]
+    penultimate = at_last[layer == L - 1].set_index("prompt")["gain_block"]
+    first = at_last[layer == 1].set_index("prompt")["gain_block"]
+    log_total, geometric, largest = _across(inner, skipped=1)
+    _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], skipped=2)
     total = np.exp(log_total)
     wide = pd.DataFrame(
         {
@@ -135,13 +145,28 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
             "total_amplification": total,
             "total_amplification_from_input": total * first.reindex(total.index),
         }
-    ).rename_axis(index=where)
-    return wide.reset_index().melt(id_vars=where, var_name="gain").dropna(subset="value")
+    )
+    wide.insert(0, "run_id", prompts["run_id"].to_numpy()[wide.index])
+    wide.insert(1, "prompt_id", prompts["prompt_id"].to_numpy()[wide.index])
+    return wide.melt(id_vars=where, var_name="gain").dropna(subset="value")
 
 
-def _across(rows: pd.DataFrame, where: list[str], skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
+def _numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Number of each row's combination of texts, counted in their order, and the combinations by number.
+
+    Sums over groups of numbers take a tenth of the time of those over groups of texts.
+    """
+    coded = [pd.factorize(rows[label], sort=True) for label in labels]
+    sizes = [len(texts) for _, texts in coded]
+    found, number = np.unique(np.ravel_multi_index([codes for codes, _ in coded], sizes), return_inverse=True)
+    places = np.unravel_index(found, sizes)
+    texts = {label: all_[at] for label, (_, all_), at in zip(labels, coded, places, strict=True)}
+    return number, pd.DataFrame(texts, columns=list(labels))
+
+
+def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped` layers."""
-    groups = rows.groupby(where)
+    groups = rows.groupby("prompt")
     across = groups.agg(L=("L", "first"), n=("log", "size"), log=("log", "sum"), largest=("gain_block", "max"))
     whole = across[across["n"] == across["L"] - skipped]
     return whole["log"], np.exp(whole["log"] / whole["n"]), whole["largest"]
