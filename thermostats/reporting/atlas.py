@@ -35,6 +35,11 @@ WHOLE = "whole_range"
 SHAPES = {"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
           ">": "triangle-right", "D": "diamond", "P": "cross"}  # fmt: skip
 """Markers of `plots` that Vega has by name."""
+DASHES = {
+    atlas_rows.PUBLISHED_ORIGIN: [1, 0],
+    atlas_rows.MEASURED_ORIGIN: [5, 3],
+    atlas_rows.NURSERY_ORIGIN: [1, 3],
+}
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 CORNERS = {"p": 5, "h": 6, "H": 6, "8": 8, "d": 4, "*": 10}
 
@@ -216,7 +221,7 @@ def _panel(
         strokeDash=alt.StrokeDash(
             "origin:N",
             legend=None,
-            scale=_scale([atlas_rows.PUBLISHED_ORIGIN, atlas_rows.MEASURED_ORIGIN], [[1, 0], [5, 3]]),
+            scale=_scale(list(DASHES), list(DASHES.values())),
         ),
     )
     points = base.mark_point(filled=True, aria=False, clip=clip).encode(

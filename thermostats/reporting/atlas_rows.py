@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.reporting.findings import Tables
+from thermostats.tables.vocabulary import NURSERY
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
 QUANTITIES = {
@@ -17,7 +18,7 @@ QUANTITIES = {
 }
 """Panels of the atlas in their order, in words."""
 MEASURED = "thermostats"
-PUBLISHED_ORIGIN, MEASURED_ORIGIN = "published", "measured here"
+PUBLISHED_ORIGIN, MEASURED_ORIGIN, NURSERY_ORIGIN = "published", "measured here", "trained in the nursery"
 POSITIONS = {
     "last": "last token",
     "mean": "geometric mean over tokens",
@@ -43,11 +44,12 @@ COLUMNS = [*MODEL, "n_layers", "quantity", "layer", "depth", "value", "norm", "d
 def rows(tables: Tables) -> pd.DataFrame:
     """Everything that the atlas draws, sorted: columns `COLUMNS`; `norm` is n_l itself where it is known.
 
-    Of every model, origin (published, or measured by this package) and quantity it is one run: with at least `FEWEST`
+    Of every model, origin (published, measured by this package, or trained for the controlled study: then at the end of
+    its training) and quantity it is one run: with at least `FEWEST`
     layers if there is one, then by the order of `POSITIONS` or `VARIANTS`, then the one with most layers. Over prompts
     it is the mean that the source gives, else the geometric mean (arithmetic for traces).
     """
-    depth = tables.read("models").drop_duplicates(["model_id", "revision"])[["model_id", "revision", "n_layers"]]
+    depth = _read(tables, "models").drop_duplicates(["model_id", "revision"])[["model_id", "revision", "n_layers"]]
     stream = _stream(tables)
     parts = [_gains(stream), _norms(stream), _traces(tables), _weights(tables)]
     both = pd.concat([part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)])
@@ -62,7 +64,7 @@ def rows(tables: Tables) -> pd.DataFrame:
 
 def missing(drawn: pd.DataFrame, tables: Tables) -> dict[str, list[str]]:
     """Models of the table `models` without data by layer, by quantity; a third of the fused weights is not W_V."""
-    known = sorted(set(tables.read("models")["model_id"]))
+    known = sorted(set(_read(tables, "models")["model_id"]))
     drawn = drawn[drawn["definition"] != THIRD]
     return {
         quantity: [model for model in known if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])]
@@ -70,9 +72,16 @@ def missing(drawn: pd.DataFrame, tables: Tables) -> dict[str, list[str]]:
     }
 
 
+def _read(tables: Tables, name: str, **equals: str | list[str]) -> pd.DataFrame:
+    """Rows of a table, and those of the controlled study at the end of training."""
+    ended = tables.read("models", source=NURSERY, variant="base")
+    trained = tables.read(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
+    return pd.concat([tables.read(name, **equals), trained], ignore_index=True)
+
+
 def _stream(tables: Tables) -> pd.DataFrame:
     """Log gain and log norm of every run, position and layer, averaged over prompts."""
-    layers = tables.read("layers")
+    layers = _read(tables, "layers")
     layers = layers[layers["position"].isin(list(POSITIONS))]
     by = ["run_id", "position", "layer"]
     values = layers.assign(
@@ -129,7 +138,7 @@ def _curve(line: pd.DataFrame) -> pd.DataFrame:
 
 
 def _traces(tables: Tables) -> pd.DataFrame:
-    attention = tables.read("attention", head="", variant=list(VARIANTS)).dropna(subset="trace")
+    attention = _read(tables, "attention", head="", variant=list(VARIANTS)).dropna(subset="trace")
     attention = attention[attention["trace"] > 0]
     by = ["run_id", "variant", "layer"]
     averaged = attention["prompt_id"] == ""
@@ -141,7 +150,7 @@ def _traces(tables: Tables) -> pd.DataFrame:
 
 
 def _weights(tables: Tables) -> pd.DataFrame:
-    whole = tables.read("weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
+    whole = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
         _best(part.merge(_facts(part)[["run_id", "origin"]], on="run_id"), "matrix", [W_V, W_O]).assign(
             quantity=matrix, value=lambda frame: frame["spectral_norm"], definition="whole matrix", norm=np.nan
@@ -174,4 +183,5 @@ def _facts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _origin(frame: pd.DataFrame) -> pd.Series:
-    return pd.Series(np.where(frame["source"] == MEASURED, MEASURED_ORIGIN, PUBLISHED_ORIGIN), index=frame.index)
+    origins = {MEASURED: MEASURED_ORIGIN, NURSERY: NURSERY_ORIGIN}
+    return frame["source"].map(origins).fillna(PUBLISHED_ORIGIN)
