@@ -1,10 +1,15 @@
-"""Results of analyses kept in the user's cache folder, so that another template does not mean another fit."""
+"""Results of analyses kept in the user's cache folder, so that another template does not mean another fit.
+
+They are pickles; those that hold anything but results, tables and arrays are not loaded, as code could run.
+"""
 
 from __future__ import annotations
 
+import io
 import pickle
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from thermostats.errors import DataError
 from thermostats.modelling.cache import cache_folder
@@ -13,6 +18,31 @@ from thermostats.reporting.runner import Run
 from thermostats.tables.atomic import write_atomically
 
 FOLDER = "analyses"
+PLAIN = {
+    "builtins": {"bytearray", "slice"},
+    "numpy": {"dtype", "ndarray"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "pandas": {"DataFrame", "Index", "RangeIndex", "Series", "StringDtype", "Int64Dtype", "BooleanDtype"},
+    "pandas._libs.internals": {"_unpickle_block"},
+    "pandas.arrays": {"ArrowStringArray", "BooleanArray", "FloatingArray", "IntegerArray", "StringArray"},
+    "pandas.core.indexes.base": {"_new_Index"},
+    "pandas.core.internals.managers": {"BlockManager", "SingleBlockManager"},
+    "pyarrow.lib": {"_restore_array", "py_buffer", "type_for_alias"},
+    "thermostats.modelling.checks": {"Check", "Gate"},
+    "thermostats.reporting.findings": {"Claim", "Finding"},
+    "thermostats.reporting.posterior": {"Panel", "Posterior"},
+    "thermostats.reporting.runner": {"Run", "_drawn"},
+}
+"""What a result is made of, by module; a result of anything else is made afresh."""
+
+
+class _Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """What the pickle names, where it is part of a result."""
+        if name not in PLAIN.get(module, ()):
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a result")
+        return super().find_class(module, name)
 
 
 def load(record: Record) -> Run | None:
@@ -22,8 +52,8 @@ def load(record: Record) -> Run | None:
     if path is None:
         return None
     try:
-        run = pickle.loads(path.read_bytes())  # noqa: S301 (the user's own cache folder, written by `save`)
-    except (OSError, pickle.UnpicklingError, EOFError, AttributeError, ImportError):
+        run = _Plain(io.BytesIO(path.read_bytes())).load()
+    except Exception:  # a damaged pickle raises whatever it comes upon; a result that is not kept is made afresh
         return None
     return run if isinstance(run, Run) else None
 

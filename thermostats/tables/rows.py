@@ -88,12 +88,21 @@ def _allowed(name: str, case: Any) -> str:
 
 
 def as_text(values: pd.Series) -> pd.Series:
-    """A column of text, empty where missing; a whole number that came as 3.0 is 3."""
+    """A column of text, empty where missing; a whole number that came as 3.0 is 3.
+
+    Raises DataError where one cannot be written in UTF-8.
+    """
     cells = [
         "" if empty else str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         for value, empty in zip(values.tolist(), values.isna(), strict=True)
     ]
-    return pd.Series(cells, index=values.index, dtype=TEXT)
+    try:
+        return pd.Series(cells, index=values.index, dtype=TEXT)
+    except UnicodeEncodeError as error:
+        raise DataError(
+            "a text holds half of a character, which UTF-8 cannot write", where=f"column {values.name}",
+            got=ascii(error.object)[:60],
+        ) from error  # fmt: skip
 
 
 def _number(value: Any) -> float:

@@ -1,0 +1,184 @@
+"""What rows of different tables must agree on: sound rows pass, each wrong one is named, joins refuse it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import SHA, model, run, snapshot, table
+
+from thermostats.errors import DataError
+from thermostats.tables import identities, store
+from thermostats.tables.join import join
+
+LENGTH = 5
+LOOK = {"prompt_set": "two", "source": "thermostats"}
+HEADS = {(1, "1"): 3.0, (1, "2"): 4.0, (2, "1"): 6.0, (2, "2"): 8.0}
+"""Frobenius norms of W_V by layer and head; those of a layer add to 5 and 10."""
+
+
+def sound() -> dict[str, pd.DataFrame]:
+    """A model of two layers and two heads, measured in three runs, with rows that agree by construction."""
+    residual, weights = run(**LOOK), run(**LOOK | {"prompt_set": "", "prompt_sha": "", "attention": ""})
+    eager = run(**LOOK | {"attention": "sdpa"})
+    layers, norm = [], 2.0
+    for number, gain in ((1, 8.0), (2, 1.25)):
+        rest = dict.fromkeys(("gain_attention", "gain_mlp", "write_attention", "write_mlp"), 0.5)
+        layers.append(
+            {"run_id": residual["run_id"], "layer": number, "prompt_id": "a", "position": "last", "norm_in": norm,
+             "gain_block": gain, "cosine": 0.5, "anisotropy": 0.1, "n_tokens": LENGTH, **rest}
+        )  # fmt: skip
+        norm *= gain
+    spectra, attention = [], []
+    for number, whole in ((1, 5.0), (2, 10.0)):
+        for head, frobenius in (("", whole), ("1", HEADS[number, "1"]), ("2", HEADS[number, "2"])):
+            spectra.append(
+                {"run_id": weights["run_id"], "layer": number, "matrix": "W_V", "head": head,
+                 "spectral_norm": frobenius / 2, "frobenius_norm": frobenius, "stable_rank": 4.0}
+            )  # fmt: skip
+        rest = dict.fromkeys(("graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance"), 0.5)
+        rest |= {"operator_norm": 0.5, "contraction_ratio": 0.5, "self_attention": 0.2}
+        own = {head: LENGTH * 0.8 * HEADS[number, head] ** 2 for head in ("1", "2")}
+        for head, trace in (*own.items(), ("", sum(own.values()))):
+            attention.append(
+                {"run_id": eager["run_id"], "layer": number, "head": head, "prompt_id": "a", "variant": "exact",
+                 "trace": trace, **rest}
+            )  # fmt: skip
+        attention.append(
+            {"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (whole / 2) ** 2}
+        )  # fmt: skip
+    stated = [
+        {"run_id": residual["run_id"], "prompt_id": "a", "estimand": "total_amplification", "value": 1.25},
+        {"run_id": weights["run_id"], "prompt_id": "", "estimand": "W_V_spectral_norm_mean", "value": 3.75},
+    ]
+    prompts = [{"prompt_set": "two", "prompt_id": "a", "text_sha256": SHA}]
+    return {
+        "models": table("models", model(n_layers=2)), "prompts": table("prompts", *prompts),
+        "runs": table("runs", residual, weights, eager), "layers": table("layers", *layers),
+        "summaries": table("summaries", *stated), "outputs": table("outputs"), "weights": table("weights", *spectra),
+        "attention": table("attention", *attention), "transitions": table("transitions"),
+    }  # fmt: skip
+
+
+WRONG = {
+    "a gain": ("layers", {"layer": 1}, "gain_block", 8.1, "do not multiply to the norms"),
+    "a norm": ("layers", {"layer": 2}, "norm_in", 15.9, "do not multiply to the norms"),
+    "a lacking gain": ("layers", {"layer": 2}, "gain_block", np.nan, "missing without a reason"),
+    "an amplification": ("summaries", {"estimand": "total_amplification"}, "value", 1.26, "product of its gains"),
+    "a mean": ("summaries", {"estimand": "W_V_spectral_norm_mean"}, "value", 3.8, "mean over the layers"),
+    "a lacking value": ("summaries", {"estimand": "W_V_spectral_norm_mean"}, "value", np.nan, "without a reason"),
+    "a stable rank": ("weights", {"layer": 1, "head": "1"}, "stable_rank", 4.1, "squared Frobenius"),
+    "a trace": ("attention", {"layer": 1, "head": "2"}, "trace", 63.0, "sum over its heads"),
+    "a self-attention": ("attention", {"layer": 1, "head": "2"}, "self_attention", 0.21, "tr A"),
+    "a sum of traces": ("attention", {"layer": 2, "head": "", "variant": "exact"}, "trace", 401.0, "sum over its"),
+    "a proxy": ("attention", {"layer": 2, "variant": "proxy"}, "trace", 25.5, "spectral norm of W_V"),
+    "a lacking measure": ("attention", {"layer": 1, "head": "1"}, "entropy", np.nan, "without a reason"),
+    "a lacking variant": ("attention", {"layer": 1, "variant": "proxy"}, "trace", np.nan, "without a reason"),
+}
+
+
+def changed(tables: dict[str, pd.DataFrame], name: str) -> dict[str, pd.DataFrame]:
+    where, row, label, value, _ = WRONG[name]
+    frame = tables[where].copy()
+    frame.loc[(frame[list(row)] == pd.Series(row)).all(axis=1), label] = value
+    assert not frame.equals(tables[where])
+    return {**tables, where: frame}
+
+
+def test_sound_rows_agree_and_can_be_joined(tmp_path: Path) -> None:
+    identities.check_identities(sound())
+    join([frame for frame in sound().values() if len(frame)], data=tmp_path / "mine")
+    assert store.check(tmp_path / "mine")["attention"] >= 8
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_rows_that_disagree_are_named(name: str) -> None:
+    with pytest.raises(DataError, match=WRONG[name][4]) as caught:
+        identities.check_identities(changed(sound(), name))
+    assert "lab/small" in str(caught.value)
+
+
+def test_heads_that_add_to_another_matrix_or_exceed_it_are_named() -> None:
+    tables = sound()
+    weights = tables["weights"]
+    rows = (weights["layer"] == 2) & (weights["head"] == "")
+    larger = weights.assign(
+        frobenius_norm=weights["frobenius_norm"].where(~rows, 11.0),
+        stable_rank=weights["stable_rank"].where(~rows, (11.0 / 5.0) ** 2),
+    )
+    with pytest.raises(DataError, match="heads add to"):
+        identities.check_heads(with_run(larger, tables))
+    smaller = weights.assign(
+        spectral_norm=weights["spectral_norm"].where(~rows, 3.9),
+        stable_rank=weights["stable_rank"].where(~rows, (10.0 / 3.9) ** 2),
+    )
+    with pytest.raises(DataError, match="a head has a larger spectral norm"):
+        identities.check_heads(with_run(smaller, tables))
+
+
+def with_run(frame: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    known = tables["models"][["model_id", "revision", "architecture", "n_heads", "n_kv_heads"]]
+    runs = tables["runs"].merge(known, on=["model_id", "revision"])
+    return frame.merge(runs, on="run_id")
+
+
+def test_key_value_heads_that_are_shared_count_once() -> None:
+    tables = sound()
+    models = tables["models"].assign(n_kv_heads=1)
+    weights = tables["weights"]
+    one = {1: 5.0, 2: 10.0}
+    shared = weights.assign(
+        frobenius_norm=weights["layer"].map(one).astype(float),
+        spectral_norm=weights["layer"].map(one).astype(float) / 2,
+    )
+    identities.check_heads(with_run(shared, {**tables, "models": models}))
+    with pytest.raises(DataError, match="heads add to"):
+        identities.check_heads(with_run(shared, tables))
+
+
+def test_a_reason_is_enough_and_sinks_leave_less() -> None:
+    tables = changed(sound(), "a lacking gain")
+    layers = tables["layers"].assign(missing=["", "norm not finite"])
+    summaries = tables["summaries"].iloc[1:]
+    identities.check_identities({**tables, "layers": layers, "summaries": summaries})
+    tables = sound()
+    sinks = tables["models"].assign(architecture="gpt_oss")
+    attention = tables["attention"].assign(trace=tables["attention"]["trace"].where(
+        tables["attention"]["variant"] != "exact", tables["attention"]["trace"] * 0.9))  # fmt: skip
+    identities.check_identities({**tables, "models": sinks, "attention": attention})
+    with pytest.raises(DataError, match="tr A"):
+        identities.check_identities({**tables, "attention": attention})
+
+
+def test_published_rows_are_passed_over() -> None:
+    tables = changed(sound(), "a gain")
+    identities.check_identities({**tables, "runs": tables["runs"].assign(measure_version="published")})
+
+
+@pytest.mark.parametrize("name", ["a gain", "a trace", "a proxy", "a mean"])
+def test_a_join_refuses_rows_that_disagree_with_those_that_are_there(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "mine"
+    tables = sound()
+    wrong = changed(tables, name)[WRONG[name][0]]
+    join([frame for label, frame in tables.items() if len(frame) and label != WRONG[name][0]], data=data)
+    before = snapshot(data)
+    with pytest.raises(DataError, match=WRONG[name][4]):
+        join(wrong, data=data)
+    assert snapshot(data) == before
+    join(tables[WRONG[name][0]], data=data)
+    with pytest.raises(DataError, match=WRONG[name][4]):
+        join(wrong, data=data, replace=True)
+
+
+def test_precision_sets_what_is_allowed() -> None:
+    tables = changed(sound(), "a proxy")
+    half = tables["runs"].assign(dtype="bfloat16")
+    identities.check_traces(*(with_run(tables[name], {**tables, "runs": half}) for name in
+                              ("attention", "layers", "weights")))  # fmt: skip
+
+
+def test_a_joined_model_whose_weights_do_not_follow_is_refused(small_store: Path) -> None:
+    with pytest.raises(DataError, match="n_params"):
+        join(table("models", {**model("lab/other"), "n_params": 9999}), data=small_store)
