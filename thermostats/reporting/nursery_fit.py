@@ -1,0 +1,105 @@
+"""The heritage model of the controlled study: recipes in the place of labs, the design's own geometry and scale.
+
+Width is d = H·d_h, so that log L, log H and log d_h together hold log d: with C04's columns scale is geometry by
+arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these, and C04's columns stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from thermostats.modelling.draws import Array
+from thermostats.modelling.heritage import CLOSED, HeritageFit, fit_heritage, prior_orders
+from thermostats.modelling.heritage_design import scaled_basis
+from thermostats.modelling.heritage_many import closed_form
+from thermostats.nursery.design import blocks, model_matrix
+from thermostats.reporting.posterior import Posterior
+from thermostats.tables.vocabulary import NURSERY
+
+GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
+C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
+LEAST_MODELS, LEAST_RECIPES = 36, 12
+"""Below either nothing is concluded."""
+NAMED_GAINS = {
+    "penultimate_gain": "gain of the last block but one, models of four blocks or more",
+    "last_gain": "gain of the last block",
+    "geometric_gain": "mean gain a block, blocks 2 to L",
+    "max_gain": "largest gain, blocks 2 to L",
+    "total_amplification": "product of gains, blocks 2 to L",
+}
+"""The gains that are judged, the primary one first, in words."""
+SHALLOW = 2
+"""Depth at which the last block but one is the first block, which adds to bare embeddings: no penultimate gain."""
+
+
+def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
+    """Rows of `nursery_rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
+
+    Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
+    the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
+    """
+    kept = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
+    if gain == "penultimate_gain":
+        kept = kept[kept["n_layers"] > SHALLOW]
+    kept = kept.reset_index(drop=True)
+    matrix = model_matrix(kept)
+    chosen = [name for block in ("recipe", "architecture") for name in blocks()[block]]
+    varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
+    known = kept[f"{gain}_geometric"] if f"{gain}_geometric" in kept else kept[gain]
+    columns = matrix[varied].add_prefix("x ")
+    return pd.concat([kept.assign(log_gain=np.log(known.astype("float64"))), columns], axis=1)
+
+
+def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
+    """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
+    return [f"x {name}" for name in blocks()[block] if f"x {name}" in rows]
+
+
+def too_few(rows: pd.DataFrame) -> bool:
+    """True where nothing can be concluded from so few models."""
+    return len(rows) < LEAST_MODELS or rows["recipe"].nunique() < LEAST_RECIPES
+
+
+def fit_recipes(
+    rows: pd.DataFrame, gain: str, *, geometry: Sequence[str] = GEOMETRY, scale: Sequence[str] = SCALE, seed: int
+) -> HeritageFit:
+    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns."""
+    table = pd.DataFrame({
+        "model_id": rows["model"], "heritage": rows["recipe"], "source": NURSERY, "prompt_id": "",
+        "n_layers": rows["n_layers"], "n_heads": rows["n_heads"], "d_head": rows["d_head"],
+        "n_params": rows["n_params"], "gain": rows[gain], "gain_sd": rows[f"{gain}_sd"],
+        "n_prompts": rows[f"{gain}_n"],
+    })  # fmt: skip
+    plain = fit_heritage(table, estimand=gain, method=CLOSED, seed=seed)
+    facts = rows.set_index("model").loc[list(plain.design.models)]
+    bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]
+    design = replace(plain.design, geometry=bases[0], scale=bases[1])
+    said = tuple(text for text in design.warnings if "famil" not in text)
+    return replace(
+        plain,
+        design=replace(design, warnings=said),
+        draws=closed_form(design, total_sd=plain.total_sd, concentration=plain.concentration, seed=seed),
+        prior=prior_orders(design, concentration=plain.concentration, seed=seed),
+        warnings=tuple(text for text in plain.warnings if "famil" not in text),
+    )
+
+
+def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
+    """Draws of the slopes of a block's contribution on its columns, draws × columns."""
+    x = rows.set_index("model").loc[list(fit.design.models), list(columns)].to_numpy(np.float64)
+    part = fit.contributions[block].reshape(-1, fit.n_models)
+    return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
+
+
+def named(posterior: Posterior, columns: Mapping[str, Sequence[str]]) -> Posterior:
+    """The page's record with what stands in the blocks: recipe in the place of heritage, and the named columns."""
+    words = "; ".join(f"{block}: {', '.join(names)}" for block, names in columns.items())
+    lines = tuple(
+        f"heritage: X u = c·(u_recipe(i) − mean over models); {words}" if line.startswith("heritage: X u") else line
+        for line in posterior.equations
+    )
+    return replace(posterior, equations=lines)
