@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
+from thermostats.tables.bounded import INDEX as INDEX_BYTES
+from thermostats.tables.bounded import read_bytes
 
 ITEM_BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
@@ -24,7 +27,9 @@ ITEM_BYTES = {
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
 """Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
-HEADER_LIMIT = 100_000_000
+HEADER_LIMIT = INDEX_BYTES
+DIMENSIONS = 32
+"""Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 
@@ -117,8 +122,12 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
             next_step="install thermostats[measure], or use a checkpoint in safetensors",
         ) from error  # fmt: skip
     try:
-        zipped = path.open("rb").read(2) == b"PK"
+        zipped = zipfile.is_zipfile(path)
+        if zipped:
+            _check_stored(path)
         loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    except DataError:
+        raise
     except Exception as error:  # torch raises whatever its unpickler met
         reason = str(error).strip().split("\n")[0]
         raise DataError(
@@ -134,6 +143,17 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         )
         for name, value in loaded.items()
     }
+
+
+def _check_stored(path: Path) -> None:
+    """Raise DataError where parts of a zip are compressed, which torch never does: unpacked they may fill memory."""
+    with zipfile.ZipFile(path) as archive:
+        packed = [part for part in archive.infolist() if part.compress_type != zipfile.ZIP_STORED]
+    if packed:
+        raise DataError(
+            "PyTorch pickle is compressed", where=path, got=f"{packed[0].filename}, {packed[0].file_size} bytes unpacked",
+            allowed="parts as torch stores them", next_step="use a checkpoint in safetensors",
+        )  # fmt: skip
 
 
 def _torch_mapper(tensor: Any) -> Callable[[], NDArray[Any]]:
@@ -205,8 +225,15 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
 
 
 def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(item) is int and 0 <= item < 2**63 for item in value):
-        raise DataError(complaint, where=path, got=repr(value)[:100], allowed="a list of whole numbers, none negative")
+    if (
+        not isinstance(value, list)
+        or len(value) > DIMENSIONS
+        or not all(type(item) is int and 0 <= item < 2**63 for item in value)
+    ):
+        raise DataError(
+            complaint, where=path, got=repr(value)[:100],
+            allowed=f"a list of at most {DIMENSIONS} whole numbers, none negative",
+        )  # fmt: skip
     return tuple(value)
 
 
@@ -245,7 +272,7 @@ def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) ->
 def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
     """Shards of an index with the tensors each holds; every file name is one in the index's own folder."""
     try:
-        parsed = json.loads(index.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
+        parsed = json.loads(read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise DataError("index of the shards cannot be read", where=index, got=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
+from thermostats.tables.bounded import PROMPTS, read_bytes
 
 Row = dict[str, Any]
 FIELDS = ("prompt_id", "text", "category", "complexity")
@@ -101,7 +102,7 @@ def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _utf8(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path, PROMPTS).decode("utf-8-sig")
     except OSError as error:
         raise DataError("prompts cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:

@@ -21,6 +21,7 @@ from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkp
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, query_to_kv_head, value_runs
 from thermostats.measurement.thirds import published_thirds
+from thermostats.tables.bounded import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
@@ -52,7 +53,7 @@ def read_config(folder: Path) -> Config:
     """config.json of a model's folder. Raises DataError where it is missing or damaged."""
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_bytes().decode("utf-8"))
+        config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
         raise DataError(
             "no configuration", where=path, got=error.strerror or str(error),

@@ -13,6 +13,7 @@ import pandas as pd
 import pandas.errors
 
 from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.tables.bounded import ROWS, read_bytes
 
 Source = str | Path | pd.DataFrame
 
@@ -34,7 +35,7 @@ def read(source: Source) -> pd.DataFrame:
             allowed=", ".join(READERS), next_step=did_you_mean(path.suffix, READERS),
         )  # fmt: skip
     try:
-        frame = reader(path.read_bytes())
+        frame = reader(read_bytes(path, ROWS))
     except OSError as error:
         raise DataError("file cannot be read", where=path, got=error.strerror or str(error)) from error
     except (ValueError, RecursionError, csv.Error, pandas.errors.ParserError) as error:
