@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +23,13 @@ from typing import Any
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.session import RunSpec
+from thermostats.tables.bounded import PROMPTS, read_bytes
 
 TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
 FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
+MOST = 100_000
+"""Specs that one entry may stand for."""
 SUFFIXES = (".toml", ".csv", ".jsonl")
 
 
@@ -76,6 +80,8 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
         else [(name, one) for one in (value if isinstance(value, list) else [value])]
         for name, value in given.items()
     ]  # fmt: skip
+    if (count := math.prod(len(choice) for choice in choices)) > MOST:
+        raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
     for fields in map(dict, product(*choices)):
         _check_types(fields, where)
         try:
@@ -154,7 +160,7 @@ def _jsonl(text: str, path: Path) -> Rows:
 
 def _utf8(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path, PROMPTS).decode("utf-8-sig")
     except OSError as error:
         raise DataError("specs cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Files read whole only where they are of a size that such files have: a larger one is refused before it fills memory."""
+"""Files read whole only where they are of a size that such files have; a larger one never comes to fill memory."""
 
 from __future__ import annotations
 
