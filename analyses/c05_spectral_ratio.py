@@ -12,6 +12,11 @@ MOST, not supported where one does not; with fewer it needs measurement.
 Beside the findings on ratio and gain the spectral model (a slope on the log ratio, labs with levels of their own, labs
 left out in turn): supported where P(slope < 0) is at least 0.95, not supported where it is at most 0.05. A finding has
 the verdict that both come to, and is inconclusive where they differ or where a check of the fit fails.
+Models trained here, apart: the same rule over the trained models of the nursery whose gain depends on the weights, the
+recipe in the place of the lab, first with the right W_V, then with the rows that the study's slicing takes for it.
+Models of two blocks are left out, since their last block but one is the first, which lifts the embedding; with fewer
+than LEAST_TRAINED models or LEAST_RECIPES recipes these need measurement. The claim's verdict stays that of the models
+it was made about; what small models show of large ones is a hypothesis.
 Source: section 4.3, figure 3; restriction_map_summary.
 """
 
@@ -25,6 +30,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.classical import correlation
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.spectral import fit_spectral
 from thermostats.reporting.evidence import (
     H4_V2,
@@ -40,9 +46,11 @@ from thermostats.reporting.evidence import (
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
+from thermostats.reporting.nursery_norms import trained_norms
 from thermostats.reporting.plots import reference, scatter_labelled
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number, relation
+from thermostats.tables.vocabulary import NURSERY
 
 ALPHA = 0.05
 FEWEST = 5
@@ -50,6 +58,7 @@ FEWEST = 5
 ENUMERATED = 7
 WEAK = -0.3
 LEAST, MOST = 5.0, 20.0
+LEAST_TRAINED, LEAST_RECIPES, LEAST_BLOCKS = 24, 8, 3
 SEED = 5
 SUMMARY = "restriction_map_summary_20260105_202448.csv"
 W_V, CUT, W_O = "W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds", "W_O_spectral_norm_mean"
@@ -67,7 +76,8 @@ CLAIM = Claim(
     f"supported where it is positive with such a p or its interval lies above {number(WEAK, 1)}; needs measurement "
     "where the models are too few for such a p. Tenfold: two models of each lab with the right matrix are needed, and "
     f"every pair between {LEAST:g} and {MOST:g}. Beside ratio and gain stands a Bayesian slope; the verdict is what "
-    "both come to.",
+    "both come to. Models trained here are judged by the same rule, apart, with the right matrix and with the "
+    "published slicing.",
     source="Section 4.3, figure 3; restriction_map_summary",
 )
 
@@ -120,6 +130,12 @@ def prediction(rows: pd.DataFrame, words: str) -> Finding:
     elif r.lower > WEAK:
         decided = AGAINST
     below, above = (rows.loc[mask, "ratio"] for mask in (rows["gain"] < 1, rows["gain"] >= 1))
+    ends = [
+        f"Models {side} gain 1 have ratios from {number(own.min())} to {number(own.max())}"
+        if len(own)
+        else f"No model has a gain {side} 1"
+        for side, own in (("below", below), ("above", above))
+    ]
     needed = ""
     if r.n <= ENUMERATED:
         weakest = weakest_that_decides(r.n)
@@ -131,9 +147,7 @@ def prediction(rows: pd.DataFrame, words: str) -> Finding:
         verdict=decided,
         plain=f"{SENTENCES[decided]}: over {r.n} models the rank correlation of the ratio with the gain is "
         f"{number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}, "
-        f"two-sided p {relation(r.p_permutation)}); the claim needs it negative.{needed} Models below gain 1 have "
-        f"ratios from {number(below.min())} to {number(below.max())}, models above from {number(above.min())} to "
-        f"{number(above.max())}.",
+        f"two-sided p {relation(r.p_permutation)}); the claim needs it negative.{needed} {'. '.join(ends)}.",
         estimate=r.estimate,
         lower=finite(r.lower),
         upper=finite(r.upper),
@@ -158,15 +172,87 @@ def with_slope(tables: Tables, rows: pd.DataFrame, finding: Finding) -> Finding:
         prompt_counts=prompt_counts(tables, features),
         seed=SEED,
     )
+    return with_fit(finding, fit, "labs")
+
+
+def with_fit(finding: Finding, fit: Fitted, levels: str) -> Finding:
+    """The finding with the posterior of the slope beside it."""
     told = posterior_of(
         fit,
-        model="Slope of the log penultimate gain on log(‖W_V‖₂/‖W_O‖₂), labs with levels of their own.",
+        model=f"Slope of the log penultimate gain on log(‖W_V‖₂/‖W_O‖₂), {levels} with levels of their own.",
         statement="slope < 0",
         truth=fit.quantities["slope"] < 0,
         classical=finding.verdict,
         tables=["left_out", "rivals"],
     )
     return beside(finding, fit, told)
+
+
+def trained(tables: Tables) -> list[Finding]:
+    """The findings on models trained here: the right W_V, then the study's slicing, of the same models."""
+    every = trained_norms(tables)
+    rows = every[every["comparable"] & (every["n_layers"] >= LEAST_BLOCKS)].dropna(subset=["gain", "ratio"])
+    rows = rows.reset_index(drop=True)
+    slicings = {"ratio": "right W_V", "ratio_cut": "W_V by the published slicing"}
+    if len(rows) < LEAST_TRAINED or rows["heritage"].nunique() < LEAST_RECIPES:
+        return [
+            Finding(
+                claim="C05",
+                estimand=f"ratio against gain, models trained here, {words}",
+                verdict=UNMEASURED,
+                plain=f"{SENTENCES[UNMEASURED]}: the tables hold {len(rows)} models trained here whose gain can be "
+                f"compared, and the rule asks for {LEAST_TRAINED} of {LEAST_RECIPES} recipes.",
+                n_models=len(rows),
+                n_heritages=rows["heritage"].nunique(),
+            )
+            for words in slicings.values()
+        ]
+    return [judged(every, rows, column, words) for column, words in slicings.items()]
+
+
+def judged(every: pd.DataFrame, rows: pd.DataFrame, column: str, words: str) -> Finding:
+    """The finding on the trained models with W_V taken one way."""
+    own = rows.assign(ratio=rows[column])
+    found = prediction(own, f"models trained here, {words}")
+    fit = fit_spectral(own, own[["model_id", "ratio"]], source=NURSERY, seed=SEED)
+    by_recipe = own.groupby("heritage").agg(ratio=("ratio", "mean"), gain=("gain", "mean"))
+    means = correlation(np.log(by_recipe["ratio"]), by_recipe["gain"], method="spearman", seed=SEED)
+    learned = own[own["learned"].eq(True)]
+    sure = correlation(np.log(learned["ratio"]), learned["gain"], method="spearman", seed=SEED)
+    fused = rows[rows["fused"]]
+    off = fused["ratio_cut"] / fused["ratio"]
+    said = fit.numbers
+    shown = own.assign(name=own["model_id"].map(short_name))
+    notes = (
+        f"{len(fused)} of {len(rows)} models keep queries, keys and values in one matrix; in these the slicing changes "
+        f"the ratio by factors from {number(off.min())} to {number(off.max())}, median {number(off.median())}, and in "
+        "the others it is the right W_V.",
+        f"Each recipe predicted from the others: R² {number(said['r_squared_across_labs'])} against a constant, the "
+        f"side of 1 right in {said['sign_right_across_labs']:.0%} of models, 95 % intervals that hold the gain in "
+        f"{said['coverage_across_labs']:.0%}.",
+        f"Means of the {means.n} recipes, which share their training within and not between: rank correlation "
+        f"{number(means.estimate)} (two-sided p {relation(means.p_permutation)}). Models that learned, {sure.n}: "
+        f"{number(sure.estimate)} ({relation(sure.p_permutation)}).",
+        f"Left out: {int((~every['comparable']).sum())} models that norm the stream itself, whose gain is near 1 by "
+        f"construction, and {int((every['comparable'] & (every['n_layers'] < LEAST_BLOCKS)).sum())} of two blocks.",
+        "Recipes were assigned by design, the ratio was not: it is an outcome of training as the gain is, so that the "
+        "slope is one of association. Small models, short training, two corpora.",
+    )
+
+    def draw(axes: Axes) -> None:
+        reference(axes, 1.0)
+        scatter_labelled(shown, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
+        axes.set(xscale="log", xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {words}", ylabel="gain of the last block but one")
+
+    found = replace(
+        found,
+        notes=notes,
+        table=rows[["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]],
+        draw=draw,
+        caption=f"Penultimate gain of {len(own)} models trained here over the ratio of mean norms ({words}), with 95 % "
+        "t intervals over prompts; colours are recipes.",
+    )
+    return with_fit(found, fit, "recipes")
 
 
 def tenfold(rows: pd.DataFrame) -> Finding:
@@ -193,7 +279,9 @@ def tenfold(rows: pd.DataFrame) -> Finding:
 
 
 def analyse(tables: Tables) -> list[Finding]:
-    """Ratio against gain with the right W_V, then as published for measured and for all gains; difference of labs."""
+    """Ratio against gain with the right W_V, then as published for measured and for all gains; difference of labs;
+    then the models trained here.
+    """
     rows = norms(tables)
     labels = known_gains(tables, H4_V2).set_index("model_id")
     wrong = labels[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN")]
@@ -245,6 +333,7 @@ def analyse(tables: Tables) -> list[Finding]:
         with_slope(tables, measured, prediction(measured, "norms as published, measured gains of comparable models")),
         prediction(every, "norms as published, all models, one gain copied by hand"),
         labs,
+        *trained(tables),
     ]
 
 

@@ -6,23 +6,31 @@ model, pair by pair. Unit: the pair of models.
 Rule: supported where every pair has a ratio between LEAST and MOST, not supported where some pair with norms of the
 right matrix in both has not; needs measurement where per-layer norms of W_V are missing on one side or were cut from
 the wrong rows.
+Models trained here, apart, the recipe in the place of the lab: supported where some recipe has a ratio between LEAST
+and MOST in every pair of one of its models with a model of another recipe, not supported where no pair of models of two
+recipes reaches LEAST, else inconclusive; once with the right W_V and once with the rows that the study's slicing takes
+for it. With fewer than LEAST_TRAINED models or LEAST_RECIPES recipes it needs measurement.
 Source: figure 8; restriction_maps_results (layers of Pythia-1.4B), restriction_map_summary (means of seven models).
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.reporting.evidence import stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import INK, mark
-from thermostats.reporting.verdicts import AGAINST, SENTENCES, SUPPORTED, UNMEASURED
+from thermostats.reporting.nursery_norms import LATE, trained_norms
+from thermostats.reporting.plots import INK, mark, strip_by_group
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number
 
 LEAST, MOST = 100.0, 1000.0
-LATE = 0.75
+LEAST_TRAINED, LEAST_RECIPES = 24, 8
 FOCAL = "EleutherAI"
 MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
 BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
@@ -35,7 +43,9 @@ CLAIM = Claim(
     said="In late layers ‖W_V‖₂² of EleutherAI's models is about 300 times that of the other labs' models.",
     estimand="mean ‖W_V‖₂² over the last quarter of the layers, EleutherAI over another lab, pair by pair",
     rule=f"Supported where every pair lies between {LEAST:g} and {MOST:g}, not supported where a pair with the right "
-    "matrices does not; needs measurement where per-layer norms of W_V are missing on one side or are of other rows.",
+    "matrices does not; needs measurement where per-layer norms of W_V are missing on one side or are of other rows. "
+    f"Models trained here, apart: supported where some recipe does so in every pair with another recipe's models, not "
+    f"supported where no pair of two recipes reaches {LEAST:g}.",
     source="Figure 8; restriction_maps_results, restriction_map_summary",
 )
 
@@ -68,6 +78,73 @@ def pairs(late: pd.DataFrame) -> pd.DataFrame:
     return both.assign(ratio=both["late"] / both["late_other"])
 
 
+def between_recipes(models: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Ratios of every model to every model of another recipe, larger or smaller: recipe, recipe_other, ratio."""
+    own = models[["heritage", column]].rename(columns={"heritage": "recipe", column: "late"})
+    both = own.merge(own, how="cross", suffixes=("", "_other"))
+    both = both[both["recipe"] != both["recipe_other"]]
+    return both.assign(ratio=both["late"] / both["late_other"])
+
+
+def verdict_of_recipes(both: pd.DataFrame) -> str:
+    """The rule for models trained here."""
+    if both["ratio"].between(LEAST, MOST).groupby(both["recipe"]).all().any():
+        return SUPPORTED
+    return AGAINST if both["ratio"].max() < LEAST else OPEN
+
+
+def trained(tables: Tables) -> list[Finding]:
+    """Late layers of the models trained here: the right W_V, then the study's slicing."""
+    models = trained_norms(tables).dropna(subset=["late", "late_cut"])
+    slicings = {"late": "the right W_V", "late_cut": "W_V by the published slicing"}
+    return [of_recipes(models, column, words) for column, words in slicings.items()]
+
+
+def of_recipes(models: pd.DataFrame, column: str, words: str) -> Finding:
+    """The finding on models trained here with W_V taken one way."""
+    n, recipes = len(models), models["heritage"].nunique()
+    finding = partial(
+        Finding, claim="C06", estimand=f"largest ratio of squared norms in late layers between recipes, {words}, "
+        "models trained here", n_models=n, n_heritages=recipes,
+    )  # fmt: skip
+    if n < LEAST_TRAINED or recipes < LEAST_RECIPES:
+        return finding(
+            verdict=UNMEASURED,
+            plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here, and the rule asks for "
+            f"{LEAST_TRAINED} of {LEAST_RECIPES} recipes.",
+        )
+    both = between_recipes(models, column)
+    decided = verdict_of_recipes(both)
+    means = np.exp(np.log(models[column]).groupby(models["heritage"]).mean())
+    fused = models[models["fused"]]
+    off = fused["late_cut"] / fused["late"]
+    learned = between_recipes(models[models["learned"].eq(True)], column)
+
+    def draw(axes: Axes) -> None:
+        strip_by_group(models, axes, value=column, null=None)
+        axes.set(xscale="log", xlabel=f"mean ‖W_V‖₂² over the last quarter of the layers, {words}")
+
+    return finding(
+        verdict=decided,
+        plain=f"{SENTENCES[decided]}: over {n} models trained here the late layers of two models of different recipes "
+        f"differ at most {number(both['ratio'].max())}-fold in ‖W_V‖₂² ({words}), and the geometric means of two "
+        f"recipes at most {number(means.max() / means.min())}-fold, between {means.idxmax()} and {means.idxmin()}.",
+        estimate=float(both["ratio"].max()),
+        table=models[["model_id", "heritage", "fused", "late", "late_cut", "learned"]],
+        draw=draw,
+        caption=f"Mean squared norm of the last quarter of the layers ({words}), one point a model, one row a recipe; "
+        "tick: mean.",
+        notes=(
+            f"In the {len(fused)} models with a fused matrix the published slicing changes the squared norm of late "
+            f"layers by factors from {number(off.min())} to {number(off.max())}, median {number(off.median())}; "
+            f"that alone, without any difference between recipes, is {number(off.max() / off.min())}-fold.",
+            f"Of models that learned the largest ratio is {number(learned['ratio'].max())}.",
+            "The models are small and trained for a short time; that recipes could do more in large models is not "
+            "excluded by this. No model is fitted: the rule asks for the extremes of pairs.",
+        ),
+    )
+
+
 def verdict(both: pd.DataFrame) -> str:
     """The rule."""
     right = both[both["right"]]
@@ -77,7 +154,7 @@ def verdict(both: pd.DataFrame) -> str:
 
 
 def analyse(tables: Tables) -> list[Finding]:
-    """One finding; beside it what the means over layers allow."""
+    """The models of the study, and beside it what the means over layers allow; then the models trained here."""
     models = tables.read("models").drop_duplicates("model_id").set_index("model_id")
     by_layer = curves(tables)
     late = late_means(by_layer, models["n_layers"])
@@ -141,7 +218,8 @@ def analyse(tables: Tables) -> list[Finding]:
             caption=f"Squared norms by layer as published for {name} (the third of the fused weights that was called "
             "W_V), and the squared mean norms of other labs' models over all their layers (dashed). The last "
             "quarter is shaded.",
-        )
+        ),
+        *trained(tables),
     ]
 
 
