@@ -94,7 +94,7 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
 
 def installed(wheel: Path, interpreter: str, folder: Path) -> Path:
     """An environment with the wheel and what it needs; made once, the wheel put in anew each time."""
-    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
     name = subprocess.run([interpreter, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     environment = folder / name
     if not environment.is_dir():

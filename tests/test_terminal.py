@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,22 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
 def test_wrong_rows_are_listed_up_to_ten() -> None:
     error = DataError("rows are wrong", rows=[f"row {n}" for n in range(12)], next_step="mend them")
     assert str(error).splitlines()[1:] == [*(f"  row {n}" for n in range(10)), "  … and 2 more", "Next: mend them"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
+    """The first claim is through, fits of the second are under way in another process."""
+    process = subprocess.Popen(
+        [*COMMAND, "report", "C20", "C03", "--out", str(tmp_path / "report")], stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "THERMOSTATS_CACHE": "off"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("C20 done")
+    os.killpg(process.pid, signal.SIGINT)
+    told = process.stderr.read()
+    assert process.wait(timeout=30) == 130
+    assert told == "\nthermostats: interrupted; every file is whole, the same command goes on where it stopped\n"
+    again = subprocess.run(
+        [*COMMAND, "report", "C20", "--out", str(tmp_path / "report")], capture_output=True, text=True, check=True
+    )
+    assert "index.html" in again.stdout
