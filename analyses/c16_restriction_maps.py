@@ -8,6 +8,12 @@ after it. Against where the study's own model shows it under none of the definit
 the contraction ratio, steepest change of the trace, formula); supported where the exact 95 % interval of the share of
 models that show it lies above one half, for which at least 6 models have to; otherwise inconclusive. An operator norm
 that was computed with a matrix that is not W_V needs measurement.
+Models trained here, apart, at the end of training, with the right W_V and one definition of L* after the other among
+those with blocks on both sides: a model of at least LEAST_BLOCKS blocks shows the pattern where any definition does,
+which is the reading most favourable to the claim. Supported where the exact 95 % interval of the share that shows it
+lies above one half, against where it lies below, else inconclusive; fewer than LEAST_TRAINED models need measurement.
+Beside it the posterior of the share, models of a recipe alike: P(share > one half) at least 0.95 supports, at most 0.05
+is against; the verdict is what both come to. Models measured here that others trained are shown and not counted.
 Source: appendix D; restriction_maps_results.
 """
 
@@ -21,14 +27,20 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.contingency import proportion
+from thermostats.modelling.share import fit_share
 from thermostats.reporting.findings import Claim, Finding, Tables, run
+from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import MUTED, reference
+from thermostats.reporting.nursery_norms import at_the_end
+from thermostats.reporting.plots import MUTED, forest, reference
 from thermostats.reporting.provenance import follows
 from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.reporting.words import number
+from thermostats.tables.vocabulary import NURSERY
 
+LEAST_BLOCKS, LEAST_TRAINED, SEED = 4, 24, 16
+DEFINITIONS = ("minimum", "steepest", "formula")
 SOURCE = "restriction_maps_results.json"
 WORDS = {"contraction_ratio": "norm relative to W_V", "operator_norm": "operator norm"}
 WRONG = (
@@ -49,7 +61,8 @@ CLAIM = Claim(
     "their operator norm",
     rule="Against where the study's model shows the pattern (below 1 before, above 1 after) under none of the "
     "study's definitions of L*; supported where the exact 95 % interval of the share of models that show it lies "
-    "above one half. An operator norm computed with a matrix that is not W_V needs measurement. Unit: the model.",
+    "above one half. An operator norm computed with a matrix that is not W_V needs measurement. Unit: the model. "
+    "Models trained here, apart: that interval against one half either way, and the posterior of the share.",
     source="Appendix D; restriction_maps_results",
 )
 
@@ -66,7 +79,7 @@ def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
 
 
 def analyse(tables: Tables) -> list[Finding]:
-    """Norms relative to W_V, then operator norms."""
+    """Norms relative to W_V, then operator norms; then both over the models trained here."""
     rows = tables.read("attention", source=SOURCE)
     model_id = rows["model_id"].iloc[0]
     model = tables.read("models", model_id=model_id).iloc[0]
@@ -100,7 +113,101 @@ def analyse(tables: Tables) -> list[Finding]:
         )
         for measure in WORDS
     )  # fmt: skip
-    return [replace(first, notes=(CORRECTED, *notes)), second]
+    return [replace(first, notes=(CORRECTED, *notes)), second, *trained(tables)]
+
+
+def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a model and layer: geometric mean over prompts of both measures, mean trace; all heads together."""
+    whole = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(subset=[*WORDS, "trace"])
+    logs = whole.assign(**{name: np.log(whole[name].astype(float)) for name in WORDS})
+    mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[[*WORDS, "trace"]].mean()
+    return mean.assign(**{name: np.exp(mean[name]) for name in WORDS})
+
+
+def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """One row a model deep enough: means before and after every L*, whether any definition shows the pattern."""
+    known, rows = models.drop_duplicates("model_id").set_index("model_id"), []
+    for (model, heritage), own in layers.groupby(["model_id", "heritage"]):
+        if len(own) < LEAST_BLOCKS:
+            continue
+        curve = own.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
+        row: dict[str, object] = {"model_id": model, "heritage": heritage}
+        log, shows = np.log(curve[measure]), False
+        for name, at in zip(DEFINITIONS, transition_layers(curve, curve, known.loc[model]).values(), strict=True):
+            before, after = log[curve["layer"] < at].mean(), log[curve["layer"] > at].mean()
+            row |= {f"before_{name}": float(np.exp(before)), f"after_{name}": float(np.exp(after))}
+            shows |= bool(before < 0 < after)
+        rows.append(row | {"largest": float(curve[measure].max()), "shows_it": shows})
+    means = [f"{side}_{name}" for name in DEFINITIONS for side in ("before", "after")]
+    return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
+
+
+def trained(tables: Tables) -> list[Finding]:
+    """The two measures over the models trained here."""
+    own = by_layer(at_the_end(tables, "attention"))
+    others = by_layer(tables.read("attention", variant="exact"))
+    known = tables.read("models", source=NURSERY), tables.read("models")
+    return [of_trained(patterns(own, known[0], name), patterns(others, known[1], name), name) for name in WORDS]
+
+
+def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Finding:
+    """One measure over the models trained here; `others` are shown."""
+    words, n = WORDS[measure], len(table)
+    estimand = f"{words} of the restriction maps: share of models trained here that show the pattern"
+    if n < LEAST_TRAINED:
+        return Finding(
+            claim="C16", estimand=estimand, verdict=UNMEASURED, n_models=n, n_heritages=table["heritage"].nunique(),
+            plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here of at least {LEAST_BLOCKS} blocks "
+            f"with attention, and the rule asks for {LEAST_TRAINED}.",
+        )  # fmt: skip
+    shown = int(table["shows_it"].sum())
+    share = proportion(shown, n)
+    verdict = if_above(share.lower, share.upper, 0.5)
+    each = pd.DataFrame([
+        {"definition": name, "part": part, "estimate": float(np.exp(logs.median())),
+         "lower": float(np.exp(logs.quantile(0.05))), "upper": float(np.exp(logs.quantile(0.95)))}
+        for name in DEFINITIONS for part in ("before", "after")
+        for logs in [np.log(table[f"{part}_{name}"].dropna())]
+    ])  # fmt: skip
+    each["row"] = "L* by " + each["definition"] + ", " + each["part"]
+    middle = each.set_index(["definition", "part"])["estimate"]["minimum"]
+    listed = "; ".join(
+        f"{short_name(r.model_id)}, {r.heritage}: before {number(r.before_minimum)}, after {number(r.after_minimum)}"
+        for r in others.itertuples()
+    )
+
+    def draw(axes: Axes) -> None:
+        forest(each, axes, label="row", null=1.0)
+        axes.set_xlabel(f"{words}, mean over edges: median and 90 % of models")
+        log_axis(axes, "x")
+
+    found = Finding(
+        claim="C16", estimand=estimand, verdict=verdict,
+        plain=f"{SENTENCES[verdict]}: of {n} models trained here {shown} have restriction maps whose {words} is on "
+        "average below 1 before L* and above 1 after it by any definition (share between "
+        f"{number(share.lower)} and {number(share.upper)}). With L* where the contraction ratio is smallest the median "
+        f"model has {number(middle['before'])} before and {number(middle['after'])} after; the largest value of any "
+        f"block is {number(table['largest'].max())}.",
+        estimate=share.estimate, lower=share.lower, upper=share.upper, interval=f"{share.interval}, 95 %",
+        probability=share.p_value, probability_kind="p-value", n_models=n, n_heritages=table["heritage"].nunique(),
+        table=table, draw=draw,
+        caption=f"{words[0].upper()}{words[1:]} before and after L* over {n} models trained here, by three definitions "
+        "of L*: median and middle 90 % of models.",
+        notes=(
+            *((f"Measured here, trained by others, shown and not counted: {listed}.",) if listed else ()),
+            "The scale of W_V is not fixed by what a model computes: doubling W_V and halving W_O changes nothing in "
+            "the model, and doubles the operator norm of its maps, so that 1 is no natural border for it."
+            if measure == "operator_norm"
+            else "The norm relative to W_V is a mean of √A_ij and cannot exceed 1: this measure can show no expansion.",
+            "Small models, trained for a short time on two corpora.",
+        ),
+    )  # fmt: skip
+    fit = fit_share(table, "shows_it", sources=[NURSERY], seed=SEED)
+    told = posterior_of(
+        fit, model="Share of models that show the pattern, models of a recipe alike.", statement="share > 0.5",
+        classical=verdict, tables=["groups"],
+    )  # fmt: skip
+    return beside(found, fit, told)
 
 
 def judge(shown: int, models: int) -> str:
