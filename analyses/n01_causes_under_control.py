@@ -47,6 +47,7 @@ from thermostats.reporting.nursery_fit import (
     NAMED_GAINS,
     SCALE,
     columns_of_block,
+    distinct,
     fit_recipes,
     judged,
     named,
@@ -56,7 +57,7 @@ from thermostats.reporting.nursery_fit import (
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest, reference
 from thermostats.reporting.posterior import Panel
-from thermostats.reporting.verdicts import OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above, if_all, if_below
+from thermostats.reporting.verdicts import OPEN, SENTENCES, UNMEASURED, if_above, if_all, if_below
 from thermostats.reporting.words import number, relation
 
 SEED = 101
@@ -118,7 +119,7 @@ def unmeasured(estimand: str, rows: pd.DataFrame) -> Finding:
         claim="N01",
         estimand=estimand,
         verdict=UNMEASURED,
-        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there, "
+        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there "
         f"and {LEAST_MODELS} of {LEAST_RECIPES} are needed.",
         n_models=len(rows),
         n_heritages=rows["recipe"].nunique(),
@@ -156,11 +157,6 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
         notes=(f"Partial tests, each block given the others: {partial}.",),
         table=table,
     )
-
-
-def distinct(rows: pd.DataFrame) -> pd.Series:
-    """The distinct model of every row: a second seed belongs to the model that it repeats."""
-    return rows["replicate_of"].fillna("").where(rows["replicate_of"].fillna("") != "", rows["model"])
 
 
 def with_posterior(fit: HeritageFit, finding: Finding, *, panels: tuple[Panel, ...] = ()) -> Finding:
@@ -257,9 +253,9 @@ def unseen(fit: HeritageFit) -> Finding:
         claim="N01",
         estimand=f"gain in log predictive density of unseen recipes by geometry and scale, {NAMED_GAINS[PRIMARY]}",
         verdict=decided,
-        plain=f"{SENTENCES[decided]} (geometry and scale foretell the models of a recipe not seen): knowing them changes "
-        f"the log predictive density by {number(held.elpd_difference)} ({number(lower)} to {number(upper)}). The root "
-        f"mean squared error of the log gain is {number(held.rmse)}, by the mean of the others "
+        plain=f"{SENTENCES[decided]} (geometry and scale foretell the models of a recipe not seen): knowing them "
+        f"changes the log predictive density by {number(held.elpd_difference)} ({number(lower)} to {number(upper)}). "
+        f"The root mean squared error of the log gain is {number(held.rmse)}, by the mean of the others "
         f"{number(held.rmse_baseline)}, and {held.coverage:.0%} lie in their 95 % intervals.",
         estimate=held.elpd_difference,
         lower=lower,
@@ -276,8 +272,8 @@ def unseen(fit: HeritageFit) -> Finding:
 def caption_of(held: HeldOut) -> str:
     """What the figure of recipes left out shows."""
     return (
-        f"Log gain of every model as foretold without any model of its recipe, and as measured: root mean squared error "
-        f"{number(held.rmse)}, {number(held.rmse_rival)} without geometry and scale."
+        f"Log gain of every model as foretold without any model of its recipe, and as measured: root mean squared "
+        f"error {number(held.rmse)}, {number(held.rmse_rival)} without geometry and scale."
     )
 
 
@@ -362,8 +358,8 @@ def analyse(tables: Tables) -> list[Finding]:
     plain = order(rows, PRIMARY)
     panels = (
         Panel(name="variance-shares", draw=lambda axes: variance_shares(fit.summary(), axes),
-              caption="Posterior share of every block in the variance over models, with its prior mean; heritage is the "
-              "recipe."),
+              caption="Posterior share of every block in the variance over models, with its prior mean; heritage is "
+              "the recipe."),
     )  # fmt: skip
     primary = with_posterior(fit, plain, panels=panels)
     others = []
@@ -374,8 +370,9 @@ def analyse(tables: Tables) -> list[Finding]:
         primary,
         table=table,
         draw=lambda axes: draw(axes, table),
-        caption=f"Corrected shares of the variance of the log penultimate gain with 95 % jackknife intervals: {len(rows)} "
-        f"models of the nursery, where blocks were assigned, and {len(published)} published ones, where they were not.",
+        caption=f"Corrected shares of the variance of the log penultimate gain with 95 % jackknife intervals: "
+        f"{len(rows)} models of the nursery, where blocks were assigned, and {len(published)} published ones, where they "
+        "were not.",
         notes=(*plain.notes, *notes(everything, rows, published, table)),
     )
     return [primary, *others, seeds(rows), unseen(fit), foretold(fit, rows, published)]
@@ -388,10 +385,10 @@ def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame,
     said = [
         f"The published tables, by the same estimand and columns, {len(published)} models: heritage "
         f"{observed['heritage']:.0%}, geometry {observed['geometry']:.0%}, scale {observed['scale']:.0%}. There labs "
-        "chose everything at once; here recipe, architecture, geometry and scale were crossed by design, so that a share "
-        "is that of what was assigned.".replace("-", "−"),
-        "Recipes are the 16 points of an orthogonal array and stand for the recipes that could be made of these factors, "
-        "not for labs: a share depends on how widely each factor was set to vary.",
+        "chose everything at once; here recipe, architecture, geometry and scale were crossed by design, so that a "
+        "share is that of what was assigned.".replace("-", "−"),
+        "Recipes are the 16 points of an orthogonal array and stand for the recipes that could be made of these "
+        "factors, not for labs: a share depends on how widely each factor was set to vary.",
     ]
     for words, chosen in (
         ("with models whose norm pins gains near 1", judged(everything, PRIMARY, pinned=True)),

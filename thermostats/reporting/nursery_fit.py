@@ -59,6 +59,11 @@ def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
     return [f"x {name}" for name in blocks()[block] if f"x {name}" in rows]
 
 
+def distinct(rows: pd.DataFrame) -> pd.Series:
+    """The distinct model of every row: a second seed belongs to the model that it repeats."""
+    return rows["replicate_of"].fillna("").where(rows["replicate_of"].fillna("") != "", rows["model"])
+
+
 def too_few(rows: pd.DataFrame) -> bool:
     """True where nothing can be concluded from so few models."""
     return len(rows) < LEAST_MODELS or rows["recipe"].nunique() < LEAST_RECIPES
