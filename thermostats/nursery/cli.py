@@ -1,4 +1,4 @@
-"""The verbs `thermostats nursery …`: design, corpora, train, measure, compare."""
+"""The verbs `thermostats nursery …`: design, corpora, train, measure, compare, models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from thermostats.errors import UsageError
-from thermostats.terminal import print_rows, say_next
+from thermostats.terminal import print_json, print_rows, say_next
 
 app = typer.Typer(
     name="nursery",
@@ -162,6 +162,21 @@ def compare(
         print(f"the same where mean log gains differ by at most {TOLERANCE:g}", file=sys.stderr)
     if not table["same"].all():
         raise typer.Exit(1)
+
+
+@app.command("models")
+def models_(as_json: Json = False) -> None:
+    """Print the folders of the trained models that ship with the package, to measure without a network.
+
+    Example: `thermostats measure $(thermostats nursery models) --prompts nursery --data mine`
+    """
+    from thermostats.nursery.plan import shipped_models  # noqa: PLC0415
+
+    paths = [str(path) for path in shipped_models()]
+    if as_json:
+        print_json(paths)
+    else:
+        print("\n".join(paths))
 
 
 @contextmanager

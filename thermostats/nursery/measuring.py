@@ -1,7 +1,7 @@
 """Trained models to rows of the tables, through the same measurement as any other; the shipped records of training.
 
-Runs have the source `nursery`, model_id nursery/MODEL and the checkpoint as revision. Gains, outputs and spectra are
-measured at every checkpoint, attention at the last.
+Runs have the source `nursery`, model_id nursery/MODEL and the checkpoint as revision. Gains and outputs are
+measured at every checkpoint, spectra of weights and attention at the last.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from thermostats.tables.join import join
 from thermostats.tables.vocabulary import NURSERY
 
 PROMPTS = "nursery"
-EARLY = ("weights", "gains", "outputs")
-LAST = (*EARLY, "attention")
+EARLY = ("gains", "outputs")
+LAST = (*EARLY, "weights", "attention")
 EVERY = 10
 """Training losses are shipped as means over so many steps."""
 

@@ -24,6 +24,11 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
         raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
 
 
+def shipped_models() -> list[Path]:
+    """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
+    return sorted(path.parent for path in (shipped("data") / "nursery" / "models").glob("*/config.json"))
+
+
 def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = None) -> list[dict[str, Any]]:
     """Rows of the design (that of a file, or the shipped one) with these models or recipes, all where none is named.
 
