@@ -62,7 +62,7 @@ def read_weights(path: Path) -> None:
 def read_model(path: Path) -> None:
     """What `measure --what weights` reads of a model's folder."""
     folder = path.parent
-    model_row(folder, model_id="a/b", revision="main", known=pd.DataFrame({"model_id": [], "heritage": []}))
+    model_row(folder, model_id="a/b", revision="main", known=table("models"))
     stored_dtype(checkpoint.open_checkpoint(folder))
     spectra.weights(folder, thirds=True)
 

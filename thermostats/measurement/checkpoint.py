@@ -151,7 +151,7 @@ def _check_stored(path: Path) -> None:
         packed = [part for part in archive.infolist() if part.compress_type != zipfile.ZIP_STORED]
     if packed:
         raise DataError(
-            "PyTorch pickle is compressed", where=path, got=f"{packed[0].filename}, unpacked {packed[0].file_size} bytes",
+            "PyTorch pickle is compressed", where=path, got=f"{packed[0].filename} of {packed[0].file_size} bytes",
             allowed="parts as torch stores them", next_step="use a checkpoint in safetensors",
         )  # fmt: skip
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
 
+LARGEST = 10_000_000
+"""More than any width, depth or number of heads or positions."""
 PARTITIONS = 4
 """CodeGen's fused matrix is stored in four partitions, whatever it was trained on."""
 
@@ -61,7 +63,18 @@ class ValueOutput:
 def config_value(config: Config, quantity: str) -> int | None:
     """A quantity of `ALIASES` from a configuration; None where it is not stated."""
     decoder = config_of(config)
-    return next((int(decoder[key]) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
+    return next((_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
+
+
+def _count(decoder: Config, key: str) -> int:
+    """A number that a configuration states, held against what such numbers are."""
+    value = decoder.get(key)
+    if type(value) is not int or not 0 < value <= LARGEST:
+        raise DataError(
+            f"the configuration's {key} is no number of its kind", where="config.json", got=repr(value)[:60],
+            allowed=f"a whole number from 1 to {LARGEST}",
+        )  # fmt: skip
+    return value
 
 
 def _required(config: Config, quantity: str) -> int:
@@ -81,9 +94,14 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
-    d_head, d_value_in = int(decoder.get("head_dim") or d_model // n_heads), d_model
+    if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")):
+        raise DataError(
+            "the configuration's heads do not go into each other or into its width", where="config.json",
+            got=f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads",
+        )  # fmt: skip
+    d_head, d_value_in = _count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
     if entry.layout == "latent":
-        d_head, d_value_in = int(decoder["v_head_dim"]), int(decoder["kv_lora_rank"])
+        d_head, d_value_in = _count(decoder, "v_head_dim"), _count(decoder, "kv_lora_rank")
     return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
 
 

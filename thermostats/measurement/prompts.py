@@ -18,6 +18,7 @@ from thermostats.tables import store
 from thermostats.tables.bounded import PROMPTS, read_bytes
 
 Row = dict[str, Any]
+LARGEST_RANK = 10**9
 FIELDS = ("prompt_id", "text", "category", "complexity")
 
 
@@ -65,10 +66,12 @@ def read_prompts(path: Path) -> pd.DataFrame:
             "prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=", ".join(readers)
         )
     rows: list[Row] = []
+    known: set[str] = set()
     for line, fields in reader(_utf8(path), path):
         rows.append(_checked(fields, line, len(rows) + 1, path))
-        if rows[-1]["prompt_id"] in {row["prompt_id"] for row in rows[:-1]}:
+        if rows[-1]["prompt_id"] in known:
             raise DataError("a prompt_id stands twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
+        known.add(rows[-1]["prompt_id"])
     if not rows:
         raise DataError("no prompts in this file", where=path, next_step="write one prompt a line")
     frame = pd.DataFrame(rows, columns=FIELDS).assign(prompt_set=path.stem)
@@ -173,7 +176,7 @@ def _rank(value: Any, where: str) -> int | None:
     if value is None or value == "":
         return None
     try:
-        if isinstance(value, bool | float):
+        if isinstance(value, bool | float) or abs(int(value)) > LARGEST_RANK:
             raise ValueError
         return int(value)
     except (TypeError, ValueError) as error:

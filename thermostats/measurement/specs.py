@@ -107,9 +107,14 @@ def _check_types(fields: dict[str, Any], where: str) -> None:
 def _placed(spec: RunSpec) -> RunSpec:
     """The spec with absolute paths where it names a folder or a file."""
     model, prompts = Path(spec.model).expanduser(), Path(spec.prompts)
-    if model.is_dir():
-        spec = replace(spec, model=str(model.resolve()))
-    return replace(spec, prompts=str(prompts.resolve())) if prompts.is_file() else spec
+    try:
+        if model.is_dir():
+            spec = replace(spec, model=str(model.resolve()))
+        return replace(spec, prompts=str(prompts.resolve())) if prompts.is_file() else spec
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "neither a model nor a path", got=repr(spec.model)[:80], allowed="owner/name, or a folder"
+        ) from error
 
 
 Rows = Iterable[tuple[str, Mapping[str, Any]]]

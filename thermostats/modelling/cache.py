@@ -8,7 +8,6 @@ import json
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -72,15 +71,15 @@ def load(path: Path) -> Draws | None:
         with np.load(path, allow_pickle=False) as file:
             record = json.loads(str(file["record"]))
             values = {name.removeprefix("draws/"): file[name] for name in file.files if name.startswith("draws/")}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return Draws(
+            values=values,
+            diagnostics=Diagnostics(**record.pop("diagnostics")),
+            settings=Settings(**record.pop("settings")),
+            from_cache=True,
+            **record,
+        )
+    except Exception:  # a damaged archive raises whatever it comes upon; draws that are not kept are made afresh
         return None
-    return Draws(
-        values=values,
-        diagnostics=Diagnostics(**record.pop("diagnostics")),
-        settings=Settings(**record.pop("settings")),
-        from_cache=True,
-        **record,
-    )
 
 
 def save(path: Path, draws: Draws) -> None:

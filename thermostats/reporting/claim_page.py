@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.errors import DataError
 from thermostats.reporting import rendering, words
 from thermostats.reporting.blocks import FigureView, Files, TableView
 from thermostats.reporting.checklist import Checklist, checklist
@@ -93,11 +94,19 @@ def corrected(findings: Sequence[Finding]) -> bool:
 
 
 def read_entry(content: bytes) -> Entry:
-    """Entry of a claim from its file of findings."""
-    read = json.loads(content)
-    posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
-    findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
-    return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+    """Entry of a claim from its file of findings.
+
+    Raises DataError where it is damaged.
+    """
+    try:
+        read = json.loads(content)
+        posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
+        findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
+        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
+        ) from error
 
 
 def _view(run: Run, number: int, finding: Finding, files: Files) -> View:

@@ -86,7 +86,7 @@ def read_manifest(out: Path) -> dict[str, Record]:
         return {name: Record(**record) for name, record in content.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         next_step = "delete it, then thermostats report --all"
         raise DataError(
             "the manifest of the report is damaged", where=path, got=str(error), next_step=next_step
@@ -105,7 +105,7 @@ def read_stamp(out: Path) -> dict[str, str]:
     try:
         stamp = json.loads((out / STAMP).read_bytes())
         return dict(stamp["claims"]) if stamp["machine"] == machine() else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 
@@ -113,7 +113,7 @@ def read_seconds(out: Path) -> dict[str, float]:
     """How long each analysis took on this machine when it last ran."""
     try:
         return {str(name): float(took) for name, took in json.loads((out / STAMP).read_bytes())["seconds"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.schemas import TABLES, key
 
@@ -43,10 +43,18 @@ def findings(out: Path) -> list[dict[str, Any]]:
         raise UsageError("no report yet", where=out, next_step="thermostats report --all")
     frame = store.validate(store.read(path, "findings"), "findings", path)
     frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
-    return [
-        {**row, "published": json.loads(row["published"]), "reproduced": json.loads(row["reproduced"])}
-        for row in _records(frame)
-    ]
+    try:
+        return [
+            {**row, "published": json.loads(row["published"]), "reproduced": json.loads(row["reproduced"])}
+            for row in _records(frame)
+        ]
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            "the named figures of a finding are no JSON",
+            where=path,
+            got=str(error),
+            next_step="thermostats report --all",
+        ) from error
 
 
 def _tables(data: str | Path | None) -> Rows:

@@ -15,6 +15,8 @@ from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.schemas import TABLES, key
 
 WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
+LARGEST = 2**62
+"""Whole numbers beyond are none of a table."""
 FLAGS = {"true": True, "false": False}
 
 
@@ -63,6 +65,10 @@ def _column(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, A
         except (ValueError, TypeError, OverflowError):
             cells.append(None)
             bad.append((int(row), value))
+    if dtype == INTEGER:
+        large = [cell is not None and abs(cell) > LARGEST for cell in cells]
+        bad += [(int(row), values.loc[row]) for row, too in zip(values.index, large, strict=True) if too]
+        cells = [None if too else cell for cell, too in zip(cells, large, strict=True)]
     return pd.Series(cells, index=values.index, dtype=object).astype(dtype), bad
 
 

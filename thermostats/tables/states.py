@@ -63,7 +63,7 @@ def read(data: Path) -> list[State]:
             state = State(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             continue  # measured meanwhile
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 "what is being measured cannot be read", where=path, got=str(error), next_step="remove the file"
             ) from error

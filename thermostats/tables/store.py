@@ -25,9 +25,12 @@ from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said
 from thermostats.tables.identities import check_identities
 from thermostats.tables.names import check_names
 from thermostats.tables.parameters import check_models
+from thermostats.tables.reading import options, read_all
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
+LINE_END = "\x1e\r\n"
+"""Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 FLAGS = {"True": True, "False": False}
 
 
@@ -55,7 +58,7 @@ def load(name: str, data: str | Path | None = None, *, private: bool = True) -> 
     paths, folder = files(name, data), data_folder(data)
     frame = pd.DataFrame(columns=list(dtypes(name)))
     for layer in layers(folder):
-        rows = [read(path, name) for path in own_files(name, layer)]
+        rows = read_all(own_files(name, layer), dtypes(name), lambda path: read(path, name))
         frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
     frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
@@ -72,15 +75,15 @@ def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
     """Rows of `own`, and those beneath whose keys it does not have."""
     if not len(beneath):
         return own
-    hidden = pd.MultiIndex.from_frame(beneath[key(name)]).isin(pd.MultiIndex.from_frame(own[key(name)]))
+    first = key(name)[0]
+    near = own[own[first].isin(beneath[first].unique())]  # of a run beneath there are seldom rows
+    hidden = pd.MultiIndex.from_frame(beneath[key(name)]).isin(pd.MultiIndex.from_frame(near[key(name)]))
     return pd.concat([beneath[~hidden], own], ignore_index=True)
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
     """One CSV file of table `name`, as typed columns, not yet validated."""
     declared = dtypes(name)
-    text = [label for label, dtype in declared.items() if dtype == TEXT]
-    numeric = {label: [""] for label in declared if label not in text}
     if (found := header(path)) != list(declared):
         raise DataError(
             f"columns of table {name} are not as declared",
@@ -91,21 +94,17 @@ def read(path: Path, name: str) -> pd.DataFrame:
         )
     try:
         raw = _text(path)
-        return pd.read_csv(
-            io.StringIO(raw),
-            dtype=declared,
-            keep_default_na=False,
-            na_values=numeric,
-            true_values=["True"],
-            false_values=["False"],
-        )
+        return pd.read_csv(io.StringIO(raw), **options(declared))
     except (ValueError, TypeError, csv.Error) as error:
         raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
 
 
 def header(path: Path) -> list[str]:
     """Column names in the first line of a CSV file; empty for an empty file."""
-    return next(csv.reader(io.StringIO(_text(path))), [])
+    try:
+        return next(csv.reader(io.StringIO(_text(path))), [])
+    except csv.Error as error:
+        raise DataError(f"table is damaged: {error}", where=path) from error
 
 
 def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
@@ -142,7 +141,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
         TABLES[name].validate(typed, lazy=True)
     except pandera.errors.SchemaErrors as error:
         case = error.failure_cases.iloc[0]
-        row = int(case["index"]) if pd.notna(case["index"]) else 0
+        row = int(case["index"]) if isinstance(case["index"], int | np.integer) else 0
         if "multiple_fields_uniqueness" in str(case["check"]) or "uniqu" in str(case["check"]):
             raise DataError(
                 f"table {name} holds a key twice",
@@ -161,8 +160,11 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
-    text: str = validate(frame, name).to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    checked = validate(frame, name)
+    text: str = checked.to_csv(index=False, lineterminator=LINE_END)
+    if text.count(LINE_END) != len(checked) + 1:
+        raise DataError(f"a text of table {name} holds what no CSV file can", got=ascii(LINE_END))
+    return text.replace(LINE_END, "\n").encode()
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:

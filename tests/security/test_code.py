@@ -1,0 +1,254 @@
+"""No code comes from a model, a cache or a table; nothing is started through a shell; nothing is fetched unasked."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import model, snapshot, table
+
+import thermostats
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.reporting import memory
+from thermostats.reporting.freshness import Record
+from thermostats.reporting.runner import Run
+from thermostats.tables import store
+
+PACKAGE = Path(thermostats.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FORBIDDEN = {
+    "eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "os.spawnv", "pickle.load",
+    "pickle.loads", "marshal.loads", "shelve.open", "pd.read_pickle", "pandas.read_pickle", "yaml.load",
+    "joblib.load", "np.fromregex", "tempfile.mktemp",
+}  # fmt: skip
+"""Calls that run what they are given, or open what another could put there."""
+TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
+
+
+class Evil:
+    """What a pickle makes of itself when it is loaded: a file that tells of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.write_text, (self.path, "ran"))
+
+
+def calls(path: Path) -> list[tuple[int, str, ast.Call]]:
+    tree = ast.parse(path.read_bytes())
+    return [(node.lineno, ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def argument(call: ast.Call, name: str) -> str:
+    return next((ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == name), "")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_module_runs_what_it_reads(path: Path) -> None:
+    for line, name, call in calls(path):
+        where = f"{path.name}:{line}"
+        assert name not in FORBIDDEN, where
+        assert argument(call, "shell") in ("", "False"), where
+        if name.endswith("torch.load"):
+            assert argument(call, "weights_only") == "True", where
+        if name in ("np.load", "numpy.load"):
+            assert argument(call, "allow_pickle") == "False", where
+        if name.endswith(("AutoModelForCausalLM.from_pretrained", "AutoTokenizer.from_pretrained")):
+            assert argument(call, "trust_remote_code") in ("trust_remote_code", "False", ""), where
+        if name.endswith("Environment") and "jinja2" in name and path.name == "rendering.py":
+            assert argument(call, "autoescape") == "True" or argument(call, "finalize") == "words.markdown", where
+        if name.startswith("subprocess."):
+            first = ast.unparse(call.args[0]) if call.args else ""
+            assert not isinstance(call.args[0] if call.args else None, ast.Constant | ast.JoinedStr), (where, first)
+
+
+def test_a_pickle_of_weights_runs_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from thermostats.measurement.checkpoint import open_checkpoint
+
+    told = tmp_path / "told"
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Evil(told)}))
+    with pytest.raises(DataError, match="cannot be read as plain weights"):
+        open_checkpoint(tmp_path)
+    assert not told.exists()
+    pickle.loads((tmp_path / "pytorch_model.bin").read_bytes())  # noqa: S301 - it would have run
+    assert told.exists()
+
+
+def test_a_compressed_pickle_is_not_unpacked(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from thermostats.measurement.checkpoint import open_checkpoint
+
+    torch.save({"weight": torch.zeros(1000, 1000)}, tmp_path / "whole")
+    with zipfile.ZipFile(tmp_path / "whole") as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name, content in parts.items():
+            bomb.writestr(name, content)
+    assert (tmp_path / "pytorch_model.bin").stat().st_size < 20_000
+    with pytest.raises(DataError, match="compressed"):
+        open_checkpoint(tmp_path)
+    (tmp_path / "whole").replace(tmp_path / "pytorch_model.bin")
+    assert open_checkpoint(tmp_path)["weight"].shape == (1000, 1000)
+
+
+def test_a_result_kept_in_the_cache_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
+    record = Record("script", "code")
+    run = Run(None, seconds=1.5)
+    memory.save(record, run)
+    assert memory.load(record) == run
+    (kept,) = (tmp_path / "cache" / "analyses").glob("*.pickle")
+    for evil in (Evil(tmp_path / "told"), Run(None, files={"a": Evil(tmp_path / "told")})):  # type: ignore[dict-item]
+        kept.write_bytes(pickle.dumps(evil))
+        assert memory.load(record) is None
+    kept.write_bytes(b"cos\nsystem\n(S'touch told'\ntR.")
+    assert memory.load(record) is None
+    assert not (tmp_path / "told").exists()
+
+
+def test_code_of_a_model_does_not_run_unless_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    told = tmp_path / "told"
+    folder = tmp_path / "own-model"
+    folder.mkdir()
+    auto = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model", "AutoTokenizer": ["own.Words", None]}
+    (folder / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": auto}))
+    (folder / "own.py").write_text(f"open({str(told)!r}, 'w').write('ran')\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"auto_map": auto}))
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    done = command("measure", folder, "--data", tmp_path / "mine", "--prompts", prompts(tmp_path), cwd=tmp_path)
+    assert done.returncode != 0
+    assert "--trust-remote-code" in done.stderr + done.stdout
+    assert not told.exists()
+
+
+def prompts(folder: Path) -> Path:
+    path = folder / "three.txt"
+    path.write_text("a b c\n")
+    return path
+
+
+def command(*arguments: object, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "thermostats", *map(str, arguments)], capture_output=True, text=True, check=False,
+        cwd=cwd, env=environment,
+    )  # fmt: skip
+
+
+def test_a_token_is_neither_shown_nor_kept(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    variables = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    done = command(
+        "measure", "nobody/nothing", "--offline", "--data", "mine", "--prompts", prompts(tmp_path), cwd=tmp_path,
+        **variables,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert TOKEN not in done.stdout + done.stderr
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
+
+
+UNASKED = """
+import socket, sys
+def refuse(*arguments, **_):
+    raise AssertionError(f"network: {arguments}")
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+from thermostats import cli
+sys.argv = ["thermostats", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["check"], ["ls", "models"], ["ls", "claims"], ["join", "models.csv", "--data", "mine"]], ids=" ".join
+)
+def test_nothing_is_fetched_unasked(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
+    done = subprocess.run(
+        [sys.executable, "-c", UNASKED, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "network" not in done.stderr
+
+
+OUTSIDE = """
+import os, sys
+from pathlib import Path
+inside = [Path(name).resolve() for name in sys.argv[1].split(os.pathsep)]
+def heard(event, arguments):
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if writes or event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link"):
+        path = arguments[1] if event == "os.rename" else arguments[0]
+        if isinstance(path, (str, bytes, os.PathLike)):
+            place = Path(os.fsdecode(path)).absolute()
+            place = place.parent.resolve() / place.name
+            if not any(place.is_relative_to(folder) for folder in inside) and place != Path(os.devnull):
+                print("OUTSIDE", event, place, file=sys.stderr)
+sys.addaudithook(heard)
+sys.dont_write_bytecode = True
+from thermostats import cli
+sys.argv = ["thermostats", *sys.argv[2:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("verb", ["join", "check", "ls", "report"])
+def test_nothing_is_written_but_where_it_was_asked_for(tmp_path: Path, verb: str) -> None:
+    from workplaces import make_workplace
+
+    places = make_workplace(tmp_path)
+    (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
+    arguments, may = {
+        "join": (["join", "models.csv", "--data", "data"], "data"),
+        "check": (["check", "--data", "data"], "none"),
+        "ls": (["ls", "runs", "--data", "data"], "none"),
+        "report": (["report", "C01", "--data", "data", "--out", "out", "--analyses", "analyses"], "out"),
+    }[verb]
+    before = snapshot(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    allowed = os.pathsep.join(str(path) for path in (tmp_path / may, home, tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE, allowed, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "HOME": str(home), "TMPDIR": str(tmp_path / "temporary"),
+             "THERMOSTATS_CACHE": "off", "MPLCONFIGDIR": str(home)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "OUTSIDE" not in done.stderr
+    after = snapshot(tmp_path)
+    assert {name: after.get(name) for name in before if not name.startswith((f"{may}/", "home/"))} == {
+        name: content for name, content in before.items() if not name.startswith((f"{may}/", "home/"))
+    }
+    assert places["data"].is_dir()
+
+
+def test_a_model_folder_that_leads_elsewhere_gives_a_sentence(tmp_path: Path) -> None:
+    from thermostats.measurement.checkpoint import open_checkpoint
+
+    for file in ("../secret.safetensors", "/etc/passwd", "..", "a/../../b", "a\\b", "a\0b", ""):
+        index = {"weight_map": {"wte.weight": file}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+        with pytest.raises(ThermostatsError, match="outside the model's folder"):
+            open_checkpoint(tmp_path)
+    (tmp_path / "model.safetensors.index.json").unlink()
+    (tmp_path / "model.safetensors").symlink_to("model.safetensors")
+    with pytest.raises((ThermostatsError, OSError)):
+        open_checkpoint(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors").symlink_to("/etc/passwd")
+    with pytest.raises(ThermostatsError, match="not a safetensors file"):
+        open_checkpoint(tmp_path)
