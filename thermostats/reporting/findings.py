@@ -18,6 +18,7 @@ from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.words import chance_of, comparison, estimate_text, number, probability_text
 from thermostats.tables import store
 from thermostats.tables.features import combine
+from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
@@ -88,6 +89,8 @@ class Finding:
 
 NURSERY_TABLES = {"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
 """Tables of the controlled study beside those of the schema: its design, its trainings' records and losses."""
+BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
+"""Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
 
 
 class Tables:
@@ -114,7 +117,8 @@ class Tables:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
-        Rows of the controlled study are handed out only where `source` asks for them; NURSERY_TABLES are read too.
+        Rows of the controlled study are handed out only where `source` asks for them. NURSERY_TABLES and BENCHMARKS
+        are read too.
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals], sort_keys=True), selected)
@@ -162,9 +166,17 @@ class Tables:
 
     def _table(self, name: str) -> pd.DataFrame:
         if name not in self._files:
-            frame = shipped_table(NURSERY_TABLES[name]) if name in NURSERY_TABLES else store.load(name, self.data)
+            frame = _beside_the_schema(name) if name in (*NURSERY_TABLES, *BENCHMARKS) else store.load(name, self.data)
             self._files[name] = frame.assign(text="") if name == "prompts" else frame
         return self._files[name]
+
+
+def _beside_the_schema(name: str) -> pd.DataFrame:
+    """A table of the controlled study, or results of a benchmark, which no wheel carries."""
+    if name in NURSERY_TABLES:
+        return shipped_table(NURSERY_TABLES[name])
+    path = shipped("benchmarks") / "results" / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
 
 def run(claim: Claim, analyse: Callable[[Tables], list[Finding]]) -> None:
