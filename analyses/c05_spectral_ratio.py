@@ -204,6 +204,7 @@ def trained(tables: Tables) -> list[Finding]:
                 f"compared, and the rule asks for {LEAST_TRAINED} of {LEAST_RECIPES} recipes.",
                 n_models=len(rows),
                 n_heritages=rows["heritage"].nunique(),
+                group="recipe",
             )
             for words in slicings.values()
         ]
@@ -246,6 +247,7 @@ def judged(every: pd.DataFrame, rows: pd.DataFrame, column: str, words: str) -> 
 
     found = replace(
         found,
+        group="recipe",
         notes=notes,
         table=rows[["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]],
         draw=draw,

@@ -105,7 +105,7 @@ def of_recipes(models: pd.DataFrame, column: str, words: str) -> Finding:
     n, recipes = len(models), models["heritage"].nunique()
     finding = partial(
         Finding, claim="C06", estimand=f"largest ratio of squared norms in late layers between recipes, {words}, "
-        "models trained here", n_models=n, n_heritages=recipes,
+        "models trained here", n_models=n, n_heritages=recipes, group="recipe",
     )  # fmt: skip
     if n < LEAST_TRAINED or recipes < LEAST_RECIPES:
         return finding(

@@ -118,7 +118,7 @@ def as_published(attention: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_models(
-    attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, whose: str, share: str = ""
+    attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, whose: str, *, group: str, limits: str = ""
 ) -> Finding:
     """The identity on measured models, and what the study's traces are of the exact one."""
     rows = measured_heads(attention, weights, layers)
@@ -144,7 +144,7 @@ def of_models(
 
     return Finding(
         claim="C07", estimand=estimand, verdict=verdict, estimate=worst, n_models=models,
-        n_heritages=rows["heritage"].nunique(),
+        n_heritages=rows["heritage"].nunique(), group=group,
         plain=f"{SENTENCES[verdict]}: over {len(rows)} heads, layers and prompts of {models} "
         f"{'model' if models == 1 else 'models'} ({whose}) the trace measured from attention differs from "
         "(n − tr A)·‖W_V‖_F², put together from tables that do not know of one another, by at most "
@@ -159,7 +159,7 @@ def of_models(
             "The factor as printed, Σ A − n, gives at most "
             f"{number(float(printed.abs().max()) if len(printed) else 0.0)} of the exact trace in these models.",
             "That the heads' traces add is how the total was measured and is no finding here.",
-            *((share,) if share else ()),
+            *((limits,) if limits else ()),
         ),
     )  # fmt: skip
 
@@ -175,8 +175,8 @@ def analyse(tables: Tables) -> list[Finding]:
     small = "Small models, trained for a short time on two corpora."
     return [
         *identities(tables.read("sheaf-dense"), tables.read("sheaf-exponents")),
-        of_models(*own, whose="models trained here", share=small),
-        of_models(*others, whose="models measured here that others trained"),
+        of_models(*own, whose="models trained here", group="recipe", limits=small),
+        of_models(*others, whose="models measured here that others trained", group="lab"),
     ]
 
 

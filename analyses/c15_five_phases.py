@@ -140,6 +140,7 @@ def trained(tables: Tables) -> Finding:
     top = int((both["best_number"] >= SAID).sum())
     return replace(
         found,
+        group="recipe",
         table=both,
         notes=(
             f"The same models before any training: {five} of {len(start)} follow {SAID} phases better than {RIVAL}. "

@@ -157,6 +157,7 @@ def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Findi
     if n < LEAST_TRAINED:
         return Finding(
             claim="C16", estimand=estimand, verdict=UNMEASURED, n_models=n, n_heritages=table["heritage"].nunique(),
+            group="recipe",
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here of at least {LEAST_BLOCKS} blocks "
             f"with attention, and the rule asks for {LEAST_TRAINED}.",
         )  # fmt: skip
@@ -190,7 +191,7 @@ def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Findi
         f"block is {number(table['largest'].max())}.",
         estimate=share.estimate, lower=share.lower, upper=share.upper, interval=f"{share.interval}, 95 %",
         probability=share.p_value, probability_kind="p-value", n_models=n, n_heritages=table["heritage"].nunique(),
-        table=table, draw=draw,
+        group="recipe", table=table, draw=draw,
         caption=f"{words[0].upper()}{words[1:]} before and after L* over {n} models trained here, by three definitions "
         "of L*: median and middle 90 % of models.",
         notes=(

@@ -108,7 +108,7 @@ def _together(finding: Finding, posterior: Posterior) -> str:
 
 
 def _data(finding: Finding, posterior: Posterior) -> Section:
-    numbered = ((posterior.rows, "row"), (finding.n_models, "model"), (finding.n_heritages, "lab"))
+    numbered = ((posterior.rows, "row"), (finding.n_models, "model"), (finding.n_heritages, finding.group))
     counts = [words.plural(n, noun) for n, noun in numbered if n]
     text = f"The fit rests on {words.listed(counts)}." if counts else ""
     sources = ("From " + words.listed(list(posterior.sources)) + ".",) if posterior.sources else ()

@@ -72,6 +72,8 @@ class Finding:
     family of claims on the index, or what it is posterior of."""
     n_models: int = 0
     n_heritages: int = 0
+    group: str = "lab"
+    """What `n_heritages` counts: labs, or recipes where models were trained in the controlled study."""
     rhat_max: float | None = None
     ess_min: float | None = None
     divergences: int | None = None
@@ -202,7 +204,7 @@ def text_of(finding: Finding) -> str:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [_wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     models, heritages = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in (
-        (finding.n_models, "model"), (finding.n_heritages, "heritage")))  # fmt: skip
+        (finding.n_models, "model"), (finding.n_heritages, finding.group)))  # fmt: skip
     lines.append(f"  rests on     {models} of {heritages}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(
