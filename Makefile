@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report test test-slow coverage docs notebooks describe smoke format clean
+.PHONY: report test test-slow coverage docs notebooks describe smoke kills writers fuzz mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -37,6 +37,27 @@ describe: $(VENV)/.report
 smoke: $(VENV)/.test
 	rm -rf dist && $(BIN)/python -m build --outdir dist .
 	$(BIN)/python scripts/smoke_wheel.py dist/*.whl python3.11 python3.12 python3.13
+
+# Harnesses, each of minutes to hours; again with another SEED to go on. What they find is added to build/*.jsonl, and
+# `make robustness` writes benchmarks/results/{faults,fuzz,mutants}.md from it. Atheris is used where it is installed.
+SEED ?= 1
+HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/faults $(BIN)/python
+
+kills: $(VENV)/.test
+	$(HARNESS) tests/faults/kills.py --kills 100 --seed $(SEED)
+
+writers: $(VENV)/.test
+	$(HARNESS) tests/faults/writers.py --writers 8 --kills 8 --seed $(SEED)
+
+fuzz: $(VENV)/.test
+	$(HARNESS) tests/fuzz/fuzz.py --inputs 3000 --seed $(SEED)
+	if $(BIN)/python -c 'import atheris' 2> /dev/null; then $(HARNESS) tests/fuzz/fuzz.py --guided --inputs 3000; fi
+
+mutants: $(VENV)/.test
+	$(HARNESS) scripts/mutants.py --sample 20 --seed $(SEED)
+
+robustness: $(VENV)/.test
+	$(BIN)/python scripts/robustness.py build benchmarks/results
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -1,0 +1,128 @@
+"""Write what the harnesses found into benchmarks/results: `make robustness`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
+
+Line = dict[str, Any]
+
+
+def lines(folder: Path, name: str) -> list[Line]:
+    """What one harness noted, in order; nothing where it was not run."""
+    path = folder / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as a Markdown table."""
+    head = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    return "\n".join(
+        [*head, *(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]
+    )
+
+
+def by(found: list[Line], name: str) -> list[tuple[str, list[Line]]]:
+    """Lines by the value of a name, in order of first appearance."""
+    order = {value: place for place, value in reversed(list(enumerate(line[name] for line in found)))}
+    ordered = sorted(found, key=lambda line: order[line[name]])
+    return [(value, list(group)) for value, group in groupby(ordered, key=lambda line: line[name])]
+
+
+def total(group: list[Line], name: str) -> int:
+    """Sum of a number over lines."""
+    return sum(line[name] for line in group)
+
+
+def wrong(group: list[Line]) -> int:
+    """Faults over lines."""
+    return sum(len(line["faults"]) for line in group)
+
+
+def faults(kills: list[Line], writers: list[Line]) -> str:
+    """Page about kills and writers."""
+    counts = ("kills", "by_time", "by_operation", "torn", "reruns")
+    rows = [
+        [job, *(total(group, name) for name in counts), wrong(group)]
+        for job, group in [*by(kills, "job"), ("all", kills)]
+    ]
+    columns = ("command", "kills", "after a random time", "at a random file operation", "files left in between",
+               "whole runs after", "faults")  # fmt: skip
+    many = [[line["writers"], line["joins"], line["kills"], len(line["wrong"])] for line in writers]
+    return f"""# Kills and writers
+
+`make kills`, `make writers`, then `make robustness`. A kill is a SIGKILL to a forked child that runs the command on a
+small input: half after a random part of the command's time, half at a random file operation of it. After each, every
+file must be what it was before or what it is at the end, to the byte; after the next whole run all files must be those
+of an uninterrupted run and nothing else. "Files left in between": kills after which some files were new and others old.
+
+{table(columns, rows)}
+
+Writers that join at once into one store that is not there yet, some of them killed and started again; the store must
+then hold, to the byte, what writers one after the other leave.
+
+{table(("writers", "joins", "kills", "files that differ"), many)}
+"""
+
+
+def fuzz(found: list[Line]) -> str:
+    """Page about inputs."""
+    rows = [
+        [name, total(group, "inputs") - total(group, "guided"), total(group, "guided"), total(group, "accepted"),
+         f"{max(line['slowest'] for line in group):.2f}", wrong(group)]
+        for name, group in [*by(found, "reader"), ("all", found)]
+    ]  # fmt: skip
+    return f"""# Inputs
+
+`make fuzz`, then `make robustness`. Every reader is given mutations of sound files and, with atheris, inputs guided by
+the branches they reach. A fault is anything but acceptance or a sentence: another exception, more than 10 s, more than
+2 GB, a file that is new, gone or changed. Counted are the runs since the last mend.
+
+{table(("reader", "mutations", "coverage-guided", "of the mutations accepted", "slowest, s", "faults"), rows)}
+"""
+
+
+def mutants(found: list[Line]) -> str:
+    """Page about mutants."""
+    rows = []
+    for module, group in [*by(found, "module"), ("all", found)]:
+        dead = sum(line["outcome"] != "survived" for line in group)
+        every = group[0]["of"] if module != "all" else sum(lines_[0]["of"] for _, lines_ in by(found, "module"))
+        interval = binomtest(dead, len(group)).proportion_ci(method="wilson")
+        rows.append([module, every, len(group), dead, f"{100 * dead / len(group):.0f} %",
+                     f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"])  # fmt: skip
+    survived = [[line["module"], line["mutant"]] for line in found if line["outcome"] == "survived"]
+    return f"""# Mutants
+
+`make mutants`, then `make robustness`. One thing in a module is changed (a comparison, an operator, a condition, a
+constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the module's own tests,
+the slow ones left out; a test that fails or takes ten times as long kills it. The sample is drawn with a seed; the
+interval is Wilson's, 95 %.
+
+{table(("module", "mutants there are", "drawn", "killed", "share", "interval"), rows)}
+
+## Survivors
+
+{table(("module", "what was changed"), survived)}
+"""
+
+
+def main() -> None:
+    """Write the pages whose harness was run."""
+    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+    if kills := lines(folder, "kills"):
+        (out / "faults.md").write_text(faults(kills, lines(folder, "writers")), encoding="utf-8")
+    if found := lines(folder, "fuzz"):
+        (out / "fuzz.md").write_text(fuzz(found), encoding="utf-8")
+    if found := lines(folder, "mutants"):
+        (out / "mutants.md").write_text(mutants(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
