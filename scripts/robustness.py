@@ -101,9 +101,9 @@ def mutants(found: list[Line]) -> str:
     return f"""# Mutants
 
 `make mutants`, then `make robustness`. One thing in a module is changed (a comparison, an operator, a condition, a
-constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the module's own tests,
-the slow ones left out; a test that fails or takes ten times as long kills it. The sample is drawn with a seed; the
-interval is Wilson's, 95 %.
+constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the module's own
+tests, the slow ones left out; a test that fails or takes ten times as long kills it. The sample is drawn with a seed;
+the interval is Wilson's, 95 %.
 
 {table(("module", "mutants there are", "drawn", "killed", "share", "interval"), rows)}
 

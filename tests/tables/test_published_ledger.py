@@ -95,3 +95,12 @@ def test_a_number_in_quotes_is_a_number_only_where_the_study_writes_it_so() -> N
         document(n_layers="6").top["n_layers"].number("t.c")
     csv_file = Document("small.csv", [{"Layers": "12"}])
     assert csv_file.top.each()[0]["Layers"].number("t.c") == 12
+
+
+@pytest.mark.parametrize(("file", "root"), [("a.csv", [{"x": "1e999"}]), ("a.json", [{"x": 10**400}])])
+def test_a_number_beyond_the_range_is_refused(file: str, root: list[dict[str, object]]) -> None:
+    document = Document(file, root)
+    (place,) = document.top.each(1)
+    for read in (place["x"].peek, place["x"].whole):
+        with pytest.raises(DataError, match="range of numbers"):
+            read()

@@ -95,7 +95,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
     try:
         raw = _text(path)
         return pd.read_csv(io.StringIO(raw), **options(declared))
-    except (ValueError, TypeError, csv.Error) as error:
+    except (ValueError, TypeError, OverflowError, csv.Error) as error:
         raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
 
 

@@ -187,7 +187,13 @@ class Place:
         is_numeral = as_text and isinstance(self.value, str) and NUMERAL.fullmatch(self.value)
         if not is_numeral and (isinstance(self.value, bool) or not isinstance(self.value, (int, float))):
             raise self.wrong("a number")
-        return float(self.value)
+        try:
+            found = float(self.value)
+        except OverflowError:
+            found = math.inf
+        if math.isinf(found):
+            raise self.wrong("a number within the range of numbers")
+        return found
 
     def whole(self) -> int:
         """The whole number here, without entering a fate."""
