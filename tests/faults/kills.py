@@ -100,11 +100,11 @@ def _child(command: Callable[[], None], writer: int, at: int | None) -> None:
 
 
 def cycle(job: Job, start: Path, end: dict[str, bytes], work: Path, draw: random.Random, tally: Tally) -> None:
-    """One start state, one to three kills, each followed by a look at every file, then a whole run and a comparison."""
+    """One start state, one to eight kills, each followed by a look at every file, then a whole run and a comparison."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(start, work)
     before = files_of(work)
-    for _ in range(draw.choice((1, 1, 2, 3))):
+    for _ in range(draw.choice((1, 2, 4, 8))):
         by_time = draw.random() < 0.5
         if by_time:
             status, _ = run_forked(partial(job.run, work), after=draw.uniform(0.0, 1.05) * job.seconds)

@@ -12,9 +12,11 @@ from conftest import SHA, model, run, snapshot, table
 from thermostats.errors import DataError
 from thermostats.tables import identities, store
 from thermostats.tables.join import join
+from thermostats.tables.runs import prompt_sha
 
 LENGTH = 5
-LOOK = {"prompt_set": "two", "source": "thermostats"}
+TEXTS = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": SHA})
+LOOK = {"prompt_set": "two", "prompt_sha": prompt_sha(TEXTS), "source": "thermostats"}
 HEADS = {(1, "1"): 3.0, (1, "2"): 4.0, (2, "1"): 6.0, (2, "2"): 8.0}
 """Frobenius norms of W_V by layer and head; those of a layer add to 5 and 10."""
 
@@ -53,9 +55,8 @@ def sound() -> dict[str, pd.DataFrame]:
         {"run_id": residual["run_id"], "prompt_id": "a", "estimand": "total_amplification", "value": 1.25},
         {"run_id": weights["run_id"], "prompt_id": "", "estimand": "W_V_spectral_norm_mean", "value": 3.75},
     ]
-    prompts = [{"prompt_set": "two", "prompt_id": "a", "text_sha256": SHA}]
     return {
-        "models": table("models", model(n_layers=2)), "prompts": table("prompts", *prompts),
+        "models": table("models", model(n_layers=2)), "prompts": TEXTS,
         "runs": table("runs", residual, weights, eager), "layers": table("layers", *layers),
         "summaries": table("summaries", *stated), "outputs": table("outputs"), "weights": table("weights", *spectra),
         "attention": table("attention", *attention), "transitions": table("transitions"),
@@ -63,6 +64,11 @@ def sound() -> dict[str, pd.DataFrame]:
 
 
 WRONG = {
+    "a prompt": ("layers", {"layer": 1}, "prompt_id", "b", "not in the set of its run"),
+    "a text": ("prompts", {"prompt_id": "a"}, "text_sha256", "1" * 64, "other texts than when it was measured"),
+    "a layer": ("layers", {"layer": 2}, "layer", 3, "beyond the model's last"),
+    "a head": ("weights", {"layer": 2, "head": "2"}, "head", "3", "a head is none of the model's"),
+    "a head's name": ("weights", {"layer": 2, "head": "2"}, "head", "first", "a head is none of the model's"),
     "a gain": ("layers", {"layer": 1}, "gain_block", 8.1, "do not multiply to the norms"),
     "a norm": ("layers", {"layer": 2}, "norm_in", 15.9, "do not multiply to the norms"),
     "a lacking gain": ("layers", {"layer": 2}, "gain_block", np.nan, "missing without a reason"),
@@ -119,7 +125,7 @@ def test_heads_that_add_to_another_matrix_or_exceed_it_are_named() -> None:
 
 
 def with_run(frame: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    known = tables["models"][["model_id", "revision", "architecture", "n_heads", "n_kv_heads"]]
+    known = tables["models"][["model_id", "revision", *identities.GEOMETRY]]
     runs = tables["runs"].merge(known, on=["model_id", "revision"])
     return frame.merge(runs, on="run_id")
 

@@ -16,6 +16,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.bounded import PROMPTS, read_bytes
+from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)
 
 Row = dict[str, Any]
 LARGEST_RANK = 10**9
@@ -83,12 +84,6 @@ def read_prompts(path: Path) -> pd.DataFrame:
 def text_sha256(text: str) -> str:
     """SHA-256 of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def prompt_sha(prompts: pd.DataFrame) -> str:
-    """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in hexadecimal."""
-    ordered = prompts.sort_values("prompt_id")["text_sha256"]
-    return hashlib.sha256("".join(ordered).encode("ascii")).hexdigest()
 
 
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:

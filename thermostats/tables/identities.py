@@ -12,6 +12,7 @@ import pandas as pd
 
 from thermostats.errors import DataError
 from thermostats.tables.declare import FLOAT
+from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import TABLES
 
 Tables = Mapping[str, pd.DataFrame]
@@ -21,23 +22,49 @@ TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2
 SINKS = ("gpt_oss",)
 """Architectures whose rows of attention sum to less than 1."""
 MODEL = ["model_id", "revision"]
+GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
 MEASURES = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
 
 
 def check_identities(tables: Tables) -> None:
     """Raise DataError where rows of measured runs contradict each other or lack a value without a reason.
 
-    `tables` needs models, runs and those of `MEASURES`; rows of runs that are not in runs are passed over.
+    `tables` needs models, prompts, runs and those of `MEASURES`; rows of runs that are not in runs are passed over.
     """
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
-    known = measured.merge(tables["models"][[*MODEL, "architecture", "n_heads", "n_kv_heads"]], on=MODEL)
+    known = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
     rows = {name: tables[name].merge(known, on="run_id", suffixes=("", "_of_run")) for name in MEASURES}
+    check_prompts(rows, known, tables["prompts"])
+    check_places(rows)
     check_reasons(rows)
     check_products(rows["layers"])
     check_amplification(rows["layers"], rows["summaries"])
     check_heads(rows["weights"])
     check_traces(rows["attention"], rows["layers"], rows["weights"])
     check_means(rows["weights"], rows["summaries"])
+
+
+def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
+    """Prompts of rows are in the set of their run; the set of a run of this package still has the texts it had."""
+    known = pd.MultiIndex.from_frame(prompts[["prompt_set", "prompt_id"]])
+    for name in (name for name in rows if name != "weights"):
+        frame = rows[name]
+        there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(known)
+        _refuse(frame, (frame["prompt_id"] != "") & ~there, name, "a prompt is not in the set of its run")
+    hashes = {str(name): prompt_sha(group) for name, group in prompts.groupby("prompt_set")}
+    ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
+    other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
+    _refuse(ours, other, "runs", "the prompt set has other texts than when it was measured")
+
+
+def check_places(rows: Tables) -> None:
+    """Layers and heads are those of the model, counted from 1."""
+    for name in ("layers", "weights", "attention"):
+        frame = rows[name]
+        _refuse(frame, frame["layer"] > frame["n_layers"], name, "a layer is beyond the model's last")
+        if "head" in frame:
+            head = pd.to_numeric(frame["head"].where(frame["head"] != "", "1"), errors="coerce")
+            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "a head is none of the model's")
 
 
 def check_reasons(rows: Tables) -> None:

@@ -115,7 +115,10 @@ def _as_they_will_be(
     given = pd.concat([frame["run_id"] for frame in incoming.values() if "run_id" in frame])
     about = runs[runs["run_id"].isin(set(given))][["model_id", "revision"]].drop_duplicates()
     runs = runs.merge(about, on=["model_id", "revision"])
-    tables = {"models": _joined(incoming, "models", models), "runs": runs}
+    prompts = existing["prompts"] if "prompts" in existing else store.load("prompts", folder, private=False)
+    tables = {
+        "models": _joined(incoming, "models", models), "prompts": _joined(incoming, "prompts", prompts), "runs": runs,
+    }  # fmt: skip
     for name in MEASURES:
         held = existing[name] if name in existing else store.load_runs(name, runs["run_id"], folder)
         rows = _joined(incoming, name, held)

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import store
+from thermostats.tables import states, store
 from thermostats.tables.schemas import TABLES, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
@@ -103,8 +103,16 @@ def _prompts(data: str | Path | None) -> Rows:
 
 
 def _runs(data: str | Path | None) -> Rows:
-    shown = ["run_id", "model_id", "dtype", "prompt_set", "measure_version", "source"]
-    return _records(store.load("runs", data)), shown
+    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
+    shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
+    runs = store.load("runs", data)
+    empty = dict.fromkeys(runs.columns)
+    left = [
+        {**empty, "run_id": "", "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype}
+        | {"prompt_set": spec.prompts, "source": "", "state": spec.state, "reason": spec.reason}
+        for spec in states.read(store.data_folder(data))
+    ]
+    return [*({**row, "state": states.DONE, "reason": ""} for row in _records(runs)), *left], shown
 
 
 def _architectures(data: str | Path | None) -> Rows:

@@ -19,6 +19,12 @@ def run_id(run: Mapping[str, Any]) -> str:
     return hashlib.sha256("\n".join(str(run[label]) for label in MEASURED).encode()).hexdigest()[:16]
 
 
+def prompt_sha(prompts: pd.DataFrame) -> str:
+    """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in hexadecimal."""
+    ordered = prompts.sort_values("prompt_id")["text_sha256"]
+    return hashlib.sha256("".join(ordered).encode()).hexdigest()
+
+
 def check_run_ids(runs: pd.DataFrame) -> None:
     """Raise DataError where a row of `runs` carries another id than its values give."""
     for row in runs.to_dict("records"):
