@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+"""Characters that a terminal obeys, turns around or does not show, and halves of characters."""
 SHOWN = 10
 """Wrong rows that a message lists."""
 
@@ -28,10 +31,11 @@ class ThermostatsError(Exception):
         next_step: str = "",
         rows: Sequence[str] = (),
     ) -> None:
-        self.what, self.where, self.got = what, str(where), str(got)
-        self.allowed, self.next_step, self.rows = allowed, next_step, tuple(rows)
+        self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
+        self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))
+        what, next_step = self.what, self.next_step
         message = what + (f" ({self.where})" if self.where else "")
-        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {allowed}"] * bool(allowed)
+        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(allowed)
         message += (": " + "; ".join(details) if details else "") + "."
         message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
         message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
@@ -47,6 +51,11 @@ class UsageError(ThermostatsError):
 
 class DataError(ThermostatsError):
     """A table or file does not say what it should; nothing was written."""
+
+
+def visible(text: str) -> str:
+    """Text with hidden characters escaped, so that a name from a file cannot write on a terminal."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
