@@ -17,7 +17,7 @@ from thermostats.tables.codebook import codebook
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-IN_README = ("C01", "C02", "C03", "C04", "C10", "C11")
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04")
 BEGIN, END = "<!-- findings: python docs/generate.py --readme -->\n", "<!-- end of findings -->\n"
 
 
@@ -52,7 +52,7 @@ def models(reports: Path) -> str:
 
 def verdicts(reports: Path) -> str:
     """Table of some claims with their verdicts, estimates and what they rest on, and a sentence on all of them."""
-    pages = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(reports.glob("c*/findings.json"))]
+    pages = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(reports.glob("[cn]*/findings.json"))]
     counts: dict[str, int] = {}
     lines = ["| claim | verdict | estimate [interval] | models / labs |", "|---|---|---|---|"]
     for page in pages:
@@ -78,7 +78,7 @@ def with_verdicts(readme: str, reports: Path) -> str:
 def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]]:
     """Equations and priors of every fit of a report → claim and sentence of each of its uses."""
     found: dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]] = {}
-    for path in sorted(reports.glob("c*/findings.json")):
+    for path in sorted(reports.glob("[cn]*/findings.json")):
         page = json.loads(path.read_text(encoding="utf-8"))
         for finding in page["findings"]:
             if fit := finding.get("posterior"):

@@ -34,6 +34,8 @@ MEASURED_GAINS = {
 }
 TOLD = ("inconsistencies", "reconciliation", "sources")
 """Tables that the index tells of, beside the findings and the gains measured by this package."""
+GROUPS = {"C": "Claims of the study", "N": "The nursery: a controlled study", "U": "Further claims"}
+"""Groups of claims by the letter of their ids; adjustment for many tests stays within a group."""
 ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists and sorts them."""
 
@@ -41,12 +43,18 @@ ORDER = [*VERDICTS, FAILED, MISSING]
 def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], code: str) -> dict[str, bytes]:
     """Files about all claims: `index.html`, `index.md`, `findings.csv`; `pages`: which others the report has."""
     measured, inconsistencies, reconciliation, sources = read(tables)
-    adjusted = adjusted_p_values(entries)
+    grouped = by_group(entries)
+    families = {title: adjusted_p_values(own) for title, own in grouped.items()}
+    adjusted = {claim: p for family in families.values() for claim, p in family.items()}
     rows = [_row(entry, adjusted) for entry in entries]
+    groups = {title: [row for row in rows if group_of(row["id"]) == title] for title in grouped}
+    nursery = grouped.pop(GROUPS["N"], [])
     tally = Counter(row["verdict"] for row in rows)
     shared = {
-        "rows": rows, "tally": [(word, tally[word]) for word in ORDER if tally[word]], "family": len(adjusted),
-        "summary": summary(entries, measured), "kinds": sorted(Counter(inconsistencies["kind"]).items()),
+        "rows": rows, "groups": groups, "tally": [(word, tally[word]) for word in ORDER if tally[word]],
+        "family": family_words(families), "nursery": nursery_summary(nursery),
+        "summary": summary([entry for own in grouped.values() for entry in own], measured),
+        "kinds": sorted(Counter(inconsistencies["kind"]).items()),
         "inconsistencies": _inconsistencies(inconsistencies), "fates": _fates(reconciliation),
         "sources": len(sources), "machine": machine(), "code_sha": code, "pages": list(pages),
         "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
@@ -67,7 +75,7 @@ def read(tables: Tables) -> list[pd.DataFrame]:
 
 
 def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
-    """Three sentences: what came out, what the verdicts rest on, what they cannot say."""
+    """Three sentences on claims other than the nursery's: what came out, what it rests on, what it cannot say."""
     primary = {entry.id: entry.findings[0] for entry in entries if entry.findings and not entry.error}
     counts = Counter(finding.verdict for finding in primary.values())
     said = {SUPPORTED: SUPPORTED, AGAINST: AGAINST, OPEN: OPEN, UNMEASURED: "yet to be measured"}
@@ -96,6 +104,53 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
     third = f"No verdict rests on more than {words.plural(most, 'model')} or {words.plural(labs, 'lab')}; that is few, "
     third += "and the intervals say so."
     return f"{first} {second} {third}"
+
+
+def group_of(claim: str) -> str:
+    """Group of a claim by its id."""
+    return GROUPS.get(claim[0], GROUPS["U"])
+
+
+def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """Entries by group, in the order of `GROUPS`; groups without entries are left out."""
+    found = {title: [entry for entry in entries if group_of(entry.id) == title] for title in GROUPS.values()}
+    return {title: own for title, own in found.items() if own}
+
+
+def nursery_summary(entries: Sequence[Entry]) -> str:
+    """Three sentences on the controlled study: what came out, what each claim's estimate is, what it cannot say.
+
+    Empty without claims of the nursery that have been run.
+    """
+    known = [(entry, entry.findings[0]) for entry in entries if entry.claim and entry.findings and not entry.error]
+    if not known:
+        return ""
+    models, recipes = (max(getattr(found, name) for _, found in known) for name in ("n_models", "n_heritages"))
+    told = words.listed([f"{entry.id} ({entry.claim.title}) {found.verdict}" for entry, found in known if entry.claim])
+    first = (
+        f"In the nursery, a controlled study of small models whose recipes were assigned by design, {told}, on at most "
+        f"{words.plural(models, 'model')} of {words.plural(recipes, 'recipe')}."
+    )
+    estimates = [
+        f"{entry.id}, {found.estimand}, {words.number(found.estimate)} {words.range_text(found.lower, found.upper)}"
+        for entry, found in known
+        if found.estimate is not None
+    ]
+    second = f"The estimates: {'; '.join(estimates)}." if estimates else "None of it has been estimated yet."
+    third = (
+        "The models are small and were trained briefly on two corpora, so that recipes are known as causes here, and "
+        "what carries over to large models is a hypothesis."
+    )
+    return f"{first} {second} {third}"
+
+
+def family_words(families: Mapping[str, Mapping[str, float]]) -> str:
+    """Over how many claims p-values are adjusted, in words: `12 claims`, with several groups group by group."""
+    counts = {title: len(family) for title, family in families.items() if family}
+    if len(counts) < 2:
+        return words.plural(sum(counts.values()), "claim")
+    parts = [f"{words.plural(count, 'claim')} of “{title}”" for title, count in counts.items()]
+    return ", and apart from them over the ".join(parts)
 
 
 def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:

@@ -258,7 +258,7 @@ FINDINGS = table(
     "what each analysis found: one row per claim and estimand",
     ["claim", "estimand"],
     {
-        "claim": column(TEXT, "C01 … C20"),
+        "claim": column(TEXT, "C01 … C20, N01 … N04"),
         "estimand": column(TEXT, "the quantity the verdict rests on"),
         "headline": column(FLAG, "its verdict is that of the claim"),
         "published": column(TEXT, "published figures, a JSON object of named numbers"),

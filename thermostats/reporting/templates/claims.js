@@ -3,8 +3,8 @@
   const table = document.querySelector("table.claims");
   const form = document.querySelector("form.controls");
   if (!table || !form) return;
-  const body = table.tBodies[0];
-  const rows = [...body.rows];
+  const groups = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].filter((row) => row.dataset.claim) }));
+  const rows = groups.flatMap((group) => group.rows);
   const { verdict, words, sort } = form.elements;
   const told = form.querySelector("output");
   const headings = [...table.tHead.rows[0].cells].filter((cell) => cell.dataset.key);
@@ -20,7 +20,7 @@
   const order = (by, towards) => {
     key = by;
     direction = towards;
-    [...rows].sort(compare).forEach((row) => body.append(row));
+    groups.forEach((group) => [...group.rows].sort(compare).forEach((row) => group.body.append(row)));
     headings.forEach((cell) => {
       if (cell.dataset.key === key) cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
@@ -35,6 +35,7 @@
       row.hidden = (verdict.value && row.dataset.word !== verdict.value) || !wanted.every((word) => text.includes(word));
       shown += !row.hidden;
     });
+    groups.forEach((group) => { group.body.hidden = group.rows.every((row) => row.hidden); });
     told.textContent = `${shown} of ${rows.length} claims shown`;
   };
 

@@ -1,0 +1,55 @@
+"""The index tells the claims of the study and those of the nursery apart."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from workplaces import make_workplace, write_analysis
+
+from thermostats.reporting.claim_page import Entry
+from thermostats.reporting.engine import report
+from thermostats.reporting.findings import Claim, Finding
+from thermostats.reporting.index_page import adjusted_p_values, by_group, family_words, nursery_summary
+
+
+def entry(claim: str, verdict: str = "supported", p: float | None = None, **found: float) -> Entry:
+    finding = Finding(claim, "share of it", verdict, "So.", probability=p, probability_kind="p-value" if p else "",
+                      n_models=48, n_heritages=16, **found)  # fmt: skip
+    return Entry(claim, Claim(claim, f"Title of {claim}", "", "", "", ""), (finding,))
+
+
+def test_the_nursery_is_a_group_of_its_own_and_a_family_of_its_own() -> None:
+    entries = [entry("C01", p=0.02), entry("C02", p=0.03), entry("N01", p=0.04), entry("U01", p=0.05)]
+    groups = by_group(entries)
+    assert [[e.id for e in own] for own in groups.values()] == [["C01", "C02"], ["N01"], ["U01"]]
+    families = {title: adjusted_p_values(own) for title, own in groups.items()}
+    assert [list(family.values()) for family in families.values()] == [[0.04, 0.04], [0.04], [0.05]]
+    assert "2 claims of “Claims of the study”, and apart from them over the 1 claim of" in family_words(families)
+    assert family_words({"a": {"C01": 0.1}, "b": {}}) == "1 claim"
+
+
+def test_the_nursery_is_summed_up_in_three_sentences_from_its_findings() -> None:
+    said = nursery_summary([entry("N01", estimate=0.31, lower=0.1, upper=0.5), entry("N02", "inconclusive")])
+    assert len(re.findall(r"\.(?= [A-Z]|$)", said)) == 3
+    assert "N01 (Title of N01) supported and N02 (Title of N02) inconclusive" in said
+    assert "48 models of 16 recipes" in said and "0.310 [0.100, 0.500]" in said
+    assert nursery_summary([]) == nursery_summary([Entry("N01", None)]) == ""
+
+
+@pytest.mark.parametrize("name", ["index.html", "index.md"])
+def test_groups_stand_apart_on_the_first_page(tmp_path: Path, name: str) -> None:
+    workplace = make_workplace(tmp_path)
+    assert report(**workplace, processes=1).ok
+    text = (workplace["out"] / name).read_text(encoding="utf-8")
+    assert "Claims of the study" not in text and "In the nursery" not in text
+    write_analysis(workplace["analyses"], "N01", "Meta", p=0.04)
+    assert report(**workplace, processes=1).ok
+    text = (workplace["out"] / name).read_text(encoding="utf-8")
+    study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
+    assert study < nursery and "In the nursery" in text and "Of 2 claims put to the test" in text
+    assert text.index("c02/index") < nursery < text.index("n01/index", nursery)
+    if name == "index.md":
+        rows = {line[3:6]: line for line in text.splitlines() if line.startswith("| [")}
+        assert "= 0.040" in rows["C01"] and "= 0.040" in rows["N01"]
