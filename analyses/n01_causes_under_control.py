@@ -30,7 +30,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.blocks import block_f, dominance
+from thermostats.modelling.blocks import block_f, freedman_lane
 from thermostats.modelling.draws import Array
 from thermostats.modelling.heritage import ORDER, HeritageFit
 from thermostats.modelling.validation import HeldOut, leave_one_out
@@ -47,6 +47,7 @@ from thermostats.reporting.nursery_fit import (
     NAMED_GAINS,
     SCALE,
     columns_of_block,
+    corrected_shares,
     distinct,
     fit_recipes,
     judged,
@@ -56,16 +57,14 @@ from thermostats.reporting.nursery_fit import (
 )
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest, reference
-from thermostats.reporting.posterior import Panel
-from thermostats.reporting.verdicts import OPEN, SENTENCES, UNMEASURED, if_above, if_all, if_below
+from thermostats.reporting.posterior import Panel, Posterior
+from thermostats.reporting.verdicts import OPEN, SENTENCES, SURE, UNMEASURED, if_above, if_all, if_below, if_probable
 from thermostats.reporting.words import number, relation
 
 SEED = 101
 SMALL = 0.05
 """C04's bar for "almost nothing"."""
 PRIMARY = next(iter(NAMED_GAINS))
-PERMUTATIONS = 400
-"""Shuffles for the null of a share in the jackknife."""
 BLOCKS = ("recipe", "architecture", "geometry", "scale")
 DIFFERENCES = (("recipe", "geometry"), ("geometry", "scale"))
 LIMITS = (
@@ -97,7 +96,7 @@ def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 def corrected(rows: pd.DataFrame, columns: dict[str, list[str]]) -> Array:
     """Corrected share of every block, then the differences that the claim is about where their blocks are there."""
-    share = dominance(rows, "log_gain", columns, seed=SEED, permutations=PERMUTATIONS).adjusted
+    share = corrected_shares(rows, "log_gain", columns)
     first = next(iter(columns))
     return np.array([*share.values(), share[first] - share["geometry"], share["geometry"] - share["scale"]])
 
@@ -137,7 +136,8 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
     listed = ", ".join(f"{name} {at.loc[name, 'estimate']:.0%}" for name in BLOCKS).replace("-", "−")
     tests = block_f(rows, "log_gain", columns)
     partial = "; ".join(
-        f"{name} F({test.df_block}, {test.df_residual}) = {number(test.f)}, p {relation(test.p_holm)} after Holm"
+        f"{name} F({test.df_block}, {test.df_residual}) = {number(test.f)}, p {relation(test.p_holm)} after Holm, "
+        f"{relation(freedman_lane(rows, 'log_gain', columns, name, seed=SEED).p_value)} by shuffling residuals"
         for name, test in tests.items()
     )
     return Finding(
@@ -277,7 +277,7 @@ def caption_of(held: HeldOut) -> str:
     )
 
 
-def foretold(fit: HeritageFit, rows: pd.DataFrame, published: pd.DataFrame) -> Finding:
+def foretold(fit: HeritageFit, rows: pd.DataFrame, published: pd.DataFrame, known: Posterior) -> Finding:
     """The finding on the published models, foretold by slopes of the nursery about their own means."""
     b = np.column_stack([slopes(fit, rows, "geometry", GEOMETRY), slopes(fit, rows, "scale", SCALE)])
     names = [*GEOMETRY, *SCALE]
@@ -326,14 +326,21 @@ def foretold(fit: HeritageFit, rows: pd.DataFrame, published: pd.DataFrame) -> F
         f"about their mean, r = {number(r)}.",
     )
     skill = gained(published, b).reshape(fit.draws["tau"].shape)
-    told = posterior_of(
-        fit,
-        model="The same fit as above; its slopes applied to the published models.",
-        statement="the nursery's slopes err less than the mean of the published gains",
-        truth=skill > 0,
+    said, probability = "P(the nursery's slopes err less than the published mean)", float((skill > 0).mean())
+    told = replace(
+        known,
+        model="The same fit as above, with the same checks; its slopes applied to the published models.",
+        rule=f"Supported where {said} is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}, else "
+        "inconclusive.",
+        statement=said,
+        probability=probability,
+        probability_error=float(np.sqrt(probability * (1 - probability) / skill.size)),
+        verdict=if_probable(probability),
         classical=decided,
+        tables={},
+        panels=(),
     )
-    return beside(finding, fit, named(told, {"geometry": GEOMETRY, "scale": SCALE}))
+    return beside(finding, fit, told)
 
 
 def scatter(axes: Axes, shown: pd.DataFrame) -> None:
@@ -353,7 +360,7 @@ def analyse(tables: Tables) -> list[Finding]:
     if too_few(rows):
         return [unmeasured(f"share of variance of recipe less that of geometry, {NAMED_GAINS[PRIMARY]}", rows)]
     published = published_rows(tables)
-    fit = fit_recipes(rows, PRIMARY, seed=SEED)
+    fit = fit_recipes(rows, PRIMARY, seed=SEED, left_out=True)
     table = side_by_side(rows, published)
     plain = order(rows, PRIMARY)
     panels = (
@@ -362,6 +369,7 @@ def analyse(tables: Tables) -> list[Finding]:
               "the recipe."),
     )  # fmt: skip
     primary = with_posterior(fit, plain, panels=panels)
+    assert primary.posterior is not None  # noqa: S101
     others = []
     for gain in list(NAMED_GAINS)[1:]:
         chosen = judged(everything, gain)
@@ -371,11 +379,11 @@ def analyse(tables: Tables) -> list[Finding]:
         table=table,
         draw=lambda axes: draw(axes, table),
         caption=f"Corrected shares of the variance of the log penultimate gain with 95 % jackknife intervals: "
-        f"{len(rows)} models of the nursery, where blocks were assigned, and {len(published)} published ones, where they "
-        "were not.",
+        f"{len(rows)} models of the nursery, where blocks were assigned, and {len(published)} published ones, where "
+        "they were not.",
         notes=(*plain.notes, *notes(everything, rows, published, table)),
     )
-    return [primary, *others, seeds(rows), unseen(fit), foretold(fit, rows, published)]
+    return [primary, *others, seeds(rows), unseen(fit), foretold(fit, rows, published, primary.posterior)]
 
 
 def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame, table: pd.DataFrame) -> list[str]:

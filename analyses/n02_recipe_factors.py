@@ -74,9 +74,10 @@ CLAIM = Claim(
     estimand="ratio of geometric mean gains between levels of one recipe factor, all else as designed; unit: the "
     "trained model",
     rule=f"Effect: supported where a factor has a Holm-adjusted p of at most {ALPHA:g} over {len(RECIPE)} factors; not "
-    f"supported where every simultaneous interval lies within ±{NEGLIGIBLE:.0%} of no change. Sign: supported where "
-    "two levels of a factor have mean gains with simultaneous 95 % intervals on opposite sides of 1; not supported where "
-    "all levels’ lie on one side. Beside both a Bayesian line; the verdict is what both come to. Mediator: share of the "
+    f"supported where every simultaneous interval lies within ±{NEGLIGIBLE:.0%} of no change. Sign: supported "
+    "where two levels of a factor have mean gains with simultaneous 95 % intervals on opposite sides of 1; not "
+    "supported where all levels’ lie on one side. Beside both a Bayesian line; the verdict is what both come to. "
+    "Mediator: share of the "
     f"recipe’s effect through the ratio of W_V and W_O against {MOST:g}. Fewer than {LEAST_MODELS} models or "
     f"{LEAST_RECIPES} recipes: needs measurement.",
     source="The controlled study; section 4.3",
@@ -108,7 +109,8 @@ def left_over(rows: pd.DataFrame) -> str:
     f = (whole.r_squared - main.r_squared) / df / ((1 - whole.r_squared) / whole.df_residual)
     return (
         f"What recipes hold beyond the main effects of their factors, interactions of optimiser and initialisation "
-        f"above all: F({df}, {whole.df_residual}) = {number(f)}, p {relation(float(stats.f.sf(f, df, whole.df_residual)))}. "
+        f"above all: F({df}, {whole.df_residual}) = {number(f)}, p "
+        f"{relation(float(stats.f.sf(f, df, whole.df_residual)))}. "
         "Each two-level factor is aliased with part of that interaction; where it is large, so may be what is told of "
         "them."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,14 @@ BY_QUADRATURE = 60
 """Of more models importance sampling of the block variances is the quicker of the two closed forms."""
 
 
-def check(fit: HeritageFit, *, seed: int, draws: int = REPLICATED) -> checks.Gate:
+def check(
+    fit: HeritageFit, *, seed: int, draws: int = REPLICATED, influence: Callable[[], checks.Check | None] | None = None
+) -> checks.Gate:
     """Sampler, prior and posterior predictive, LOO-PIT, prior sensitivity, influence of labs and models.
 
     LOO-PIT is of prompts where prompts were sampled, else of the models' means given labs, geometry and scale. Labs and
     models are not left out one by one of more than `LARGE_STUDY` models, and there is no check of influence then.
+    `influence` stands in for the check of influence, which takes minutes where there are more than a few dozen models.
     """
     observed, error = fit.design.means()
     statistics = model_statistics(fit.design)
@@ -57,6 +60,8 @@ def check(fit: HeritageFit, *, seed: int, draws: int = REPLICATED) -> checks.Gat
         density = stats.norm.logpdf(observed, explained, np.hypot(own, error))
         found.append(checks.loo_pit(density, replicated, observed, seed=seed))
     found.append(prior_sensitivity(fit))
+    if influence is not None:
+        return checks.Gate(checks=tuple(one for one in (*found, influence()) if one is not None))
     variants = sensitivity(fit, seed=seed)
     left_out = variants[variants["variant"].str.startswith(LEFT_OUT)]
     base = str(variants.loc[variants["variant"] == "as fitted", "verdict"].iloc[0])

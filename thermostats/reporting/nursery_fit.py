@@ -6,16 +6,23 @@ arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from thermostats.modelling import checks, heritage_checks
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage import CLOSED, HeritageFit, fit_heritage, prior_orders
+from thermostats.modelling.heritage import CLOSED, ORDER, HeritageFit, fit_heritage, prior_orders, verdict
 from thermostats.modelling.heritage_design import scaled_basis
+from thermostats.modelling.heritage_gaussian import block_sds, orders
 from thermostats.modelling.heritage_many import closed_form
+from thermostats.modelling.heritage_model import block_contributions
+from thermostats.modelling.validation import refit_without
 from thermostats.nursery.design import blocks, model_matrix
 from thermostats.reporting.posterior import Posterior
 from thermostats.tables.vocabulary import NURSERY
@@ -70,9 +77,18 @@ def too_few(rows: pd.DataFrame) -> bool:
 
 
 def fit_recipes(
-    rows: pd.DataFrame, gain: str, *, geometry: Sequence[str] = GEOMETRY, scale: Sequence[str] = SCALE, seed: int
-) -> HeritageFit:
-    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns."""
+    rows: pd.DataFrame,
+    gain: str,
+    *,
+    geometry: Sequence[str] = GEOMETRY,
+    scale: Sequence[str] = SCALE,
+    seed: int,
+    left_out: bool = False,
+) -> RecipeFit:
+    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns.
+
+    `left_out`: its checks leave out the recipes in turn.
+    """
     table = pd.DataFrame({
         "model_id": rows["model"], "heritage": rows["recipe"], "source": NURSERY, "prompt_id": "",
         "n_layers": rows["n_layers"], "n_heads": rows["n_heads"], "d_head": rows["d_head"],
@@ -84,13 +100,69 @@ def fit_recipes(
     bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]
     design = replace(plain.design, geometry=bases[0], scale=bases[1])
     said = tuple(text for text in design.warnings if "famil" not in text)
-    return replace(
-        plain,
-        design=replace(design, warnings=said),
-        draws=closed_form(design, total_sd=plain.total_sd, concentration=plain.concentration, seed=seed),
-        prior=prior_orders(design, concentration=plain.concentration, seed=seed),
-        warnings=tuple(text for text in plain.warnings if "famil" not in text),
-    )
+    changed: dict[str, Any] = {item.name: getattr(plain, item.name) for item in fields(plain)} | {
+        "design": replace(design, warnings=said),
+        "draws": closed_form(design, total_sd=plain.total_sd, concentration=plain.concentration, seed=seed),
+        "prior": prior_orders(design, concentration=plain.concentration, seed=seed),
+        "warnings": tuple(text for text in plain.warnings if "famil" not in text),
+    }
+    return RecipeFit(**changed, left_out=left_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeFit(HeritageFit):
+    """The heritage model of recipes; of its influences only recipes are left out, and only where asked for."""
+
+    left_out: bool = False
+    """Recipes are left out in turn when the fit is checked."""
+
+    def check(self, *, seed: int | None = None) -> checks.Gate:
+        """The checks of the heritage model; influence is that of recipes."""
+        chosen = self.seed if seed is None else seed
+        asked = self._influence if self.left_out else lambda: None
+        return heritage_checks.check(self, seed=chosen, influence=asked)
+
+    def _influence(self) -> checks.Check:
+        """Verdicts on the order from exact refits without each recipe, over the models that stay."""
+        verdicts, figures = {}, {}
+        for j, recipe in enumerate(self.design.labs):
+            gone = self.design.lab == j
+            drawn = refit_without(self, np.flatnonzero(gone), seed=self.seed)
+            parts = block_contributions(self.design, drawn)
+            sd = np.stack([block_sds(part[..., ~gone]).ravel() for part in parts.values()], axis=1)
+            figures[recipe] = orders(sd)
+            verdicts[recipe] = verdict(figures[recipe][ORDER])
+        return checks.influence(verdict(self.probabilities[ORDER]), verdicts, figures)
+
+
+def corrected_shares(frame: pd.DataFrame, outcome: str, columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Shapley shares of R² by block less what shuffled outcomes would give, without shuffling: `dominance` adjusted.
+
+    With the outcome shuffled E R²(S) = rank(S)/(n − 1), so that (share − E share)/(1 − E R²) needs no permutations.
+    Columns of text become dummies.
+    """
+    y = frame[outcome].to_numpy(np.float64)
+    y = y - y.mean()
+    coded = {name: pd.get_dummies(frame[list(own)]).to_numpy(np.float64) for name, own in columns.items()}
+    r_squared, expected = {frozenset[str](): 0.0}, {frozenset[str](): 0.0}
+    for size in range(1, len(coded) + 1):
+        for chosen in itertools.combinations(coded, size):
+            x = np.column_stack([coded[name] for name in chosen])
+            x = x - x.mean(axis=0)
+            u, s, _ = np.linalg.svd(x[:, np.ptp(x, axis=0) > 0], full_matrices=False)
+            u = u[:, s > 1e-9 * s[0]]
+            r_squared[frozenset(chosen)] = float(np.square(u.T @ y).sum() / (y @ y))
+            expected[frozenset(chosen)] = u.shape[1] / (y.size - 1)
+    k, everything = len(coded), frozenset(coded)
+    found = {}
+    for block in coded:
+        share = null = 0.0
+        for subset in (s for s in r_squared if block not in s):
+            weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+            share += weight * (r_squared[subset | {block}] - r_squared[subset])
+            null += weight * (expected[subset | {block}] - expected[subset])
+        found[block] = (share - null) / (1 - expected[everything])
+    return found
 
 
 def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
