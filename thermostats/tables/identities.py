@@ -22,6 +22,7 @@ TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2
 SINKS = ("gpt_oss",)
 """Architectures whose rows of attention sum to less than 1."""
 MODEL = ["model_id", "revision"]
+LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
 MEASURES = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
 
@@ -33,7 +34,7 @@ def check_identities(tables: Tables) -> None:
     """
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
     known = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
-    rows = {name: tables[name].merge(known, on="run_id", suffixes=("", "_of_run")) for name in MEASURES}
+    rows = {name: tables[name].merge(known[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
     check_prompts(rows, known, tables["prompts"])
     check_places(rows)
     check_reasons(rows)
@@ -50,7 +51,8 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
     for name in (name for name in rows if name != "weights"):
         frame = rows[name]
         there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(known)
-        _refuse(frame, (frame["prompt_id"] != "") & ~there, name, "a prompt is not in the set of its run")
+        named = (frame["prompt_id"] != "") & (frame["prompt_set"] != "")
+        _refuse(frame, named & ~there, name, "a prompt is not in the set of its run")
     hashes = {str(name): prompt_sha(group) for name, group in prompts.groupby("prompt_set")}
     ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
     other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
