@@ -76,7 +76,12 @@ def join(
 
 def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool) -> list[Joined]:
     order = [name for name in TABLES if name in incoming]
-    existing = {name: store.load(name, folder) for name in TABLES if name in incoming or name in _needed(order)}
+    about = {run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()}
+    existing = {
+        name: store.load(name, folder, runs=about if name != "runs" and "run_id" in store.dtypes(name) else None)
+        for name in TABLES
+        if name in incoming or name in _needed(order)
+    }
     union = {
         name: pd.concat([existing[name], incoming[name]]) if name in incoming else existing[name] for name in existing
     }
@@ -120,8 +125,7 @@ def _as_they_will_be(
         "models": _joined(incoming, "models", models), "prompts": _joined(incoming, "prompts", prompts), "runs": runs,
     }  # fmt: skip
     for name in MEASURES:
-        held = existing[name] if name in existing else store.load_runs(name, runs["run_id"], folder)
-        rows = _joined(incoming, name, held)
+        rows = _joined(incoming, name, store.load(name, folder, runs=set(runs["run_id"])))
         tables[name] = rows[rows["run_id"].isin(set(runs["run_id"]))]
     return tables
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ from thermostats.tables.schemas import TABLES, key, references
 LINE_END = "\x1e\r\n"
 """Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 FLAGS = {"True": True, "False": False}
+RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
+"""What a file is called that holds the rows of one run."""
 
 
 def dtypes(name: str) -> dict[str, str]:
@@ -47,28 +50,30 @@ def files(name: str, data: str | Path | None = None) -> list[Path]:
     return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
 
 
-def load(name: str, data: str | Path | None = None, *, private: bool = True) -> pd.DataFrame:
+def load(
+    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
+) -> pd.DataFrame:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
 
     A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False.
+    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, files
+    named after other runs are left out: how long that takes does not depend on how many there are.
 
     Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
     """
     paths, folder = files(name, data), data_folder(data)
     frame = pd.DataFrame(columns=list(dtypes(name)))
     for layer in layers(folder):
-        rows = read_all(own_files(name, layer), dtypes(name), lambda path: read(path, name))
+        held = [path for path in own_files(name, layer) if runs is None or _may_hold(path, runs)]
+        rows = read_all(held, dtypes(name), lambda path: read(path, name))
         frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
     frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
-def load_runs(name: str, run_ids: Iterable[str], data: str | Path | None = None) -> pd.DataFrame:
-    """Rows of table `name` of some measured runs, read from their own files alone."""
-    places = [layer / "measured" / name / f"{run}.csv" for layer in layers(data_folder(data)) for run in run_ids]
-    frames = [read(path, name) for path in places if path.is_file()]
-    return pd.concat(frames, ignore_index=True) if frames else validate(pd.DataFrame(columns=list(dtypes(name))), name)
+def _may_hold(path: Path, runs: Collection[str]) -> bool:
+    """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
+    return path.stem in runs or not RUN_FILE.fullmatch(path.name)
 
 
 def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -1,0 +1,243 @@
+"""Many specs on every engine: the same files whatever runs them, faults told, what is lost tried again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import small  # noqa: E402
+
+from thermostats.errors import UsageError  # noqa: E402
+from thermostats.measurement.engines import Job, Settings, open_engine  # noqa: E402
+from thermostats.measurement.engines.local import Inline, Local  # noqa: E402
+from thermostats.measurement.estimate import Need, Place, estimate, refusal  # noqa: E402
+from thermostats.measurement.execute import execute, largest_first  # noqa: E402
+from thermostats.measurement.outcome import Outcome, lost  # noqa: E402
+from thermostats.measurement.session import RunSpec  # noqa: E402
+from thermostats.tables import states, store  # noqa: E402
+from thermostats.tables.listing import rows  # noqa: E402
+
+GAINS = ("gains",)
+
+
+def measured(data: Path) -> dict[str, bytes]:
+    """Files of gains; runs also hold what was recorded beside them, such as the time."""
+    return {path.name: path.read_bytes() for path in (data / "measured" / "layers").glob("*.csv")}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
+    return small.specs(tmp_path_factory.mktemp("models"), 4, what=GAINS)
+
+
+@pytest.fixture(scope="module")
+def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What measuring them one after the other in one process leaves."""
+    data = tmp_path_factory.mktemp("expected") / "data"
+    outcomes = list(execute(asked, data))
+    assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
+    assert [Path(outcome.model).name for outcome in outcomes] == ["m3", "m2", "m1", "m0"]  # the largest first
+    return measured(data)
+
+
+def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_again(
+    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    killed: list[str] = []
+
+    def kill_once(model: str, *_: object) -> None:
+        if not killed:
+            killed.append(Path(model).name)
+            os.kill(next(w.process.pid or 0 for w in engine.workers if w.job is not None), signal.SIGKILL)
+
+    data = tmp_path / "data"
+    engine = Local(Settings(cpus=64), data, kill_once)
+    broken = RunSpec(str(tmp_path / "nowhere"), prompts=asked[0].prompts)
+    (tmp_path / "nowhere").mkdir()
+    outcomes = {Path(o.model).name: o for o in execute([broken, *asked[:2]], data, engine=engine)}
+    assert outcomes["nowhere"].status == "failed" and "no config.json" in outcomes["nowhere"].reason
+    assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
+        name: 2 if name in killed else 1 for name in ("m0", "m1")
+    }
+    assert measured(data).items() <= expected.items() and len(measured(data)) == 2
+    assert not engine.workers
+    (left,) = states.read(data)
+    assert (Path(left.model).name, left.state) == ("nowhere", "failed")
+
+
+class Unlucky(Inline):
+    """Loses every job a number of times."""
+
+    losses = 0
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        if self.jobs and self.jobs[0].attempt <= self.losses:
+            job = self.jobs.pop(0)
+            return [(job, lost(job.spec, "its node is gone"))]
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize(("losses", "status", "attempts"), [(2, "measured", 3), (3, "failed", 3)])
+def test_what_is_lost_is_tried_again_twice(
+    asked: list[RunSpec], tmp_path: Path, losses: int, status: str, attempts: int
+) -> None:
+    data = tmp_path / "data"
+    engine = Unlucky(Settings(), data)
+    engine.losses = losses
+    (outcome,) = execute(asked[:1], data, engine=engine)
+    assert (outcome.status, outcome.attempts) == (status, attempts)
+    told, _ = rows("runs", data)
+    ours = {row["state"]: row["reason"] for row in told if "m0" in row["model_id"]}
+    assert ours == ({"done": ""} if status == "measured" else {"failed": "tried 3 times, at last: its node is gone"})
+
+
+def test_a_spec_that_cannot_fit_is_refused_with_what_would(asked: list[RunSpec]) -> None:
+    need, gib = Need(3_000_000_000, 12_000_000_000, 100_000_000), 2**30
+    spec = replace(asked[0], dtype="float32")
+    assert refusal(spec, need, Place("cpu", 16 * gib)) is None
+    assert refusal(spec, need, Place("cpu", None)) is None
+    said = str(refusal(spec, need, Place("cpu", 8 * gib)))
+    assert "11.2 GiB of weights" in said and "--dtype bfloat16 (5.63 GiB)" in said and "--what weights" in said
+    assert "2 devices of 8 GiB" in str(refusal(spec, need, Place("accelerator", 8 * gib)))
+    assert refusal(spec, need, Place("accelerator", 8 * gib, 2)) is None
+
+
+def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    engine = Inline(Settings(), data)
+    jobs = largest_first(asked, data.parent, engine.place)
+    needs = [job.need.total for job in jobs if job.need is not None]
+    assert needs == sorted(needs, reverse=True) and len(needs) == 4
+    engine.place = Place("cpu", needs[1] + 600 * 2**20)
+    outcomes = list(execute(asked, data, engine=engine))
+    assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
+    assert "cannot fit, and was not loaded" in outcomes[0].reason
+    (dry, *_) = execute(asked, data, dry_run=True, engine=engine)
+    assert dry.status == "failed" and dry.reason == outcomes[0].reason
+
+
+def test_memory_of_the_weights_is_what_the_model_has(asked: list[RunSpec]) -> None:
+    for spec in asked:
+        folder = Path(spec.model)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        need = estimate(folder, spec, ["a b c"], "cpu")
+        assert need.weights == 4 * sum(p.numel() for p in model.parameters())
+        assert estimate(folder, replace(spec, dtype="bfloat16"), ["a"], "cpu").weights == need.weights // 2
+        assert estimate(folder, replace(spec, what=("weights",)), ["a"], "cpu").total == 0
+
+
+def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="local, ray, slurm"):
+        open_engine(Settings("cloud"), tmp_path)
+
+
+def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
+    request = pytest.importorskip("thermostats.measurement.engines.ray").request
+    spec, place = RunSpec("x"), Place("accelerator", 80 * 2**30, 4)
+    small_one, large_one = Need(10**9, 4 * 10**9, 10**8), Need(10**11, 2 * 10**11, 10**9)
+    assert request(Job(spec, small_one), place) == {"num_gpus": 0.07}
+    assert request(Job(spec, large_one, devices=3), place) == {"num_gpus": 3}
+    assert request(Job(spec, small_one), Place("cpu", 2**40))["memory"] == 4 * 10**9 + 10**8 + 600 * 2**20
+
+
+def test_job_arrays_of_submitit(asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    data = tmp_path / "data"
+    engine = open_engine(Settings("slurm", cpus=1), data)
+    outcomes = list(execute([*asked[:2], replace(asked[2], model=str(tmp_path))], data, engine=engine))
+    assert sorted(o.status for o in outcomes) == ["failed", "measured", "measured"], outcomes
+    assert measured(data).items() <= expected.items() and len(measured(data)) == 2
+
+
+@pytest.mark.slow
+def test_a_job_of_submitit_that_is_killed_is_tried_again(
+    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    pytest.importorskip("submitit")
+    data = tmp_path / "data"
+    engine = open_engine(Settings("slurm", cpus=1), data)
+    wait, killed = engine.wait, []
+
+    def kill_once(seconds: float) -> list[tuple[Job, Outcome]]:
+        running = [state for state in states.read(data) if state.state == states.RUNNING]
+        if running and not killed:
+            killed.append(running[0].model)
+            os.kill(running[0].pid, signal.SIGKILL)
+        return wait(min(seconds, 0.2))
+
+    engine.wait = kill_once  # type: ignore[method-assign]
+    outcomes = list(execute(asked, data, engine=engine))
+    assert [o.status for o in outcomes] == ["measured"] * 4, outcomes
+    assert sum(o.attempts == 2 for o in outcomes) == len(killed) == 1
+    assert measured(data) == expected
+
+
+@pytest.fixture
+def cluster() -> Iterator[object]:
+    """A head without cores and two nodes of one core each; never more than two at work."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    found.add_node(num_cpus=1)
+    yield found
+    found.shutdown()
+
+
+def test_a_ray_cluster_by_address(
+    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path, cluster: object
+) -> None:
+    data = tmp_path / "data"
+    engine = open_engine(Settings("ray", address=cluster.address), data)  # type: ignore[attr-defined]
+    outcomes = list(execute([*asked[:1], replace(asked[2], model=str(tmp_path))], data, engine=engine))
+    assert sorted(o.status for o in outcomes) == ["failed", "measured"], outcomes
+    assert measured(data).items() <= expected.items() and len(measured(data)) == 1
+
+
+@pytest.mark.slow
+def test_a_node_of_a_ray_cluster_is_killed_in_the_middle(
+    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path, cluster: object
+) -> None:
+    victim = cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
+    data = tmp_path / "data"
+    engine = open_engine(Settings("ray", address=cluster.address), data)  # type: ignore[attr-defined]
+    wait, killed = engine.wait, []
+
+    def kill_once(seconds: float) -> list[tuple[Job, Outcome]]:
+        running = [state for state in states.read(data) if state.state == states.RUNNING]
+        if len(running) == 2 and not killed:
+            killed.append([state.model for state in running])
+            cluster.remove_node(victim, allow_graceful=False)  # type: ignore[attr-defined]
+        return wait(min(seconds, 0.2))
+
+    engine.wait = kill_once  # type: ignore[method-assign]
+    outcomes = list(execute(asked, data, engine=engine))
+    assert killed
+    assert [o.status for o in outcomes] == ["measured"] * 4, outcomes
+    assert max(o.attempts for o in outcomes) == 2
+    assert measured(data) == expected
+    assert states.read(data) == []
+    assert store.check(data)["runs"] >= 4
+
+
+def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Path) -> None:
+    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in asked[:2]]
+    path = tmp_path / "specs.jsonl"
+    path.write_text("\n".join(map(json.dumps, listed)))
+    command = [sys.executable, "-c", "from thermostats.cli import main; main()", "measure", str(path)]
+    command += ["--heritage", "Us", "--data", str(tmp_path / "data"), "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert [row["status"] for row in json.loads(ran.stdout)] == ["measured"] * 2
+    assert "2 specs: 2 measured" in ran.stderr

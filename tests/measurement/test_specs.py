@@ -1,0 +1,83 @@
+"""Files of specs: what they say, and what is said where they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("huggingface_hub")
+
+from thermostats.errors import DataError, UsageError
+from thermostats.measurement.session import RunSpec
+from thermostats.measurement.specs import specs
+
+FILES = {
+    "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = ["gains"]\n',
+    "a.csv": 'model,revision,what\na/b,s1,\na/b,s2,\nc/d,,"gains"\n',
+    "a.jsonl": '{"model": "a/b", "revision": ["s1", "s2"]}\n\n{"model": "c/d", "what": "gains"}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_form_says_the_same(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(FILES[name])
+    found = specs([str(path), "e/f", "a/b", "e/f"], {"dtype": "bfloat16"})
+    assert found == [
+        RunSpec("a/b", "s1", "bfloat16"),
+        RunSpec("a/b", "s2", "bfloat16"),
+        RunSpec("c/d", dtype="bfloat16", what=("gains",)),
+        RunSpec("e/f", dtype="bfloat16"),
+        RunSpec("a/b", dtype="bfloat16"),
+    ]
+
+
+def test_thousands_of_checkpoints_are_one_entry(tmp_path: Path) -> None:
+    path = tmp_path / "family.toml"
+    steps = ", ".join(f'"step{n}"' for n in range(5000))
+    path.write_text(f'[[spec]]\nmodel = "a/b"\nrevision = [{steps}]\ndtype = ["float32", "bfloat16"]\n')
+    found = specs([str(path)], {})
+    assert len(found) == len(set(found)) == 10_000
+
+
+WRONG = {
+    "field.csv": ("model,revison\na,b\n", "line 2.*'revison'.*did you mean revision"),
+    "code.toml": ('[[spec]]\nmodel = "a"\ntrust_remote_code = true\n', "spec 1.*trust_remote_code"),
+    "none.jsonl": ('{"revision": "x"}\n', "line 1.*without model|without model.*line 1"),
+    "dtype.csv": ("model,dtype\na,int8\n", "no such precision.*line 2.*int8.*bfloat16"),
+    "what.toml": ('[[spec]]\nmodel = "a"\nwhat = ["energy"]\n', "energy"),
+    "cells.csv": ("model,revision\na\n", "not as many cells.*line 2"),
+    "type.jsonl": ('{"model": 3}\n', "model is not of its type.*line 1.*3"),
+    "json.jsonl": ("{\n", "not JSON.*line 1"),
+    "list.jsonl": ("[]\n", "not a JSON object"),
+    "bad.toml": ("[[spec]\n", "not TOML"),
+    "other.toml": ('[model]\nmodel = "a"\n', "nothing but tables"),
+    "empty.toml": ("", "no specs"),
+    "deep.jsonl": ("[" * 100_000, "not JSON"),
+    "budget.csv": ("model,token_budget\na,-1\n", "token_budget is not of its type"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named(name: str, tmp_path: Path) -> None:
+    text, said = WRONG[name]
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises((UsageError, DataError), match=f"(?s){said}"):
+        specs([str(path)], {})
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "specs.csv"
+    path.write_bytes(b"model\n\xff\xfe\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        specs([str(path)], {})
+
+
+def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "p.txt").write_text("a b\n")
+    monkeypatch.chdir(tmp_path)
+    (found,) = specs(["model"], {"prompts": "p.txt"})
+    assert (found.model, found.prompts) == (str(tmp_path / "model"), str(tmp_path / "p.txt"))
