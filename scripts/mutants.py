@@ -98,13 +98,15 @@ def mutants(source: str) -> list[tuple[str, str]]:
 
 
 def _words(tree: ast.AST) -> set[ast.AST]:
-    """Nodes that are words for people or types: docstrings, messages, annotations, errors' first arguments."""
+    """Nodes that are words for people or types: docstrings, sentences, messages, annotations."""
     words: set[ast.AST] = set()
     for node in ast.walk(tree):
         roots: list[ast.AST] = []
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             roots.append(node)
         if isinstance(node, ast.keyword) and node.arg in MESSAGES:
+            roots.append(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.count(" ") > 1:
             roots.append(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
             roots += node.args
