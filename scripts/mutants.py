@@ -28,37 +28,37 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES: dict[str, tuple[str, ...]] = {
-    "thermostats/tables/store.py": (
-        "tests/tables/test_store.py",
-        "tests/tables/test_join.py",
-        "tests/tables/test_names.py",
-    ),
-    "thermostats/tables/join.py": ("tests/tables/test_join.py", "tests/tables/test_incoming.py"),
-    "thermostats/tables/atomic.py": (
-        "tests/tables/test_names.py",
-        "tests/tables/test_store.py",
-        "tests/faults/test_drives.py",
-    ),
+    "thermostats/measurement/sheaf.py": ("tests/measurement/test_sheaf.py",),
+    "thermostats/measurement/spectra.py": ("tests/measurement/test_spectra.py",),
     "thermostats/tables/names.py": ("tests/tables/test_names.py",),
     "thermostats/tables/identities.py": ("tests/tables/test_identities.py",),
+    "thermostats/tables/parameters.py": ("tests/tables/test_parameters.py",),
+    "thermostats/tables/runs.py": ("tests/tables/test_join.py", "tests/tables/test_store.py"),
+    "thermostats/tables/declare.py": ("tests/tables/test_store.py", "tests/tables/test_names.py"),
+    "thermostats/measurement/residual.py": ("tests/measurement/test_gains.py",),
+    "thermostats/modelling/heritage.py": (
+        "tests/modelling/test_heritage.py",
+        "tests/modelling/test_heritage_classical.py",
+    ),
+    "thermostats/tables/features.py": ("tests/tables/test_features.py",),
     "thermostats/tables/folders.py": (
         "tests/tables/test_begin.py",
         "tests/tables/test_store.py",
         "tests/faults/test_drives.py",
     ),
-    "thermostats/tables/runs.py": ("tests/tables/test_join.py", "tests/tables/test_store.py"),
-    "thermostats/tables/parameters.py": ("tests/tables/test_parameters.py",),
-    "thermostats/tables/features.py": ("tests/tables/test_features.py",),
-    "thermostats/tables/declare.py": ("tests/tables/test_store.py", "tests/tables/test_names.py"),
-    "thermostats/measurement/spectra.py": ("tests/measurement/test_spectra.py",),
-    "thermostats/measurement/residual.py": ("tests/measurement/test_gains.py",),
-    "thermostats/measurement/sheaf.py": ("tests/measurement/test_sheaf.py",),
-    "thermostats/modelling/heritage.py": (
-        "tests/modelling/test_heritage.py",
-        "tests/modelling/test_heritage_classical.py",
+    "thermostats/tables/atomic.py": (
+        "tests/tables/test_names.py",
+        "tests/tables/test_store.py",
+        "tests/faults/test_drives.py",
+    ),
+    "thermostats/tables/join.py": ("tests/tables/test_join.py", "tests/tables/test_incoming.py"),
+    "thermostats/tables/store.py": (
+        "tests/tables/test_store.py",
+        "tests/tables/test_join.py",
+        "tests/tables/test_names.py",
     ),
 }
-"""Modules and their own tests."""
+"""Modules and their own tests, the quick ones first."""
 LIBRARIES = (
     "numpy",
     "pandas",
