@@ -144,7 +144,7 @@ def measure(
     offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured, and stop.")] = False,
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    cpus: Annotated[int | None, typer.Option(min=1, help="Threads a model is measured with; 4 unless said.")] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
     gpu_memory: Annotated[float | None, typer.Option(help="GB of one GPU of a cluster; without it, its CPUs.")] = None,

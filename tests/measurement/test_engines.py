@@ -116,10 +116,10 @@ def test_a_spec_that_cannot_fit_is_refused_with_what_would(asked: list[RunSpec])
 def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
     engine = Inline(Settings(), data)
-    jobs = largest_first(asked, data.parent, engine.place)
+    jobs = largest_first(asked, {asked[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place)
     needs = [job.need.total for job in jobs if job.need is not None]
     assert needs == sorted(needs, reverse=True) and len(needs) == 4
-    engine.place = Place("cpu", needs[1] + 600 * 2**20)
+    engine.place = Place("cpu", needs[1])
     outcomes = list(execute(asked, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
     assert "cannot fit, and was not loaded" in outcomes[0].reason

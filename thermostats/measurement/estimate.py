@@ -126,23 +126,22 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     if place.each is None or need.weights == 0:
         return None
     room = place.each * (place.devices if place.kind != "cpu" else 1)
-    if need.total + PROCESS <= room:
+    if need.total <= room:
         return None
     would = []
     if spec.dtype == "float32":
         half = replace(need, weights=need.weights // 2, activations=need.activations // 2)
-        if half.total + PROCESS <= room:
+        if half.total <= room:
             would.append(f"--dtype bfloat16 ({gib(half.total)})")
     if place.kind != "cpu":
-        would.append(f"{math.ceil((need.total + PROCESS) / place.each)} devices of {gib(place.each)}")
+        would.append(f"--device-map auto over {devices_needed(need, place)} devices of {gib(place.each)}")
     if need.activations > need.weights:
         would.append("a smaller --token-budget or shorter prompts")
-    would.append(f"a machine with {gib(need.total + PROCESS)}" if place.kind == "cpu" else "--device cpu")
+    would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--device cpu")
     would.append("--what weights, which reads the files alone")
     return ThermostatsError(
         "the model cannot fit, and was not loaded", where=f"{spec.model} in {spec.dtype}",
-        got=f"{gib(need.weights)} of weights and {gib(need.activations)} of activations "
-        f"beside {gib(PROCESS)} for the program, {gib(room)} there are",
+        got=f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are",
         next_step="what would fit: " + "; ".join(would),
     )  # fmt: skip
 

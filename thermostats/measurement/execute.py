@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,9 @@ from thermostats.measurement.engines import Engine, Job, Settings
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
-from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, tell
+from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, spec_id, tell
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import RunSpec, folder_of, measure_plan, plan
+from thermostats.measurement.session import RunSpec, finished_runs, folder_of, measure_plan, model_id, plan
 from thermostats.tables import states, store
 from thermostats.tables.begin import writable_folder
 
@@ -44,7 +44,18 @@ def execute(
     """
     folder = store.data_folder(data) if dry_run else writable_folder(data)
     engine = engine or Inline(Settings(), folder, progress)
-    jobs = largest_first(specs, folder, engine.place)
+    prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
+    left = []
+    for spec in specs:
+        finished = finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
+        if finished is None:
+            left.append(spec)
+        else:
+            if not dry_run:
+                states.clear(folder, spec_id(spec))
+            yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
+    texts = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
+    jobs = largest_first(left, texts, engine.place)
     if dry_run:
         yield from (_planned(job, folder, engine.place) for job in jobs)
         return
@@ -69,12 +80,13 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
     return layers.assign(model_id=planned.folder.model_id)
 
 
-def largest_first(specs: Sequence[RunSpec], data: Path, place: Place) -> list[Job]:
+def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
     """Specs as jobs, the one that needs most memory first, those whose need cannot be told last.
+
+    `texts`: of each prompt set.
 
     One configuration is read for all revisions of a model: a family's checkpoints differ in weights alone.
     """
-    texts = {name: _texts(name, data) for name in {spec.prompts for spec in specs}}
     alike = {_shape(spec): spec for spec in reversed(specs)}
 
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
@@ -178,8 +190,8 @@ def _shape(spec: RunSpec) -> tuple[Any, ...]:
     return (spec.model, spec.dtype, spec.prompts, spec.what, spec.token_budget)
 
 
-def _texts(name: str, data: Path) -> list[str]:
+def _prompts(name: str, data: Path) -> pd.DataFrame:
     try:
-        return [str(text) for text in load_prompts(name, data)["text"]]
+        return load_prompts(name, data)
     except ThermostatsError:
-        return []  # said when it is measured
+        return pd.DataFrame(columns=["text"])  # said when it is measured

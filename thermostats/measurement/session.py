@@ -39,6 +39,8 @@ WHAT = {
 }
 """What can be asked for → the run it belongs to and the tables it fills."""
 PRECISIONS = ("float32", "bfloat16", "float16")
+STORED = (*PRECISIONS, "float64", "mixed")
+"""Precisions that checkpoints are stored in."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being measured, prompts done and prompts in all."""
 
@@ -122,16 +124,32 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     models = store.load("models", data)
     known = models[(models["model_id"] == folder.model_id) & (models["revision"] == folder.revision)]
     row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, models)
-    kinds: dict[str, list[str]] = {}
-    for name in spec.what:
-        kind, filled = WHAT[name]
-        kinds.setdefault(kind, []).extend(filled)
     planned = []
-    for kind, tables in kinds.items():
-        run = _run(kind, spec, folder, prompts)
+    for kind, tables in _kinds(spec).items():
+        dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
+        run = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts)
         lacking = tuple(name for name in tables if not has_run(name, run["run_id"], data))
         planned.append(Planned(kind, run, lacking))
     return Plan(spec, folder, row, prompts, tuple(planned))
+
+
+def model_id(spec: RunSpec) -> str:
+    """What a spec's model is called in the tables: a hub id as it is, a folder as the spec or else it is named."""
+    path = Path(spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else spec.model)
+
+
+def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
+    """Runs of a spec where every one is finished, told without its model, which may be gone; else None."""
+    found = []
+    for kind, tables in _kinds(spec).items():
+        precisions = STORED if kind == "weights" else (spec.dtype,)
+        runs = (_run(kind, spec, model_id(spec), spec.revision, dtype, prompts)["run_id"] for dtype in precisions)
+        done = next((run for run in runs if all(has_run(name, run, data) for name in tables)), None)
+        if done is None:
+            return None
+        found.append(str(done))
+    return tuple(found)
 
 
 def folder_of(spec: RunSpec) -> ModelFolder:
@@ -188,11 +206,20 @@ def _described(spec: RunSpec, folder: ModelFolder, models: pd.DataFrame) -> dict
         raise
 
 
-def _run(kind: str, spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame) -> dict[str, Any]:
+def _kinds(spec: RunSpec) -> dict[str, list[str]]:
+    """Runs that a spec comes to, each with the tables it fills."""
+    kinds: dict[str, list[str]] = {}
+    for name in spec.what:
+        kind, filled = WHAT[name]
+        kinds.setdefault(kind, []).extend(filled)
+    return kinds
+
+
+def _run(kind: str, spec: RunSpec, model: str, revision: str, dtype: str, prompts: pd.DataFrame) -> dict[str, Any]:
     row = {
-        "model_id": folder.model_id,
-        "revision": folder.revision,
-        "dtype": spec.dtype,
+        "model_id": model,
+        "revision": revision,
+        "dtype": dtype,
         "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
         "prompt_set": str(prompts["prompt_set"].iloc[0]),
         "prompt_sha": prompt_sha(prompts),
@@ -200,7 +227,7 @@ def _run(kind: str, spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame) -
         "source": spec.source,
     }
     if kind == "weights":
-        row |= {"dtype": stored_dtype(open_checkpoint(folder.path)), "prompt_set": "", "prompt_sha": ""}
+        row |= {"prompt_set": "", "prompt_sha": ""}
     return {"run_id": run_id(row), **row}
 
 

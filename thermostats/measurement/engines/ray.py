@@ -40,6 +40,7 @@ class Ray:
         self.task: Any = ray.remote(_measure)
         self.nodes: Any = ray.nodes
         self.running: dict[Any, Job] = {}
+        self.asked: dict[Any, dict[str, float]] = {}
 
     @property
     def place(self) -> Place:
@@ -52,8 +53,10 @@ class Ray:
 
     def submit(self, job: Job) -> None:
         """Give a job to Ray."""
-        options = {"max_retries": 0, "num_cpus": self.settings.cpus or 1, **request(job, self.place)}
-        self.running[self.task.options(**options).remote(job.spec, str(self.data), job.attempt)] = job
+        asked = request(job, self.place)
+        task = self.task.options(max_retries=0, num_cpus=self.settings.cpus or 1, **asked)
+        reference = task.remote(job.spec, str(self.data), job.attempt)
+        self.running[reference], self.asked[reference] = job, asked
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through."""
@@ -62,7 +65,7 @@ class Ray:
         through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
         found = [(self.running[reference], self._heard(reference)) for reference in through]
         for reference in through:
-            del self.running[reference]
+            del self.running[reference], self.asked[reference]
         return found or self._without_place()
 
     def close(self) -> None:
@@ -88,9 +91,9 @@ class Ray:
             return []
         found = []
         for reference, job in list(self.running.items()):
-            if request(job, place)["memory"] > place.each:
+            if self.asked[reference]["memory"] > place.each:
                 ray.cancel(reference, force=True)
-                del self.running[reference]
+                del self.running[reference], self.asked[reference]
                 found.append((job, lost(job.spec, "no node that is left has the memory")))
         return found
 
