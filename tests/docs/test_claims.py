@@ -29,7 +29,9 @@ def test_commands_and_options_exist(name: str) -> None:
     for words in said(NAMES[name]):
         verb = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in known), None)
         if verb is None:
-            assert words[0] in {"--version", "--help", "--install-completion"}, f"{name}: thermostats {' '.join(words)}"
+            groups = {command.split()[0] for command in known}
+            alone = {"--version", "--help", "--install-completion", *groups}
+            assert words[0] in alone and words[1:] in ([], ["--help"]), f"{name}: thermostats {' '.join(words)}"
             continue
         options = {option for part in known[verb].params for option in part.opts}
         asked = {word.split("=")[0] for word in words if word.startswith("--")}

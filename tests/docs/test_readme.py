@@ -17,7 +17,8 @@ def test_table_is_that_of_the_report() -> None:
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
     table = generate.verdicts(ROOT / "reports")
-    assert table.count("| C") + table.count("| [C") == len(generate.IN_README)
+    held = [claim for claim in generate.IN_README if (ROOT / "reports" / claim.lower()).is_dir()]
+    assert table.count("\n| [") == len(held) > 5
     assert generate.BEGIN + table + generate.END in README, "write it anew: python docs/generate.py --readme"
 
 
