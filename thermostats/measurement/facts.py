@@ -11,7 +11,7 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, config_of, lookup
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, open_checkpoint
-from thermostats.measurement.layouts import geometry
+from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
 
@@ -56,7 +56,7 @@ def model_row(
         "n_heads": g.n_heads,
         "n_kv_heads": g.n_kv_heads,
         "d_head": g.d_head,
-        "d_ff": next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model),
+        "d_ff": next((stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model),
         "vocab_size": embedding.shape[0],
         "n_positions": table.shape[0] if table else 0,
         "tied_embeddings": head is None,

@@ -63,10 +63,10 @@ class ValueOutput:
 def config_value(config: Config, quantity: str) -> int | None:
     """A quantity of `ALIASES` from a configuration; None where it is not stated."""
     decoder = config_of(config)
-    return next((_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
+    return next((stated_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
 
 
-def _count(decoder: Config, key: str) -> int:
+def stated_count(decoder: Config, key: str) -> int:
     """A number that a configuration states, held against what such numbers are."""
     value = decoder.get(key)
     if type(value) is not int or not 0 < value <= LARGEST:
@@ -99,9 +99,9 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
             "the configuration's heads do not go into each other or into its width", where="config.json",
             got=f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads",
         )  # fmt: skip
-    d_head, d_value_in = _count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
+    d_head, d_value_in = stated_count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
     if entry.layout == "latent":
-        d_head, d_value_in = _count(decoder, "v_head_dim"), _count(decoder, "kv_lora_rank")
+        d_head, d_value_in = stated_count(decoder, "v_head_dim"), stated_count(decoder, "kv_lora_rank")
     return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
 
 
