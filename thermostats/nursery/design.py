@@ -2,7 +2,8 @@
 
 Recipes: the 16 points of GF(2)^4; optimiser and initialisation take four levels each from two pairs of coordinates, the
 two-level factors are products of coordinates (Addelman 1962, doi 10.1080/00401706.1962.10490038). Main effects of the
-recipe are orthogonal to each other; each two-level factor is aliased with part of the interaction optimiser × init.
+recipe are orthogonal to each other, but for decay, which Adam lacks, and initialisation (r = 0.2 with two of its
+levels); each two-level factor is aliased with part of the interaction optimiser × init.
 
 Geometry: distinct models are numbered 0 … 79 through the recipes; model s has the depth s mod 4 and the head density
 s mod 3, so that depths and densities are crossed evenly and every recipe has all of both.
