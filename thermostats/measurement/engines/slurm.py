@@ -44,6 +44,7 @@ class Slurm:
         self.place = Place("accelerator", settings.gpu_memory, settings.gpus) if gpu else Place("cpu", None)
         self.waiting: list[Job] = []
         self.running: dict[Any, Job] = {}
+        self._set(1, 1)  # an option that sbatch does not have is named before anything waits
 
     def submit(self, job: Job) -> None:
         """Take a job; it is queued with the others of its size."""

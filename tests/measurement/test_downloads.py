@@ -1,0 +1,107 @@
+"""Downloads beside measuring, and a disk budget that deletes nothing but what was downloaded and is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("huggingface_hub")
+
+from thermostats.errors import ThermostatsError, TransientError, UsageError
+from thermostats.measurement import downloads, hub
+from thermostats.measurement.downloads import Downloads
+from thermostats.measurement.engines import Job
+from thermostats.measurement.session import RunSpec
+
+SIZE = 1000
+
+
+def kept(cache: Path, model: str) -> Path:
+    """A model of so many bytes in a cache, as the hub's library lays it out."""
+    commit = model.encode().hex().ljust(40, "0")[:40]
+    folder = cache / f"models--{model.replace('/', '--')}"
+    for part in ("blobs", "refs", f"snapshots/{commit}"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    (folder / "blobs" / commit).write_bytes(b"x" * SIZE)
+    (folder / "refs" / "main").write_text(commit)
+    link = folder / "snapshots" / commit / "model.safetensors"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder / "blobs" / commit)
+    return folder
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A hub where every model is there and has so many bytes; what was fetched from it, in order."""
+    fetched: list[str] = []
+
+    def fetch(spec: RunSpec) -> None:
+        if spec.model == "lab/flaky" and fetched.count("lab/flaky") < 2:
+            fetched.append(spec.model)
+            raise TransientError("the hub cannot be reached")
+        fetched.append(spec.model)
+        if spec.cache is not None:
+            kept(Path(spec.cache), spec.model)
+
+    def not_here(*_: object, **__: object) -> None:
+        raise ThermostatsError("not in the cache")
+
+    monkeypatch.setattr(downloads, "folder_of", fetch)
+    monkeypatch.setattr(hub, "model_folder", not_here)
+    monkeypatch.setattr(hub, "download_size", lambda model, revision: SIZE * (9 if model == "lab/huge" else 1))
+    monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
+    yield fetched
+
+
+def jobs(cache: Path, *models: str) -> list[Job]:
+    return [Job(RunSpec(model, cache=str(cache))) for model in models]
+
+
+def models(cache: Path) -> list[str]:
+    return sorted(path.name for path in cache.glob("models--*"))
+
+
+def test_models_come_in_order_and_a_broken_connection_is_tried_again(tmp_path: Path, net: list[str]) -> None:
+    found = Downloads(jobs(tmp_path, "lab/a", "lab/flaky", "lab/b"))
+    ready = [each for _ in range(3) for each in found.take(5.0)]
+    found.close()
+    assert [(job.spec.model, error) for job, error in ready] == [("lab/a", None), ("lab/flaky", None), ("lab/b", None)]
+    assert net == ["lab/a", "lab/flaky", "lab/flaky", "lab/flaky", "lab/b"]
+
+
+def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str]) -> None:
+    cache, others = tmp_path / "own", tmp_path / "others"
+    kept(cache, "lab/left-over")
+    theirs = kept(others, "lab/theirs")
+    asked = jobs(cache, "lab/a", "lab/b", "lab/c")
+    found = Downloads(asked, cache, budget=2 * SIZE + SIZE // 2)
+    first = found.take(5.0)
+    first += found.take(5.0) if len(first) < 2 else []
+    assert [job.spec.model for job, _ in first] == ["lab/a", "lab/b"]
+    assert models(cache) == ["models--lab--a", "models--lab--b"]  # what an earlier command left is gone
+    assert found.take(0.3) == []  # no place for the third
+    found.done(asked[0])
+    ((third, error),) = found.take(5.0)
+    found.close()
+    assert (third.spec.model, error) == ("lab/c", None)
+    assert models(cache) == ["models--lab--b", "models--lab--c"]
+    assert (theirs / "blobs").is_dir()
+
+
+def test_a_model_larger_than_the_budget_is_refused_and_the_next_one_comes(tmp_path: Path, net: list[str]) -> None:
+    found = Downloads(jobs(tmp_path, "lab/huge", "lab/a"), tmp_path, budget=5 * SIZE)
+    ready = [each for _ in range(2) for each in found.take(5.0)]
+    found.close()
+    assert isinstance(ready[0][1], UsageError) and "larger than the disk budget" in str(ready[0][1])
+    assert ready[1][1] is None
+    assert net == ["lab/a"]
+
+
+def test_two_commands_do_not_share_a_budget(tmp_path: Path, net: list[str]) -> None:
+    first = Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE)
+    with pytest.raises(UsageError, match="another command"):
+        Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE)
+    first.close()
+    Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE).close()
