@@ -1,0 +1,104 @@
+"""The loop that every engine shares: order, retries with their reasons, states while it runs. No model is measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("huggingface_hub")
+
+from thermostats.measurement.engines import Job
+from thermostats.measurement.estimate import Place
+from thermostats.measurement.execute import execute
+from thermostats.measurement.outcome import Outcome, lost, tell
+from thermostats.measurement.session import RunSpec
+from thermostats.tables import states
+from thermostats.tables.listing import rows
+
+
+class Scripted:
+    """An engine that loses a model's jobs so many times, and fails or finishes them then."""
+
+    place = Place("cpu", None)
+
+    def __init__(self, losses: Mapping[str, int], broken: tuple[str, ...] = ()) -> None:
+        self.losses, self.broken = losses, broken
+        self.jobs: list[Job] = []
+        self.seen: list[tuple[str, int, int]] = []
+        self.closed = False
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        del seconds
+        if not self.jobs:
+            return []
+        job = self.jobs.pop(0)
+        name = Path(job.spec.model).name
+        self.seen.append((name, job.attempt, job.n_bytes))
+        if job.attempt <= self.losses.get(name, 0):
+            return [(job, lost(job.spec, f"node {job.attempt} is gone"))]
+        return [(job, Outcome(name, "failed" if name in self.broken else "measured", reason="no weights"))]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> list[RunSpec]:
+    (tmp_path / "p.txt").write_text("a b\n")
+    found = []
+    for name in ("m0", "m1", "m2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text('{"model_type": "unheard of"}')
+        found.append(RunSpec(str(tmp_path / name), prompts=str(tmp_path / "p.txt")))
+    return found
+
+
+def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
+    asked: list[RunSpec], tmp_path: Path
+) -> None:
+    engine = Scripted({"m0": 2, "m1": 9}, broken=("m2",))
+    outcomes = {outcome.model.rpartition("/")[2]: outcome for outcome in execute(asked, tmp_path / "d", engine=engine)}
+    assert (outcomes["m0"].status, outcomes["m0"].attempts) == ("measured", 3)
+    assert (outcomes["m1"].status, outcomes["m1"].attempts) == ("failed", 3)
+    assert outcomes["m1"].reason == "tried 3 times, at last: node 3 is gone"
+    assert (outcomes["m2"].status, outcomes["m2"].attempts, outcomes["m2"].reason) == ("failed", 1, "no weights")
+    needs = [n_bytes for name, _, n_bytes in engine.seen if name == "m0"]
+    assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
+    assert engine.closed
+    left = {Path(state.model).name: (state.state, state.reason) for state in states.read(tmp_path / "d")}
+    assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
+    assert left["m2"] == ("failed", "no weights")
+
+
+def test_without_retries_nothing_is_tried_again(asked: list[RunSpec], tmp_path: Path) -> None:
+    engine = Scripted({"m0": 1})
+    outcomes = list(execute(asked[:1], tmp_path / "d", engine=engine, retries=0))
+    assert [(outcome.status, outcome.reason) for outcome in outcomes] == [("failed", "node 1 is gone")]
+
+
+def test_a_model_without_folder_fails_and_is_not_given_to_the_engine(asked: list[RunSpec], tmp_path: Path) -> None:
+    (tmp_path / "m1" / "config.json").unlink()
+    engine = Scripted({})
+    outcomes = {outcome.status: outcome for outcome in execute(asked[:2], tmp_path / "d", engine=engine)}
+    assert "no config.json" in outcomes["failed"].reason and outcomes["failed"].wrong_use
+    assert [name for name, *_ in engine.seen] == ["m0"]
+
+
+def test_states_are_listed_beside_runs_while_they_last(asked: list[RunSpec], tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    working = execute(asked, data, engine=Scripted({}))
+    next(working)
+    told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    assert {told["m1"], told["m2"]} == {"waiting"}
+    working.close()
+    tell(data, asked[1], states.RUNNING)
+    (path,) = (path for path in (data / states.FOLDER).glob("*.json") if '"running"' in path.read_text())
+    path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
+    told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    assert told["m1"] == "interrupted"
