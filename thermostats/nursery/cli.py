@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -86,7 +87,7 @@ def train(
     tune: Annotated[bool, typer.Option(help="Fine-tune the first model of each recipe on the other corpus.")] = True,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
-        int | None, typer.Option(help="Models side by side; without it one a core, or one a GPU.")
+        int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -94,8 +95,8 @@ def train(
 
     All 96 take about two hours on two cores. Example: `thermostats nursery train --recipe r05`
     """
-    if budget <= 0:
-        raise UsageError("a budget is above 0", got=str(budget), allowed="1 for the shipped models' 600 steps")
+    if not 0 < budget < math.inf:
+        raise UsageError("a budget is a number above 0", got=str(budget), allowed="1 for the shipped models' 600 steps")
     with _measuring():
         from thermostats.nursery.corpora import NAMES, load  # noqa: PLC0415
         from thermostats.nursery.plan import chosen, tuned_rows  # noqa: PLC0415
