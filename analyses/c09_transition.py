@@ -19,26 +19,34 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.line import LEAST, fit_line
 from thermostats.modelling.means import paired_difference
 from thermostats.modelling.transition import fit_transition
-from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, features_of, known_gains, stated, stated_by_model
+from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import INK, MUTED, legend_above
+from thermostats.reporting.transition_layers import (
+    A_PRIORI,
+    ALL_HEADS,
+    BY_MODEL,
+    CONSTANTS,
+    SIGN_CHANGE,
+    empirical,
+    from_gains,
+    sign_changes,
+    with_predictions,
+)
 from thermostats.reporting.verdicts import SENTENCES, if_above
 from thermostats.reporting.words import number
 
 SEED = 9
 SCALE = 10.0
 """Errors that differ by ten points of depth would be no surprise."""
-SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
-CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
 STATED = {
     "error within heritage, % of depth": "section 5.3 within",
     "error across heritages, % of depth": "fig. 5",
@@ -49,20 +57,14 @@ IN_THE_FILE = {
     "error by the first change of sign, % of depth": "/overall_mape",
     "improvement, points": "/improvement_pp",
 }
-BY_MODEL = {
-    "L* of {}, mean over prompts": r"/results/\d+/L_star_empirical",
-    "L* of {}, SD over prompts": r"/results/\d+/L_star_std",
-    "L* of {} by the formula": r"/results/\d+/L_star_predicted",
-    "error for {}, % of depth": r"/results/\d+/error_pct",
-}
-A_PRIORI = "L* of {} from its gain"
 FIGURE_5 = "L* of {} in figure 5"
 DEFINITIONS = {
     "figure": "values of figure 5",
     "max_abs_gradient": "steepest change of the trace",
     "first_sign_change": "first change of sign of the trace's slope",
 }
-ALL_HEADS, IN_WORDS = "max_abs_gradient_all_heads", "steepest change of the trace of all heads"
+WORDS = "max_abs_gradient_all_heads", "steepest change of the trace of all heads"
+IN_WORDS = "steepest change of the trace of all heads"
 WORDS = DEFINITIONS | {ALL_HEADS: IN_WORDS}
 MARKERS = dict(zip(DEFINITIONS, "os^", strict=True))
 
@@ -76,43 +78,6 @@ CLAIM = Claim(
     "below 0. Beside it the posterior of the mean difference; the verdict is what both come to.",
     source="Section 5.3, equation 6, figure 5; l_star_sign_change, H4_v2_validation, H4_v2_extended",
 )
-
-
-def empirical(tables: Tables) -> pd.DataFrame:
-    """One row per model and definition: L* as the study counts it (index from 0 where its files hold indices)."""
-    figure = tables.read("statements", source="preprint")
-    figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
-    found = tables.read("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
-    found = found[found["layer"].notna()].rename(columns={"definition": "kind"})
-    found = found.assign(layer=found["layer"] - 1)
-    both = pd.concat(
-        [part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), found, all_heads(tables))]
-    )
-    return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
-
-
-def all_heads(tables: Tables) -> pd.DataFrame:
-    """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every layer a number."""
-    rows = tables.read("attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head="").sort_values("layer")
-    found = [
-        {"model_id": model, "kind": ALL_HEADS, "layer": float(np.abs(np.gradient(part["trace"])).argmax())}
-        for model, part in rows.groupby("model_id")
-        if part["trace"].notna().all()
-    ]
-    return pd.DataFrame(found, columns=["model_id", "kind", "layer"])
-
-
-def with_predictions(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Predictions of the formula and of L/2 with their errors of depth in per cent."""
-    at = stated(tables, CONSTANTS)
-    shape = tables.read("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
-    rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
-    L = rows["n_layers"]
-    rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
-    rows["half"] = L / 2
-    for name in ("formula", "half"):
-        rows[f"error_{name}"] = 100 * (rows[name] - rows["layer"]).abs() / L
-    return rows
 
 
 def error_of_fraction(rows: pd.DataFrame) -> float:
@@ -358,29 +323,6 @@ def in_sample(rows: pd.DataFrame) -> tuple[str, ...]:
         "finding, added after a review, has all heads throughout.",
         f"One model left out: {changed or 'no single model changes the verdict'}.",
     )
-
-
-def from_gains(tables: Tables) -> dict[str, float]:
-    """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that it copies."""
-    depth = tables.read("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
-    return {
-        A_PRIORI.format(short_name(row.model_id)): float(
-            depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))
-        )
-        for row in known_gains(tables, H4_V2).itertuples()
-    }
-
-
-def sign_changes(tables: Tables, rows: pd.DataFrame) -> dict[str, float]:
-    """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L* and its error."""
-    found = tables.read("transitions", source=SIGN_CHANGE, definition="first_sign_change")
-    sd = found.groupby("model_id")["layer"].std(ddof=0)
-    figures: dict[str, float] = {}
-    for row in rows.itertuples():
-        values = (row.layer, sd[row.model_id], row.formula, row.error_formula)
-        names = [name.format(short_name(row.model_id)) for name in BY_MODEL]
-        figures |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    return figures
 
 
 if __name__ == "__main__":
