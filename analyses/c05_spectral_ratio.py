@@ -201,7 +201,7 @@ def trained(tables: Tables) -> list[Finding]:
                 estimand=f"ratio against gain, models trained here, {words}",
                 verdict=UNMEASURED,
                 plain=f"{SENTENCES[UNMEASURED]}: the tables hold {len(rows)} models trained here whose gain can be "
-                f"compared, and the rule asks for {LEAST_TRAINED} of {LEAST_RECIPES} recipes.",
+                f"compared, and the rule asks for {LEAST_TRAINED} models of {LEAST_RECIPES} recipes at least.",
                 n_models=len(rows),
                 n_heritages=rows["heritage"].nunique(),
                 group="recipe",

@@ -111,7 +111,7 @@ def of_recipes(models: pd.DataFrame, column: str, words: str) -> Finding:
         return finding(
             verdict=UNMEASURED,
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here, and the rule asks for "
-            f"{LEAST_TRAINED} of {LEAST_RECIPES} recipes.",
+            f"{LEAST_TRAINED} models of {LEAST_RECIPES} recipes at least.",
         )
     both = between_recipes(models, column)
     decided = verdict_of_recipes(both)
@@ -167,6 +167,8 @@ def analyse(tables: Tables) -> list[Finding]:
     decided = verdict(both)
     listed = ", ".join(f"{short_name(row.model_id)} {number(row.ratio)}" for row in against.itertuples())
     name = short_name(top["model_id"])
+    here = ", ".join(short_name(model) for model in sorted(set(by_layer.loc[by_layer["right"], "model_id"])))
+    measured = f"With the right W_V, measured here: {here}. " * bool(here)
     if decided == UNMEASURED:
         seen = (
             f"per-layer norms are published for {name} alone, and not of W_V but of a third of the fused weights. Its "
@@ -216,8 +218,8 @@ def analyse(tables: Tables) -> list[Finding]:
             table=against[["model_id", "heritage", "squared", "ratio"]],
             draw=draw,
             caption=f"Squared norms by layer as published for {name} (the third of the fused weights that was called "
-            "W_V), and the squared mean norms of other labs' models over all their layers (dashed). The last "
-            "quarter is shaded.",
+            f"W_V), and the squared mean norms of other labs' models over all their layers (dashed). {measured}The "
+            "last quarter is shaded.",
         ),
         *trained(tables),
     ]

@@ -88,8 +88,8 @@ def judged(table: pd.DataFrame, estimand: str, sources: list[str]) -> Finding:
         lines_by_layer(table, axes, y="anisotropy")
 
     said = (
-        f"Of {len(models)} models deep enough to show it, {five} follow {SAID} phases of anisotropy better than "
-        f"{RIVAL}, {n - five} the other way round, and the rest could be either"
+        f"Of {len(models)} models deep enough to show it, {SAID} phases of anisotropy fit better than {RIVAL} in "
+        f"{five}, {RIVAL} better than {SAID} in {n - five}, and the rest could be either"
     )
     found = Finding(
         claim="C15",
@@ -143,7 +143,7 @@ def trained(tables: Tables) -> Finding:
         group="recipe",
         table=both,
         notes=(
-            f"The same models before any training: {five} of {len(start)} follow {SAID} phases better than {RIVAL}. "
+            f"The same models before any training: {SAID} phases fit better than {RIVAL} in {five} of {len(start)}. "
             "A phase that is there at the start is one of the architecture and its initial weights, not a learned one.",
             f"In {top} of {len(both)} models no fewer than {SAID} pieces have the lowest BIC. With {LEAST_LAYERS} "
             f"points no more than {SAID} pieces can be tried, so that a smooth curve, which straight pieces follow "
