@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.reporting.evidence import GAIN_WORDS
+from thermostats.reporting.evidence import GAIN_WORDS, H4_EXTENDED
 from thermostats.reporting.findings import Finding, Tables
+from thermostats.reporting.transition_layers import all_heads
 from thermostats.reporting.words import agrees, comparison
 
 ANALYSES = Path(__file__).parents[2] / "analyses"
@@ -297,7 +298,7 @@ def test_dense_operator_is_the_kronecker_product() -> None:
 
 
 def test_identities_are_told_from_the_printed_formula(found: dict[str, list[Finding]]) -> None:
-    assert [finding.verdict for finding in found["c07"]] == [UNMEASURED, YES, NO]
+    assert [finding.verdict for finding in found["c07"]][:3] == [YES, YES, NO]
 
 
 @pytest.mark.parametrize(
@@ -348,9 +349,8 @@ def test_transition_verdict(formula: float, half: float, verdict: str) -> None:
 
 def test_steepest_change_is_found_as_in_the_files(tables: Tables) -> None:
     """Where the files took all heads, the layer found here is the published one."""
-    c09 = load("c09")
-    published = tables.read("transitions", source=c09.H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
-    found = c09.all_heads(tables).set_index("model_id")["layer"]
+    published = tables.read("transitions", source=H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
+    found = all_heads(tables).set_index("model_id")["layer"]
     assert len(published) == 3
     assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()
 

@@ -217,7 +217,8 @@ def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdic
         rng = np.random.default_rng(1)
         curve = np.repeat(np.array(levels) / 5, 60 // len(levels))
         rows = [
-            {"model_id": f"m{m}", "heritage": f"lab{m % 3}", "layer": l, "anisotropy": a + 0.01 * rng.normal()}
+            {"model_id": f"m{m}", "heritage": f"lab{m % 3}", "source": "made up", "revision": "main", "layer": l,
+             "anisotropy": a + 0.01 * rng.normal()}
             for m in range(12)
             for l, a in enumerate(curve, 1)  # noqa: E741
         ]
@@ -227,7 +228,7 @@ def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdic
 
 
 def test_c16_maps_that_contract_before_and_expand_after_are_not_held_against_it(shipped, found):
-    assert verdicts(found["c16"]) == ["not supported", "needs measurement"]
+    assert verdicts(found["c16"])[:2] == ["not supported", "needs measurement"]
     assert "expand in none" in found["c16"][0].plain
     judge = module("c16").judge
     assert [judge(0, 1), judge(1, 1), judge(6, 6)] == ["not supported", "inconclusive", "supported"]
@@ -240,7 +241,7 @@ def test_c16_maps_that_contract_before_and_expand_after_are_not_held_against_it(
     def right(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(estimand=frame["estimand"].str.replace("_published_thirds", ""))
 
-    relative, norm = module("c16").analyse(altered(shipped, attention=pattern, summaries=right))
+    relative, norm, *_ = module("c16").analyse(altered(shipped, attention=pattern, summaries=right))
     assert norm.verdict == "inconclusive" and relative.verdict == "not supported"
 
 
@@ -301,12 +302,12 @@ def test_models_measured_here_have_findings_of_their_own(shipped):
 
 
 def test_c19_an_explanation_stands_when_the_gain_does_dampen(shipped, found):
-    whole, opt, unembedding, llama, gpt2, gptj, silent = verdicts(found["c19"])
+    whole, opt, unembedding, llama, gpt2, gptj, silent = verdicts(found["c19"])[:7]
     assert (whole, opt, unembedding) == ("not supported", "supported", "inconclusive")
     assert found["c19"][1].n_models == 2, "a third of a fused matrix is not W_V and judges nothing"
     assert llama == gpt2 == gptj == "not supported" and silent == "inconclusive"
-    assert [f.posterior is None for f in found["c19"]] == [True] * 3 + [False] * 4
-    assert all(f.posterior.gate.passes for f in found["c19"][3:])
+    assert [f.posterior is None for f in found["c19"]][:7] == [True] * 3 + [False] * 4
+    assert all(f.posterior.gate.passes for f in found["c19"][3:7])
     quiet = altered(shipped, layers=scaled(of("Llama-3.1-8B", "thermo"), 0.4))
     assert module("c19").analyse(quiet)[0].verdict == "inconclusive", "what the study rejects itself is not its claim"
     halved = altered(shipped, layers=scaled(lambda f: f["source"].str.startswith(GAIN_FILES), 0.4))
