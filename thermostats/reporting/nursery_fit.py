@@ -9,19 +9,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from thermostats.modelling import checks, heritage_checks
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage import CLOSED, ORDER, HeritageFit, fit_heritage, prior_orders, verdict
-from thermostats.modelling.heritage_design import scaled_basis
+from thermostats.modelling.heritage import CLOSED, ORDER, SUMMED, SUMMED_TOTAL_SD, HeritageFit, prior_orders, verdict
+from thermostats.modelling.heritage_design import design, scaled_basis
 from thermostats.modelling.heritage_gaussian import block_sds, orders
 from thermostats.modelling.heritage_many import closed_form
-from thermostats.modelling.heritage_model import block_contributions
+from thermostats.modelling.heritage_model import TOTAL_SD, block_contributions
 from thermostats.modelling.validation import refit_without
 from thermostats.nursery.design import blocks, model_matrix
 from thermostats.reporting.posterior import Posterior
@@ -95,18 +94,27 @@ def fit_recipes(
         "n_params": rows["n_params"], "gain": rows[gain], "gain_sd": rows[f"{gain}_sd"],
         "n_prompts": rows[f"{gain}_n"],
     })  # fmt: skip
-    plain = fit_heritage(table, estimand=gain, method=CLOSED, seed=seed)
-    facts = rows.set_index("model").loc[list(plain.design.models)]
+    plain = design(table, gain)
+    facts = rows.set_index("model").loc[list(plain.models)]
     bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]
-    design = replace(plain.design, geometry=bases[0], scale=bases[1])
-    said = tuple(text for text in design.warnings if "famil" not in text)
-    changed: dict[str, Any] = {item.name: getattr(plain, item.name) for item in fields(plain)} | {
-        "design": replace(design, warnings=said),
-        "draws": closed_form(design, total_sd=plain.total_sd, concentration=plain.concentration, seed=seed),
-        "prior": prior_orders(design, concentration=plain.concentration, seed=seed),
-        "warnings": tuple(text for text in plain.warnings if "famil" not in text),
-    }
-    return RecipeFit(**changed, left_out=left_out)
+    said = tuple(text for text in plain.warnings if "famil" not in text)
+    laid_out = replace(plain, geometry=bases[0], scale=bases[1], warnings=said)
+    total_sd = SUMMED_TOTAL_SD if gain in SUMMED else TOTAL_SD
+    return RecipeFit(
+        design=laid_out,
+        draws=closed_form(laid_out, total_sd=total_sd, seed=seed),
+        method=CLOSED,
+        total_sd=total_sd,
+        concentration=1.0,
+        lab_df=0.0,
+        seed=seed,
+        prior=prior_orders(laid_out, concentration=1.0, seed=seed),
+        warnings=(
+            *said,
+            "closed form of the models' means: the spread over prompts is normal, categories are averaged",
+        ),
+        left_out=left_out,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

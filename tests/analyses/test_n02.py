@@ -1,0 +1,105 @@
+"""N02 on simulated studies whose recipe effects are known."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from simulated_nursery import Simulated
+from test_n01 import load
+
+from thermostats.modelling.blocks import block_f
+from thermostats.nursery.factors import RECIPE
+from thermostats.reporting.nursery_factors import (
+    contrasts,
+    covariates,
+    estimate,
+    factor_columns,
+    intervals,
+    level_rows,
+    with_curves,
+)
+from thermostats.reporting.nursery_fit import judged
+from thermostats.reporting.nursery_rows import final
+
+PRIMARY = "penultimate_gain"
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    tables = Simulated(
+        lambda x: 0.3 * x["peak"] + 0.2 * x["optimiser=sgd"], noise=0.02, ratio=lambda x: 0.5 * x["peak"]
+    )
+    return with_curves(judged(final(tables), PRIMARY))
+
+
+def test_every_factor_has_its_columns_and_levels(rows: pd.DataFrame) -> None:
+    columns = factor_columns(rows)
+    assert list(columns) == list(RECIPE) and [len(own) for own in columns.values()] == [3, 3, 1, 1, 1, 1, 1]
+    names = [name for own in columns.values() for name in own]
+    coded = level_rows(names)
+    for factor, levels in RECIPE.items():
+        for level in levels:
+            own = rows[rows[factor] == level]
+            if len(own):
+                found = own[columns[factor]].iloc[0].to_numpy(float)
+                assert found == pytest.approx(coded[factor, level][[names.index(c) for c in columns[factor]]])
+
+
+def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:
+    fitted = estimate(rows, "log_gain")
+    table = intervals(fitted, contrasts(fitted.columns), mean=False, level=0.95).set_index(["factor", "what"])
+    peak, sgd = table.loc[("peak", "high against low")], table.loc[("optimiser", "sgd against the mean")]
+    assert peak["lower"] < 0.6 < peak["upper"] and sgd["lower"] < 0.2 < sgd["upper"]
+    assert peak["upper"] - peak["lower"] < 0.15
+    blocks = factor_columns(rows) | {"else": covariates(rows)}
+    test = block_f(rows, "log_gain", blocks)["peak"]  # of one column, F = t², computed by another route
+    error = (peak["upper"] - peak["log_ratio"]) / _quantile(len(table), fitted.df)
+    assert test.f == pytest.approx((peak["log_ratio"] / error) ** 2, rel=1e-6)
+
+
+def _quantile(count: int, df: int) -> float:
+    from scipy import stats
+
+    return float(stats.t.ppf(1 - 0.05 / 2 / count, df))
+
+
+def test_effects_and_sign_follow_the_causes(rows: pd.DataFrame) -> None:
+    n02 = load("n02")
+    found = n02.tests(rows)
+    assert set(found.loc[found["p_holm"] < 1e-4, "factor"]) == {"peak", "optimiser"}
+    assert n02.effect(rows, n02.effects_table(rows, None), found).verdict == "supported"
+    assert n02.sign(rows).verdict == "supported"
+    assert n02.sign(rows.assign(log_gain=rows["log_gain"] + 3)).verdict == "not supported"
+    rng = np.random.default_rng(1)
+    still = rows.assign(log_gain=0.02 * rng.normal(size=len(rows)) + 0.01)
+    assert n02.effect(still, n02.effects_table(still, None), n02.tests(still)).verdict != "supported"
+
+
+def test_what_goes_through_the_ratio(rows: pd.DataFrame) -> None:
+    n02 = load("n02")
+    rng = np.random.default_rng(2)
+    through = rows.assign(log_gain=0.8 * np.log(rows["wv_wo_ratio"]) + rng.normal(0, 0.01, len(rows)))
+    beside = rows.assign(log_gain=0.4 * rows["x peak"] + rng.normal(0, 0.01, len(rows)))
+    assert n02.mediator(through).verdict == "supported" and n02.mediator(through).estimate > 0.9
+    assert n02.mediator(beside).verdict == "not supported" and abs(n02.mediator(beside).estimate) < 0.2
+    share, slope = n02.split(through.assign(log_ratio=np.log(through["wv_wo_ratio"])))
+    assert slope == pytest.approx(0.8, abs=0.05) and 0.9 < share < 1.1
+
+
+def test_too_few_models_need_measurement() -> None:
+    (finding,) = load("n02").analyse(Simulated(lambda x: x["peak"], models=30))
+    assert finding.verdict == "needs measurement"
+
+
+@pytest.mark.slow
+def test_the_whole_analysis() -> None:
+    findings = load("n02").analyse(Simulated(lambda x: 0.3 * x["peak"], noise=0.02))
+    assert [f.claim for f in findings] == ["N02"] * 3
+    assert findings[0].posterior is not None and findings[0].posterior.probability > 0.95
+    assert "pooled" in findings[0].table and "p_flip" in findings[0].table
