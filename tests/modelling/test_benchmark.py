@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,15 +9,18 @@ from calibrated import assert_calibrated, assert_covered, within
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
+from thermostats.modelling import benchmark_entropy, sampling
 from thermostats.modelling.benchmark import fit_benchmark
+from thermostats.modelling.benchmark_entropy import SLOPE_SD
 from thermostats.modelling.benchmark_model import (
+    CENTRE,
+    RESIDUAL,
+    RESIDUAL_SD,
     SCALE,
-    SLOPE_SD,
     arrays,
     benchmark_model,
     blocks,
-    left_out_entropies,
+    without,
 )
 from thermostats.modelling.benchmark_model import SHARE as EFFECTS
 from thermostats.modelling.cells import crossed
@@ -73,7 +77,7 @@ def test_the_result_is_checked_and_written(fitted):
     assert (influence.table["P(order of the others)"] > 0.99).all()
     written = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert len(written["equations"]) == 5
-    assert len(written["priors"]) == 7
+    assert len(written["priors"]) == 8
     figure, axes = plt.subplots()
     assert fitted.plot(axes) is axes
     plt.close(figure)
@@ -121,22 +125,6 @@ def test_what_the_table_cannot_tell_is_said():
     assert "no slope of m0" in " ".join(crossed(flat).warnings)
 
 
-def test_an_entropy_left_out_is_predicted_by_its_conditional_normal():
-    """Against the conditional of the joint normal with its covariance written out."""
-    data = arrays(crossed(benchmark_table(np.random.default_rng(4), LEVELS, prompts=10)))
-    spreads, rest = np.array([[0.3, 0.5], [0.1, 1.0]]), np.array([0.8, 0.4])
-    mean, sd = left_out_entropies(data, spreads, rest)
-    z, U = data["entropies_observed"], np.column_stack([data["fixed_design"], data["own_design"]])
-    for k in range(2):
-        scale = np.concatenate([np.full(2, SLOPE_SD), data["own_kind"] @ spreads[k]])
-        V = (U * scale**2) @ U.T + rest[k] ** 2 * np.eye(z.size)
-        for i in (0, 7, 39):
-            others = np.delete(np.arange(z.size), i)
-            gain = np.linalg.solve(V[np.ix_(others, others)], V[others, i])
-            assert mean[k, i] == pytest.approx(gain @ z[others])
-            assert sd[k, i] == pytest.approx((V[i, i] - gain @ V[others, i]) ** 0.5)
-
-
 SHORT = Settings(chains=2, draws=600, tune=500)
 
 
@@ -152,27 +140,60 @@ def test_two_models_of_one_lab_and_no_entropy():
     assert len(found.equations) == 3
 
 
-def simulated_cells(rng, categories):
-    """Gains and entropies of 4 models × 16 prompts from the priors of the model, with what they were made from."""
-    table = benchmark_table(rng, LEVELS, prompts=16, categories=categories)
+def simulated_cells(rng, categories, n_models=4):
+    """Gains and entropies of models × 16 prompts from the priors of the model, with what they were made from."""
+    table = benchmark_table(rng, [0.0] * n_models, prompts=16, categories=categories)
     cells = crossed(table)
-    data = arrays(cells)
+    data, slopes = arrays(cells), benchmark_entropy.components(cells)
     truth = {
-        "level": rng.normal(0, SCALE, 4), "spreads": np.abs(rng.normal(0, EFFECTS, data["n_spreads"])),
-        "sigma_centre": rng.normal(-3, 1.5), "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
-        "fixed": rng.normal(0, SLOPE_SD, 2), "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
-        "rest": abs(rng.normal()),
+        "centre": rng.normal(0, CENTRE), "apart": abs(rng.normal(0, SCALE)),
+        "spreads": np.abs(rng.normal(0, EFFECTS, data["n_spreads"])),
+        "sigma_centre": rng.normal(RESIDUAL, RESIDUAL_SD), "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
     }  # fmt: skip
-    truth["log_sigma"] = rng.normal(truth["sigma_centre"], truth["sigma_spread"], 4)
+    truth["level"] = rng.normal(truth["centre"], truth["apart"], n_models)
+    truth["log_sigma"] = rng.normal(truth["sigma_centre"], truth["sigma_spread"], n_models)
     effects = rng.normal(0, data["kind"] @ truth["spreads"])
     noise = np.exp(truth["log_sigma"])[cells.model] * rng.standard_t(4, cells.y.size)
     y = data["which"] @ truth["level"] + data["design"] @ effects + noise
     rows = table.sort_values(["model_id", "prompt_id"], ignore_index=True)
-    data = arrays(crossed(rows.assign(value=np.exp(y))))
-    own = rng.normal(0, data["own_kind"] @ truth["own_spreads"])
-    expected = data["fixed_design"] @ truth["fixed"] + data["own_design"] @ own
-    data["entropies_observed"] = rng.normal(expected, truth["rest"])
-    return data, truth
+    cells = crossed(rows.assign(value=np.exp(y)))
+    slopes = benchmark_entropy.components(cells)
+    of_slopes = {
+        "fixed": rng.normal(0, SLOPE_SD, 2), "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
+        "rest": abs(rng.normal()),
+    }  # fmt: skip
+    own = rng.normal(0, slopes.kind @ of_slopes["own_spreads"])
+    expected = slopes.U @ np.concatenate([of_slopes["fixed"], own])
+    return arrays(cells), truth, replace(slopes, z=rng.normal(expected, of_slopes["rest"])), of_slopes
+
+
+@pytest.mark.parametrize("n_models", [2, 11])
+def test_the_prior_covers_tables_of_a_known_truth(n_models):
+    """Levels far from 1 or near it, alike or apart, however many models: the prior can give what was simulated."""
+    truths = [(0.0, 0.02), (0.0, 0.6), (0.9, 0.05), (-0.9, 0.3), (1.4, 0.5)]
+    tables = [
+        crossed(benchmark_table(rng, list(common + apart * rng.standard_normal(n_models)), noise=0.04))
+        for common, apart in truths
+        for rng in [np.random.default_rng([n_models, round(100 * apart)])]
+    ]
+    model = tables[0].model
+
+    def told(y):
+        means = np.stack([y[..., model == m].mean(axis=-1) for m in range(n_models)], axis=-1)
+        return np.stack([means.mean(axis=-1), means.std(axis=-1), y.max(axis=-1), y.min(axis=-1)])
+
+    simulated = told(sampling.prior_predictive(benchmark_model, arrays(tables[0]), seed=1, draws=1000)["gains"])
+    for cells in tables:
+        below = (simulated < told(cells.y)[:, None]).mean(axis=1)
+        assert ((below > 0.005) & (below < 0.995)).all(), below
+
+
+def test_a_model_left_out_leaves_no_trace():
+    cells = crossed(benchmark_table(np.random.default_rng(5), LEVELS, prompts=8))
+    data = without(cells, arrays(cells), 2)
+    assert data["seen"].tolist() == [1, 1, 0, 1]
+    assert data["y"].size == data["design"].shape[0] == (cells.model != 2).sum()
+    assert not data["which"][:, 2].any()
 
 
 @pytest.mark.slow
@@ -181,7 +202,7 @@ def test_intervals_and_orders_are_calibrated(categories, tables):
     """Truth from the priors, with and without prompt categories: every quantity's interval, and P(order) of three."""
     inside, stated, ordered = [], [], []
     for i in range(tables):
-        data, truth = simulated_cells(np.random.default_rng(1000 + i), categories)
+        data, truth, *_ = simulated_cells(np.random.default_rng(1000 + i), categories)
         draws = sampling.fit(benchmark_model, data, seed=i, settings=SHORT, retry=False, cache=False)
         inside.append(
             np.concatenate([
@@ -193,3 +214,16 @@ def test_intervals_and_orders_are_calibrated(categories, tables):
         ordered.append((np.diff(truth["level"][:3]) > 0).all())
     assert_covered(inside)
     assert_calibrated(stated, ordered)
+
+
+@pytest.mark.slow
+def test_intervals_of_slopes_of_entropy_are_calibrated():
+    inside, stated, positive = [], [], []
+    for i in range(100):
+        *_, slopes, truth = simulated_cells(np.random.default_rng(3000 + i), 4)
+        draws = benchmark_entropy.sample(slopes, seed=i, settings=SHORT).draws
+        inside.append(np.concatenate([np.atleast_1d(within(v, draws.flat(n))) for n, v in truth.items()]))
+        stated.append((draws.flat("fixed")[:, 0] > 0).mean())
+        positive.append(truth["fixed"][0] > 0)
+    assert_covered(inside)
+    assert_calibrated(stated, positive)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,10 +10,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling import benchmark_entropy as entropy
 from thermostats.modelling import checks, sampling
+from thermostats.modelling.benchmark_entropy import Slopes
 from thermostats.modelling.benchmark_model import (
     EQUATIONS,
     NU,
@@ -22,13 +22,12 @@ from thermostats.modelling.benchmark_model import (
     arrays,
     benchmark_model,
     blocks,
-    left_out_entropies,
     sum_zero,
     without,
 )
 from thermostats.modelling.cells import Crossed, crossed
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.fitted import CHECKED, Fitted, Part, sampled_part
+from thermostats.modelling.fitted import Fitted, Part, sampled_part
 from thermostats.modelling.linear import SURE
 from thermostats.modelling.within import within_correlation
 
@@ -64,24 +63,26 @@ def fit_benchmark(
     """
     cells = crossed(table)
     data = arrays(cells)
-    has_entropy, kinds = data["entropy"], tuple(blocks(cells))
+    kinds = tuple(blocks(cells))
     said = [*cells.warnings, *_said_labs(table)]
     asked, said_order = _order(cells, order)
     said += said_order
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
+    model = entropy.components(cells)
+    found = entropy.sample(model, seed=seed, settings=settings) if model is not None else None
     level = draws.flat("level")
     at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
     new = _new_prompts(cells, data, draws, seed)[:, at]
     spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
-    slopes = _slope_quantities(cells, draws) if has_entropy else {}
+    slopes = found.quantities(len(cells.models)) if found is not None else {}
     quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares, **slopes}
     probabilities = {
         "order": float((np.diff(level[:, at], axis=1) > 0).all(axis=1).mean()),
         "order on a new prompt": float((np.diff(new, axis=1) > 0).all(axis=1).mean()),
         **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
     }
-    if has_entropy:
+    if slopes:
         positive = slopes["slopes"] > 0
         probabilities |= {
             "slope > 0": float((slopes["slope"] > 0).mean()),
@@ -94,7 +95,7 @@ def fit_benchmark(
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=len(cells.models),
         n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
-        parts=_parts(cells, data, draws),
+        parts=_parts(cells, data, draws, found),
         quantities=quantities,
         probabilities=probabilities,
         numbers={"n_prompts": float(len(cells.prompts)), "n_categories": float(len(cells.categories))},
@@ -103,17 +104,19 @@ def fit_benchmark(
             "shares": _by_part(shares.reshape(-1, len(PARTS))),
             **(
                 {"slopes": _slopes(cells, slopes["slopes"]), "correlation": _correlation(table, cells, seed)}
-                if has_entropy
+                if slopes
                 else {}
             ),
             "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
         },
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_influence, cells, data, draws, tuple(asked), cache) if len(cells.models) > 2 else None,
+        influence=partial(_influence, cells, data, draws, found, tuple(asked), cache)
+        if len(cells.models) > 2
+        else None,
         seed=seed,
-        equations=EQUATIONS if has_entropy else EQUATIONS[:3],
-        priors=PRIORS if has_entropy else PRIORS[:4],
+        equations=EQUATIONS + (entropy.EQUATIONS if slopes else ()),
+        priors=PRIORS + (entropy.PRIORS if slopes else ()),
         labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
     )
 
@@ -157,16 +160,6 @@ def _new_prompts(cells: Crossed, data: Mapping[str, Any], draws: Draws, seed: in
         kind = c[rng.integers(0, len(cells.categories), n)]
         level = level + np.einsum("nij,nj->ni", z, kind) @ sum_zero(len(cells.models)).T
     return np.asarray(level + sigma * rng.standard_t(NU, level.shape))
-
-
-def _slope_quantities(cells: Crossed, draws: Draws) -> dict[str, Array]:
-    slope = draws["fixed"][..., 0]
-    return {
-        "slopes": slope[..., None] + draws["own"][..., : len(cells.models)],
-        "slope": slope,
-        "slope_sd": draws["own_spreads"][..., 0],
-        "between": draws["fixed"][..., 1],
-    }
 
 
 def _ranks(cells: Crossed, level: Array) -> pd.DataFrame:
@@ -221,7 +214,7 @@ def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame
     return pd.DataFrame([{name: getattr(found, name) for name in fields}])
 
 
-def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
+def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, found: Slopes | None) -> dict[str, Part]:
     def by(codes: NDArray[np.int64], y: Array) -> Array:
         return np.stack([y[..., codes == k].mean(axis=-1) for k in range(codes.max() + 1)])
 
@@ -231,7 +224,7 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, P
         draws,
         "gains",
         observed=cells.y,
-        top=("sigma_centre", "sigma_spread", "spreads"),
+        top=("centre", "apart", "sigma_centre", "sigma_spread", "spreads"),
         decisive={f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
         statistics={
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
@@ -241,58 +234,28 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, P
             "smallest": lambda y: y.min(axis=-1),
         },
     )
-    if not data["entropy"]:
-        return {"gains": gains}
-    statistics = {
-        "correlation with gain": lambda z: (z * cells.x).mean(axis=-1),
-        "spread": lambda z: z.std(axis=-1),
-    }
-    entropies = sampled_part(
-        benchmark_model,
-        data,
-        draws,
-        "entropies",
-        observed=cells.z,
-        top=("fixed", "own_spreads", "rest"),
-        statistics=statistics,
-        decisive={"slope > 0": draws["fixed"][..., 0] > 0, "between > 0": draws["fixed"][..., 1] > 0},
-    )
-    return {"gains": gains, "entropies": replace(entropies, loo=partial(_entropies_pit, data, draws))}
-
-
-def _entropies_pit(data: Mapping[str, Any], draws: Draws, seed: int) -> checks.Check:
-    """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
-    spreads, rest = draws.flat("own_spreads"), draws.flat("rest")
-    chosen = np.random.default_rng(seed).choice(rest.size, CHECKED, replace=False)
-    z, found = data["entropies_observed"], left_out_entropies(data, spreads[chosen], rest[chosen])
-    return checks.weighted_pit(stats.norm.logpdf(z, *found), stats.norm.cdf(z, *found))
+    return {"gains": gains} | ({"entropies": found.part(cells)} if found is not None else {})
 
 
 def _influence(
-    cells: Crossed, data: Mapping[str, Any], draws: Draws, asked: tuple[str, ...], cache: bool, seed: int
-) -> checks.Check:
-    """Exact refits without the cells of each model: P(order) of the others and P(slope > 0), against all models.
-
-    One attempt each: a refit that fails its gate says so.
-    """
+    cells: Crossed, data: Mapping[str, Any], draws: Draws, found: Slopes | None, asked: Sequence[str], cache: bool,
+    seed: int,
+) -> checks.Check:  # fmt: skip
+    """Exact refits without the cells of each model: P(order) of the others and P(slope > 0), against all models."""
     whole, verdicts, figures = "as with all models", {}, {}
     for m, name in enumerate(cells.models):
-        refit = sampling.fit(
-            benchmark_model, without(cells, data, m), seed=seed + m, settings=REFIT, retry=False, cache=cache
-        )
+        refit = sampling.fit(benchmark_model, without(cells, data, m), seed=seed + m, settings=REFIT, cache=cache)
         at = [cells.models.index(other) for other in asked if other != name]
-        ways = {"all models": draws, name: refit}
-        order = {k: float((np.diff(d.flat("level")[:, at], axis=1) > 0).all(axis=1).mean()) for k, d in ways.items()}
-        slope = {k: float((d.flat("fixed")[:, 0] > 0).mean()) if data["entropy"] else 1.0 for k, d in ways.items()}
-        changed = [
-            f"{what} {_sure(p[name])}" for what, p in (("order", order), ("slope", slope))
-            if _sure(p[name]) != _sure(p["all models"])
-        ]  # fmt: skip
+        p = {"order": [float((np.diff(d.flat("level")[:, at], axis=1) > 0).all(axis=1).mean()) for d in (draws, refit)]}
+        figures[name] = {"P(order of the others)": p["order"][1]}
+        if found is not None:
+            rest = entropy.without(found.model, cells.xz_model != m)
+            slopes = entropy.sample(rest, seed=seed + m, settings=REFIT)
+            p["slope"] = [float((f.draws.flat("fixed")[:, 0] > 0).mean()) for f in (found, slopes)]
+            figures[name]["P(slope > 0)"] = p["slope"][1]
+        changed = [f"{what} {_sure(now)}" for what, (before, now) in p.items() if _sure(now) != _sure(before)]
         said = ", ".join(changed) or whole
         verdicts[name] = said if refit.status == PASSED else refit.status
-        figures[name] = {"P(order of the others)": order[name]} | (
-            {"P(slope > 0)": slope[name]} if data["entropy"] else {}
-        )
     return checks.influence(whole, verdicts, figures)
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from thermostats.modelling import sampling
 from thermostats.modelling.checks import UNDECIDED, Check, Statistic, exact_pit
 from thermostats.modelling.depth_laws import NOISE, Depths, curve, frontier_density, left_out_pit
-from thermostats.modelling.draws import Array, Diagnostics, Draws, Settings
+from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.fitted import CHECKED, UPDATED, Part
 from thermostats.modelling.interface import Update, updates_of
 from thermostats.modelling.rivals import few_folds
@@ -56,7 +56,7 @@ class Laws:
     """Without groups `tau` is 0 throughout."""
     frontier_draws: Draws
     effects: Array
-    """Of the labs on the curve, chain × draw × labs."""
+    """Of the labs on the curve, draws × labs."""
     depths: Depths
 
     def curve(self, statistics: Mapping[str, Statistic], decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
@@ -66,9 +66,7 @@ class Laws:
         centre = values["middle"][:, None] * np.exp(-values["beta"][:, None] * depths.x)
         spread = np.hypot(values["sigma"][:, None], depths.error)
         if depths.n_groups:
-            centre = (
-                centre + self.effects.reshape(-1, depths.n_groups)[self._chosen(self.curve_draws)][:, depths.groups]
-            )
+            centre = centre + self.effects[self._chosen(self.curve_draws)][:, depths.groups]
 
         def prior(seed: int) -> Array:
             rng = np.random.default_rng(seed)
@@ -158,40 +156,17 @@ def sample(depths: Depths, *, seed: int, cache: bool = True) -> Laws:
 
 
 def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tuple[Draws, Array]:
-    """Independent draws of m, β, σ and τ, named and shaped as sampling would, and of the labs' effects.
+    """Independent draws of m, β, σ and τ, and of the labs' effects, draws × labs.
 
     Where the quadrature did not settle the diagnostics fail.
     """
     start = time.perf_counter()
     found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
 
-    def shaped(values: Array) -> Array:
-        return values.reshape(settings.chains, settings.draws, *values.shape[1:])
-
-    flat = {"middle": found.found.beta[:, 0], "beta": found.beta, "sigma": found.found.sigma, "tau": found.found.tau}
-    values = {name: shaped(array) for name, array in flat.items()}
-    rows = sampling.summary(values).dropna()
-    worst = {name: rows.loc[rows[name].idxmin()] for name in ("ess_bulk", "ess_tail")}
-    least = {
-        name: (row[name], row["quantity"]) if found.settled else (0.0, "β by quadrature") for name, row in worst.items()
-    }
-    draws = Draws(
-        values=values,
-        diagnostics=Diagnostics(
-            rhat_max=float(rows["rhat"].max()), rhat_name=str(rows.loc[rows["rhat"].idxmax(), "quantity"]),
-            ess_bulk_min=float(least["ess_bulk"][0]), ess_bulk_name=str(least["ess_bulk"][1]),
-            ess_tail_min=float(least["ess_tail"][0]), ess_tail_name=str(least["ess_tail"][1]),
-            divergences=0, bfmi_min=1.0,
-        ),
-        settings=settings,
-        attempts=1,
-        seed=seed,
-        compile_seconds=0.0,
-        sample_seconds=time.perf_counter() - start,
-        versions=sampling.versions(),
-        exact=True,
-    )  # fmt: skip
-    return draws, shaped(found.found.effects)
+    values = {"middle": found.found.beta[:, 0], "beta": found.beta, "sigma": found.found.sigma, "tau": found.found.tau}
+    unsettled = "" if found.settled else "β by quadrature"
+    draws = sampling.exact_draws(values, seed=seed, settings=settings, start=start, unsettled=unsettled)
+    return draws, found.found.effects
 
 
 def _scales(depths: Depths) -> dict[str, float]:
