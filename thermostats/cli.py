@@ -191,7 +191,7 @@ def _near_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    known = set(load("models", data)["model_id"])
+    known = set(load("models", folders.begun_or_shipped(data))["model_id"])
     return "" if model in known else did_you_mean(model, known)
 
 
