@@ -29,7 +29,7 @@ app = typer.Typer(
 app.add_typer(nursery, rich_help_panel="Commands")
 app.add_typer(tools)
 
-WRONG_USE = typer.BadParameter.__mro__[2]
+WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -110,7 +111,7 @@ def _write(
     return folder / name
 
 
-def _arrow():  # type: ignore[no-untyped-def]
+def _arrow() -> Any:
     try:
         import pyarrow  # noqa: PLC0415 - an extra
         import pyarrow.parquet  # noqa: PLC0415

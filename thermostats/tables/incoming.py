@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pandas.errors
@@ -15,7 +15,7 @@ import pandas.errors
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.bounded import ROWS, read_bytes
 
-Source = str | Path | pd.DataFrame
+Source: TypeAlias = str | Path | pd.DataFrame
 
 
 def read(source: Source) -> pd.DataFrame:
