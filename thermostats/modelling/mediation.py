@@ -16,11 +16,10 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class Mediation(Estimate):
-    """The indirect effect a·b, with total and direct effect; `share` is indirect over total."""
+    """The indirect effect a·b as the estimate, with total and direct effect."""
 
     total: float
     direct: float
-    share: float
     n_groups: int
 
 
@@ -68,10 +67,9 @@ def mediation(
     counts = rng.multinomial(groups.size, np.full(groups.size, 1 / groups.size), resamples)
     drawn = np.subtract(*_slopes(np.einsum("rg,gij->rij", counts, moments)))
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    through = float(total[0] - direct[0])
     return Mediation(
         test=f"indirect effect of {cause} on {outcome} through {mediator}",
-        estimate=through,
+        estimate=float(total[0] - direct[0]),
         lower=float(low),
         upper=float(high),
         level=level,
@@ -80,7 +78,6 @@ def mediation(
         n=len(frame),
         total=float(total[0]),
         direct=float(direct[0]),
-        share=through / float(total[0]) if total[0] else float("nan"),
         n_groups=groups.size,
     )
 
