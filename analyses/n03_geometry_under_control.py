@@ -16,7 +16,7 @@ the log scale. Supported where both 95 % intervals (jackknife over recipes) lie 
 Rule, bound: as in C02. Rule, threshold: as in C10, beside it P(share right > share of the commoner side) by 0.95, 0.05.
 Rule, curvature and recipe × geometry (mean gain a block, four depths): supported where the p of F, Holm over the four
 tests, is at most ALPHA, else inconclusive. Rule, mediator: "ρ acts through the trace of the sheaf Laplacian" is
-supported where the 95 % interval of the indirect effect (recipes resampled) excludes 0, else inconclusive.
+supported where the 95 % interval of the indirect effect (jackknife over recipes) excludes 0, else inconclusive.
 Where there are two, a verdict is what both come to, and inconclusive where they differ or a check of the fit fails.
 Fewer than LEAST_MODELS models or LEAST_RECIPES recipes: needs measurement.
 Source: the controlled study; sections 4.1, 5.4 and 7 of the preprint.
@@ -302,7 +302,7 @@ def through(rows: pd.DataFrame) -> Finding:
         if too_few(known):
             continue
         logs = known.assign(mediator=np.log(known[column].astype("float64")))
-        found[words] = mediation(logs, "log_gain", "log_rho", "mediator", others, group="recipe", seed=SEED)
+        found[words] = mediation(logs, "log_gain", "log_rho", "mediator", others, group="recipe")
     estimand = "effect of log ρ through the log trace of the sheaf Laplacian, penultimate gain"
     first = next(iter(mediators.values()))
     if first not in found:

@@ -1,4 +1,4 @@
-"""How much of an effect goes through a mediator? Product of coefficients within groups, groups resampled."""
+"""How much of an effect goes through a mediator? Product of coefficients within groups, groups left out in turn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.estimates import Array, Estimate, columns_of, labels, numbers, probability
-
-RESAMPLES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +31,14 @@ def mediation(
     *,
     group: str,
     level: float = 0.95,
-    seed: int,
-    resamples: int = RESAMPLES,
 ) -> Mediation:
     """Indirect effect c − c' = a·b (MacKinnon, Warsi and Dwyer 1995, doi:10.1207/s15327906mbr3001_3).
 
     c is the slope of the outcome on the cause given `others`, c' the same given the mediator too; every column is
-    centred within its group, so that groups have levels of their own. The interval resamples groups (percentile). It is
-    the effect through the mediator only where nothing that was left out moves mediator and outcome both: the cause may
-    be randomised, the mediator never is.
+    centred within its group, so that groups have levels of their own. The interval is that of the jackknife over k
+    groups, (c − c') ± t_{k−1} se, se² = (k − 1)/k Σ (value without a group − their mean)². It is the effect through the
+    mediator only where nothing that was left out moves mediator and outcome both: the cause may be randomised, the
+    mediator never is.
 
     Raises UsageError for missing columns or values, a cause or mediator that does not vary within groups or is told by
     the others, fewer than 3 groups, or no residual degree of freedom.
@@ -53,7 +51,7 @@ def mediation(
     centred = (values - values.groupby(group_of).transform("mean")).to_numpy()
     groups, codes = np.unique(group_of, return_inverse=True)
     if groups.size < 3:
-        raise UsageError("too few groups to resample", where=group, got=groups.size, allowed="3 or more")
+        raise UsageError("too few groups to leave one out", where=group, got=groups.size, allowed="3 or more")
     rank = np.linalg.matrix_rank(centred[:, :-1])
     if rank - np.linalg.matrix_rank(centred[:, 2:-1]) < 2 or len(frame) - groups.size - rank < 1:
         raise UsageError(
@@ -63,22 +61,22 @@ def mediation(
         )  # fmt: skip
     moments = np.stack([centred[codes == g].T @ centred[codes == g] for g in range(groups.size)])
     total, direct = _slopes(moments.sum(axis=0)[None])
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(groups.size, np.full(groups.size, 1 / groups.size), resamples)
-    drawn = np.subtract(*_slopes(np.einsum("rg,gij->rij", counts, moments)))
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    without = np.subtract(*_slopes(moments.sum(axis=0) - moments))
+    k, estimate = groups.size, float(total[0] - direct[0])
+    error = np.sqrt((k - 1) / k * np.square(without - without.mean()).sum())
+    half = float(stats.t.ppf((1 + level) / 2, k - 1) * error)
     return Mediation(
         test=f"indirect effect of {cause} on {outcome} through {mediator}",
-        estimate=float(total[0] - direct[0]),
-        lower=float(low),
-        upper=float(high),
+        estimate=estimate,
+        lower=estimate - half,
+        upper=estimate + half,
         level=level,
-        interval=f"percentile bootstrap over {groups.size} groups",
+        interval=f"jackknife t interval over {k} groups",
         p_value=float("nan"),
         n=len(frame),
         total=float(total[0]),
         direct=float(direct[0]),
-        n_groups=groups.size,
+        n_groups=k,
     )
 
 
