@@ -64,8 +64,8 @@ of an uninterrupted run and nothing else. "Files left in between": kills after w
 
 {table(columns, rows)}
 
-Writers that join at once into one store that is not there yet, some of them killed and started again; the store must
-then hold, to the byte, what writers one after the other leave.
+Writers that join at once into one store, some of them killed and started again; the store must then hold, to the byte,
+what writers one after the other leave.
 
 {table(("writers", "joins", "kills", "files that differ"), many)}
 """

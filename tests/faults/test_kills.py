@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from jobs import JOBS, PUBLISHED
 from kills import cycle, harness, run_forked
 from states import files_of
 from writers import faults, together
+
+from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import MARK, layers
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -79,5 +83,16 @@ def test_every_file_operation_of_a_join_is_survived(tmp_path: Path) -> None:
 
 
 def test_eight_writers_at_once_some_killed(tmp_path: Path) -> None:
-    assert together(tmp_path / "data", writers=8, kills=3) >= 1
-    assert faults(tmp_path / "data", writers=8) == []
+    assert together(tmp_path / "data", writers=8, joins=2, kills=3) >= 1
+    assert faults(tmp_path / "data", writers=8, joins=2) == []
+
+
+def _begin(folder: Path) -> str:
+    return writable_folder(folder).name
+
+
+def test_writers_that_begin_one_store_at_once_all_find_it_whole(tmp_path: Path) -> None:
+    with get_context("fork").Pool(8) as pool:
+        assert set(pool.map(_begin, [tmp_path / "mine"] * 24)) == {"mine"}
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [MARK]
+    assert layers(tmp_path / "mine")[1] == tmp_path / "mine"

@@ -15,13 +15,10 @@ import time
 from pathlib import Path
 
 from conftest import layer, model, run, table
-from states import files_of
+from states import files_of, make_store
 
 from thermostats.tables import store
 from thermostats.tables.join import join
-
-JOINS = 5
-"""Of each writer."""
 
 
 def rows(writer: int, number: int) -> list[object]:
@@ -36,16 +33,17 @@ def rows(writer: int, number: int) -> list[object]:
     ]
 
 
-def write(folder: Path, writer: int) -> None:
+def write(folder: Path, writer: int, joins: int) -> None:
     """All joins of one writer."""
-    for number in range(JOINS):
+    for number in range(joins):
         join(rows(writer, number), data=folder)
 
 
-def together(folder: Path, writers: int, kills: int = 0, seed: int = 1) -> int:
-    """Let writers loose on a store that is not there yet, kill some, let those go on; how many were killed."""
+def together(folder: Path, writers: int, joins: int, kills: int = 0, seed: int = 1) -> int:
+    """Let writers loose on one store, kill some, let those begin anew; how many were killed."""
+    make_store(folder)
     draw = random.Random(seed)  # noqa: S311
-    running = {_forked(folder, writer): writer for writer in range(writers)}
+    running = {_forked(folder, writer, joins): writer for writer in range(writers)}
     killed = 0
     while running:
         if killed < kills:
@@ -55,30 +53,31 @@ def together(folder: Path, writers: int, kills: int = 0, seed: int = 1) -> int:
         writer = running.pop(child)
         if os.WIFSIGNALED(status):
             killed += 1
-            running[_forked(folder, writer)] = writer
+            running[_forked(folder, writer, joins)] = writer
         elif status:
             raise SystemExit(f"writer {writer} ended with {status}")
     return killed
 
 
-def _forked(folder: Path, writer: int) -> int:
+def _forked(folder: Path, writer: int, joins: int) -> int:
     child = os.fork()
     if not child:
         code = 1
         try:
-            write(folder, writer)
+            write(folder, writer, joins)
             code = 0
         finally:
             os._exit(code)
     return child
 
 
-def faults(folder: Path, writers: int) -> list[str]:
+def faults(folder: Path, writers: int, joins: int) -> list[str]:
     """What is not as it would be had the writers written one after the other, into a store of their own."""
     with tempfile.TemporaryDirectory() as name:
         alone = Path(name) / "alone"
+        make_store(alone)
         for writer in range(writers):
-            write(alone, writer)
+            write(alone, writer, joins)
         expected, found = files_of(alone), files_of(folder, leftovers=True)
     store.check(folder)
     return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
@@ -88,14 +87,15 @@ def main() -> None:
     """Run the writers and append what came of it to a file of JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--joins", type=int, default=5, help="of each writer")
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("build/writers.jsonl"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="writers-") as folder:
         data = Path(folder) / "data"
-        killed = together(data, given.writers, given.kills, given.seed)
-        wrong = faults(data, given.writers)
+        killed = together(data, given.writers, given.joins, given.kills, given.seed)
+        wrong = faults(data, given.writers, given.joins)
     line = {
         "seed": given.seed,
         "writers": given.writers,
