@@ -99,7 +99,7 @@ def main() -> None:
     line = {
         "seed": given.seed,
         "writers": given.writers,
-        "joins": given.writers * JOINS,
+        "joins": given.writers * given.joins,
         "kills": killed,
         "wrong": wrong,
     }
