@@ -45,7 +45,7 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, NAMED_GAINS, judged, too_few
 from thermostats.reporting.nursery_rows import final
-from thermostats.reporting.nursery_slopes import LINES, curve_of, extra_terms, held, mean_traces, slope_on
+from thermostats.reporting.nursery_slopes import EDGES, LINES, curve_of, extra_terms, held, mean_traces, slope_on
 from thermostats.reporting.plots import DASHES, MUTED, reference
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED
 from thermostats.reporting.words import number, relation
@@ -178,7 +178,11 @@ def law(rows: pd.DataFrame, fit: Fitted) -> Finding:
         n_heritages=n,
         published={"exponent β": 1.0, "level at the middle depth, times 1/L": 1.0},
         reproduced={"exponent β": float(whole[0]), "level at the middle depth, times 1/L": float(whole[1])},
-    )
+        notes=(
+            "Some of these curves have no exponent of their own, the search ends at its edge: on average the largest "
+            "gains lie close to 1 or below it, where the curve has no form.",
+        ) if {*without[:, 0], whole[0]} & {EDGES[0], EDGES[1]} else (),
+    )  # fmt: skip
     beta, level = fit.quantities["beta"], fit.quantities["k"] * middle ** (1 - fit.quantities["beta"])
     truth = (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)
     told = posterior_of(
@@ -284,8 +288,8 @@ def extra(rows: pd.DataFrame) -> list[Finding]:
             verdict=decided,
             plain=f"{SENTENCES[decided]}: over {len(rows)} models {row['what']} adds {row['gained']:.1%} to the "
             f"variance explained, F({row['columns']}, {row['residual_df']}) = {number(row['f'])}, p "
-            f"{relation(row['p'])}, and {relation(row['p_holm'])} after Holm over "
-            f"{len(table)} tests, p {relation(row['p_shuffled'])} by shuffled residuals.",
+            f"{relation(row['p'])}, p {relation(row['p_holm'])} after Holm over "
+            f"{len(table)} tests and p {relation(row['p_shuffled'])} by shuffled residuals.",
             estimate=row["gained"], probability=row["p"], probability_kind="p-value", n_models=len(rows),
             n_heritages=rows["recipe"].nunique(), table=table if not findings else None,
         ))  # fmt: skip

@@ -16,6 +16,9 @@ from thermostats.reporting.nursery_factors import CURVED, covariates, with_curve
 LINES = ("log_L", "log_rho", "log_d")
 """Depth, head density and width, whose straight lines stand in every model here."""
 
+EDGES = (-4.0, 6.0)
+"""Exponents between which a curve of depth is searched."""
+
 
 def held(rows: pd.DataFrame) -> list[str]:
     """Columns of architecture that rows of `judged` tell apart, then the lines: what is held when one is asked."""
@@ -64,8 +67,8 @@ def mean_traces(tables: Tables, source: str) -> pd.Series:
 
 
 def curve_of(L: np.ndarray, y: np.ndarray, middle: float) -> tuple[float, float]:
-    """Least squares of y = m (L/middle)^(−β): m and β, the best β of a grid over −4 to 6 in steps of 0.01."""
-    grid = np.linspace(-4.0, 6.0, 1001)
+    """Least squares of y = m (L/middle)^(−β): m and β, the best β between EDGES in steps of 0.01."""
+    grid = np.linspace(*EDGES, 1001)
     basis = (L[None, :] / middle) ** -grid[:, None]
     m = basis @ y / np.square(basis).sum(axis=1)
     best = int(np.square(y - m[:, None] * basis).sum(axis=1).argmin())
