@@ -180,3 +180,10 @@ def test_attention_that_does_not_fit_is_refused(shape):
 def test_values_without_heads_are_refused():
     with pytest.raises(DataError, match="per head"):
         sheaf.value_spectra(np.ones((3, 4)))
+
+
+def test_attention_that_is_not_finite_leaves_a_row_with_its_reason_for_every_head() -> None:
+    attention = np.full((2, 5, 5), np.nan)
+    rows = sheaf.layer_rows(attention, sheaf.ValueSpectra(np.ones((2, 3))), layer=4, prompt_id="a")
+    assert [(row["head"], row["missing"]) for row in rows] == [(head, sheaf.NOT_FINITE) for head in ("1", "2", "")]
+    assert {(row["layer"], row["prompt_id"], row["variant"]) for row in rows} == {(4, "a", "exact")}
