@@ -44,22 +44,25 @@ def execute(
     """
     folder = store.data_folder(data) if dry_run else writable_folder(data)
     engine = engine or Inline(Settings(), folder, progress)
-    prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
-    left = []
-    for spec in specs:
-        finished = finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
-        if finished is None:
-            left.append(spec)
-        else:
+    try:
+        prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
+        left = []
+        for spec in specs:
+            finished = finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
+            if finished is None:
+                left.append(spec)
+                continue
             if not dry_run:
                 states.clear(folder, spec_id(spec))
             yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
-    texts = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
-    jobs = largest_first(left, texts, engine.place)
-    if dry_run:
-        yield from (_planned(job, folder, engine.place) for job in jobs)
-        return
-    yield from _measured(jobs, folder, engine, retries, budget)
+        texts = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
+        jobs = largest_first(left, texts, engine.place)
+        if dry_run:
+            yield from (_planned(job, folder, engine.place) for job in jobs)
+        else:
+            yield from _measured(jobs, folder, engine, retries, budget)
+    finally:
+        engine.close()
 
 
 def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.DataFrame:
@@ -75,7 +78,7 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
     if not planned.finished:
         measure_plan(planned, folder)
     runs = {run.run["run_id"] for run in planned.runs}
-    layers = store.load("layers", folder)
+    layers = store.load("layers", folder, runs=runs)
     layers = layers[layers["run_id"].isin(runs)].reset_index(drop=True)
     return layers.assign(model_id=planned.folder.model_id)
 
@@ -131,7 +134,6 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                 yield _failed(job, data, outcome) if outcome.status == "failed" else _told(job, outcome)
     finally:
         downloads.close()
-        engine.close()
 
 
 def _told(job: Job, outcome: Outcome) -> Outcome:
