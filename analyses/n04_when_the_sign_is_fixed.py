@@ -38,7 +38,7 @@ from thermostats.reporting.nursery_rows import checkpoints
 from thermostats.reporting.nursery_signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
 from thermostats.reporting.plots import MUTED, paired, reference
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
-from thermostats.reporting.words import MINUS, number, range_text
+from thermostats.reporting.words import MINUS, number, plural, range_text
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104
@@ -151,7 +151,7 @@ def sign(table: pd.DataFrame) -> Finding:
         verdict=decided,
         plain=f"{flips} of {len(table)} tuned models stand clearly on the other side of 1 than the model they were "
         f"tuned from. {SENTENCES[decided]}: the share of tunings that change the sign lies between {share.lower:.0%} "
-        f"and {share.upper:.0%}; {other} pairs change sides by their means alone. Of the models {dampeners} clearly "
+        f"and {share.upper:.0%}; by their means alone {plural(other, 'pair')} would. Of the models {dampeners} clearly "
         f"dampened and {expanders} clearly expanded before.",
         estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
         n_models=2 * len(table), n_heritages=table["heritage"].nunique(), draw=draw_pairs(table),

@@ -1,0 +1,166 @@
+"""N04 on trainings of known truth: when signs are fixed, which pairs flip, and verdicts that turn with it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.nursery.factors import CHECKPOINTS
+from thermostats.nursery.plan import shipped_table
+from thermostats.reporting.findings import Tables
+from thermostats.reporting.nursery_signs import development, fixed_from, log_gains, pair_table
+from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def analysis():
+    path = next((ROOT / "analyses").glob("n04_*.py"))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def by_tests_alone(analysis, monkeypatch):
+    """The analysis with its classical verdicts: what turns those takes no sampling."""
+    monkeypatch.setattr(analysis, "fit_share", lambda *_, **__: SimpleNamespace())
+    monkeypatch.setattr(analysis, "posterior_of", lambda *_, **__: None)
+    monkeypatch.setattr(analysis, "beside", lambda finding, fit, told: finding)
+    monkeypatch.setattr(analysis, "with_posterior", lambda gains, *findings: list(findings))
+    return analysis
+
+
+def trainings(fixed_at, models=96, seed=1):
+    """Rows of `checkpoints`: the sign of every model's log gain turns at its place in `fixed_at` and stays."""
+    design = shipped_table().iloc[:models]
+    rng = np.random.default_rng(seed)
+    final = rng.choice([-0.3, 0.3], len(design))
+    rows = []
+    for i, facts in enumerate(design.to_dict("records")):
+        for k, share in enumerate(CHECKPOINTS):
+            gain = np.exp(final[i] if k >= fixed_at(facts) else -final[i])
+            gains = {f"{name}{end}": gain for name in ("last_gain", "penultimate_gain") for end in ("", "_geometric")}
+            spread = {"last_gain_sd": 0.05, "last_gain_n": 6, "penultimate_gain_sd": 0.05, "penultimate_gain_n": 6}
+            rows.append({
+                **facts, **gains, **spread, "model_id": f"nursery/{facts['model']}", "tuned": False, "share": share,
+                "step": round(600 * share), "learned": True, "comparable": facts["norm"] != "post",
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def pairs(changes, noise=0.02, seed=1):
+    """Gains by prompt of models at 0.3 above or below 1 and of what tuning makes of them, a pair a change."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i, change in enumerate(changes):
+        level = 0.3 if i % 2 else -0.3
+        for prompt in range(6):
+            base = level + rng.normal(0, noise)
+            common = {
+                "heritage": f"r{i:02d}", "family": f"r{i:02d}", "prompt_id": f"p{prompt}", "source": "nursery",
+                "norm_place": "pre",
+            }  # fmt: skip
+            rows.append({"model_id": f"m{i:02d}", "variant": "base", "parent": "", "value": np.exp(base), **common})
+            tuned = np.exp(base + change + rng.normal(0, noise / 2))
+            rows.append(
+                {"model_id": f"m{i:02d}-tuned", "variant": "instruct", "parent": f"m{i:02d}", "value": tuned, **common}
+            )
+    return pd.DataFrame(rows)
+
+
+def test_a_sign_is_fixed_from_where_it_never_changes_again():
+    logs = pd.DataFrame(
+        [[1, 1, 1, 1, 1, 1], [-1, 1, 1, 1, 1, 1], [1, -1, 1, -1, 1, 1], [1, 1, 1, 1, 1, -1]],
+        columns=list(CHECKPOINTS), dtype=float,
+    )  # fmt: skip
+    first = fixed_from(logs).idxmax(axis=1)
+    assert list(first) == [0.0, 0.01, 0.3, 1.0]
+    table = development(logs, ["a", "b", "c", "d"]).set_index("share")
+    assert list(table["fixed"]) == [1, 2, 2, 2, 3, 4]
+    assert table.loc[0.0, "as_at_the_end"] == 0.5 and table.loc[1.0, "as_at_the_end"] == 1
+    assert table.loc[0.0, "by_chance"] == pytest.approx(0.75 * 0.75 + 0.25 * 0.25)
+
+
+def test_only_models_with_every_checkpoint_count_and_tuned_ones_do_not():
+    rows = trainings(lambda facts: 0)
+    cut = rows.drop(index=rows.index[(rows["model"] == "r01-1") & (rows["share"] == 0.3)])
+    tuned = rows[(rows["model"] == "r02-2") & (rows["share"] == 1)].assign(tuned=True, last_gain_geometric=9.0)
+    logs = log_gains(pd.concat([cut, tuned]), "last_gain")
+    assert len(logs) == 95 and "r01-1" not in logs.index and logs.loc["r02-2", 1.0] < 1
+
+
+@pytest.mark.parametrize(
+    "fixed_at, early, initial",
+    [
+        (lambda facts: 0, SUPPORTED, SUPPORTED),
+        (lambda facts: 2, SUPPORTED, AGAINST),
+        (lambda facts: 4, AGAINST, AGAINST),
+        (lambda facts: 4 if facts["recipe"] in ("r03", "r08") else 0, OPEN, OPEN),
+    ],
+)
+def test_verdicts_on_when_turn_with_the_truth(by_tests_alone, fixed_at, early, initial):
+    found = by_tests_alone.training(trainings(fixed_at))
+    assert [finding.verdict for finding in found] == [early, initial]
+    assert found[0].n_models == 64 and found[0].n_heritages == 16
+    assert all(finding.plain.endswith(".") and finding.caption for finding in found)
+
+
+def test_few_trainings_need_measurement(analysis):
+    (found,) = analysis.training(trainings(lambda facts: 0, models=30))
+    assert found.verdict == UNMEASURED
+
+
+def of_pairs(analysis, monkeypatch, gains):
+    monkeypatch.setattr(analysis, "gains_of_pairs", lambda tables, gain: gains)
+    return analysis.of_pairs(Tables(ROOT / "data"))
+
+
+def test_verdicts_on_pairs_turn_with_the_truth(by_tests_alone, monkeypatch):
+    one_flip = [0.1] * 12 + [0.6]
+    sign, magnitude = of_pairs(by_tests_alone, monkeypatch, pairs(one_flip))
+    assert (sign.verdict, magnitude.verdict) == (AGAINST, SUPPORTED) and sign.estimate == pytest.approx(1 / 13)
+    assert magnitude.estimate == pytest.approx(np.exp(0.6), rel=0.05)
+    none, moved = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 13))
+    assert (none.verdict, moved.verdict) == (OPEN, SUPPORTED) and "cannot come out as supported" in none.notes[0]
+    many, _ = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 40))
+    assert many.verdict == SUPPORTED
+    _, still = of_pairs(by_tests_alone, monkeypatch, pairs([0.0] * 13, noise=0.01))
+    assert still.verdict == AGAINST
+    assert set(sign.table["study"]) == {"here, by design", "published, C11"}
+
+
+def test_few_pairs_need_measurement_and_pinned_gains_are_left_out(by_tests_alone, monkeypatch):
+    (found,) = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 7))
+    assert found.verdict == UNMEASURED
+    gains = pairs([0.1] * 12)
+    pinned = gains["model_id"].str.startswith("m00")
+    sign, _ = of_pairs(by_tests_alone, monkeypatch, gains.assign(norm_place=np.where(pinned, "post", "pre")))
+    assert sign.n_models == 22
+
+
+def test_a_pair_is_by_hand_what_the_table_says():
+    gains = pairs([0.2] * 4, noise=0.05)
+    table = pair_table(gains, seed=1).set_index("model_id")
+    own = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
+    assert table.loc["m01", "base_gain"] == pytest.approx(np.exp(own["m01"].mean()))
+    assert table.loc["m01", "ratio"] == pytest.approx(np.exp((own["m01-tuned"] - own["m01"]).mean()))
+    half = 2.5705818 * own["m01"].std() / np.sqrt(6)
+    assert np.log(table.loc["m01", "base_upper"]) == pytest.approx(own["m01"].mean() + half, rel=1e-6)
+    assert not table["flips"].any()
+
+
+@pytest.mark.slow
+def test_with_posteriors_beside_every_plain_sentence_is_whole(analysis, monkeypatch):
+    found = analysis.training(trainings(lambda facts: 2))
+    found += of_pairs(analysis, monkeypatch, pairs([0.1] * 12 + [0.6]))
+    for finding in found:
+        assert finding.posterior is not None and finding.plain.endswith(".")
+        assert not {"nan", "None", "inf"} & set(finding.plain.split())
