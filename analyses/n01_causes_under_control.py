@@ -52,13 +52,14 @@ from thermostats.reporting.nursery_fit import (
     fit_recipes,
     judged,
     named,
+    restated,
     slopes,
     too_few,
 )
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest, reference
 from thermostats.reporting.posterior import Panel, Posterior
-from thermostats.reporting.verdicts import OPEN, SENTENCES, SURE, UNMEASURED, if_above, if_all, if_below, if_probable
+from thermostats.reporting.verdicts import OPEN, SENTENCES, UNMEASURED, if_above, if_all, if_below
 from thermostats.reporting.words import number, relation
 
 SEED = 101
@@ -326,19 +327,12 @@ def foretold(fit: HeritageFit, rows: pd.DataFrame, published: pd.DataFrame, know
         f"about their mean, r = {number(r)}.",
     )
     skill = gained(published, b).reshape(fit.draws["tau"].shape)
-    said, probability = "P(the nursery's slopes err less than the published mean)", float((skill > 0).mean())
-    told = replace(
+    told = restated(
         known,
         model="The same fit as above, with the same checks; its slopes applied to the published models.",
-        rule=f"Supported where {said} is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}, else "
-        "inconclusive.",
-        statement=said,
-        probability=probability,
-        probability_error=float(np.sqrt(probability * (1 - probability) / skill.size)),
-        verdict=if_probable(probability),
+        statement="the nursery's slopes err less than the published mean",
+        truth=skill > 0,
         classical=decided,
-        tables={},
-        panels=(),
     )
     return beside(finding, fit, told)
 

@@ -48,7 +48,15 @@ from thermostats.reporting.nursery_factors import (
     level_rows,
     with_curves,
 )
-from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, NAMED_GAINS, distinct, judged, too_few
+from thermostats.reporting.nursery_fit import (
+    LEAST_MODELS,
+    LEAST_RECIPES,
+    NAMED_GAINS,
+    distinct,
+    judged,
+    restated,
+    too_few,
+)
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
@@ -256,8 +264,8 @@ def with_line(
         classical=effect.verdict,
     )
     likely = max(levels, key=lambda name: float(both_sides(levels[name]).mean()))
-    of_sign = posterior_of(
-        fit,
+    of_sign = restated(
+        of_effect,
         model=model,
         statement=f"levels of {likely} have mean gains on both sides of 1",
         truth=both_sides(levels[likely]),
@@ -286,6 +294,7 @@ def split(rows: pd.DataFrame) -> tuple[float, float]:
 
 def mediator(rows: pd.DataFrame) -> Finding:
     """The finding on W_V/W_O as a mediator of the recipe's effect."""
+    rows = rows[rows["wv_wo_ratio"].notna()].reset_index(drop=True)
     rows = rows.assign(log_ratio=np.log(rows["wv_wo_ratio"].astype("float64")))
     share, slope = split(rows)
     unit = distinct(rows)

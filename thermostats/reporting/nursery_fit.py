@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from thermostats.modelling import checks, heritage_checks
+from thermostats.modelling import checks, heritage_checks, sampling
 from thermostats.modelling.draws import Array
 from thermostats.modelling.heritage import CLOSED, ORDER, SUMMED, SUMMED_TOTAL_SD, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_design import design, scaled_basis
@@ -24,6 +25,7 @@ from thermostats.modelling.heritage_model import TOTAL_SD, block_contributions
 from thermostats.modelling.validation import refit_without
 from thermostats.nursery.design import blocks, model_matrix
 from thermostats.reporting.posterior import Posterior
+from thermostats.reporting.verdicts import SURE, if_probable
 from thermostats.tables.vocabulary import NURSERY
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
@@ -188,3 +190,21 @@ def named(posterior: Posterior, columns: Mapping[str, Sequence[str]]) -> Posteri
         for line in posterior.equations
     )
     return replace(posterior, equations=lines)
+
+
+def restated(known: Posterior, *, model: str, statement: str, truth: NDArray[np.bool_], classical: str) -> Posterior:
+    """The record of a fit with another statement, `truth` chain × draw, put to it; its checks are not rerun."""
+    said, probability = f"P({statement})", float(truth.mean())
+    return replace(
+        known,
+        model=model,
+        rule=f"Supported where {said} is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}, else "
+        "inconclusive.",
+        statement=said,
+        probability=probability,
+        probability_error=sampling.mcse(truth.astype(np.float64)) if np.ptp(truth) else 0.0,
+        verdict=if_probable(probability),
+        classical=classical,
+        tables={},
+        panels=(),
+    )
