@@ -284,7 +284,7 @@ def split(rows: pd.DataFrame) -> tuple[float, float]:
     total, ratio = (estimate(rows, outcome) for outcome in ("log_gain", "log_ratio"))
     direct = estimate(rows, "log_gain", further=["log_ratio"])
     slope = float(direct.beta[-1])
-    recipe = [i for i, name in enumerate(total.columns) if any(name in own for own in factor_columns(rows).values())]
+    recipe = [total.columns.index(name) for own in factor_columns(rows).values() for name in own]
     x = rows[[total.columns[i] for i in recipe]].to_numpy(np.float64)
     x = x - x.mean(axis=0)
     places = np.array(recipe) + 1

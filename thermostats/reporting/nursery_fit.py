@@ -6,6 +6,7 @@ arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,12 @@ SHALLOW = 2
 """Depth at which the last block but one is the first block, which adds to bare embeddings: no penultimate gain."""
 
 
+@functools.cache
+def _columns() -> dict[str, list[str]]:
+    """Columns of the design's model matrix by block."""
+    return blocks()
+
+
 def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
     """Rows of `nursery_rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
 
@@ -55,7 +62,7 @@ def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFra
         kept = kept[kept["n_layers"] > SHALLOW]
     kept = kept.reset_index(drop=True)
     matrix = model_matrix(kept)
-    chosen = [name for block in ("recipe", "architecture") for name in blocks()[block]]
+    chosen = [name for block in ("recipe", "architecture") for name in _columns()[block]]
     varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
     known = kept[f"{gain}_geometric"] if f"{gain}_geometric" in kept else kept[gain]
     columns = matrix[varied].add_prefix("x ")
@@ -64,7 +71,7 @@ def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFra
 
 def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
     """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
-    return [f"x {name}" for name in blocks()[block] if f"x {name}" in rows]
+    return [f"x {name}" for name in _columns()[block] if f"x {name}" in rows]
 
 
 def distinct(rows: pd.DataFrame) -> pd.Series:
