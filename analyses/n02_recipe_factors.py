@@ -59,7 +59,7 @@ from thermostats.reporting.nursery_fit import (
 )
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above
 from thermostats.reporting.words import chance, listed, number, relation
 from thermostats.tables.vocabulary import NURSERY
 
@@ -69,10 +69,6 @@ NEGLIGIBLE = 0.05
 """As in C11."""
 MOST = 0.5
 PRIMARY = next(iter(NAMED_GAINS))
-LIMITS = (
-    "Small models, 600 steps of 512 tokens, two corpora (novels by Jane Austen; a synthetic language whose distant "
-    "dependencies such budgets are too short to learn). What carries over to large models is a hypothesis."
-)
 
 CLAIM = Claim(
     id="N02",
@@ -332,7 +328,8 @@ def analyse(tables: Tables) -> list[Finding]:
     everything = final(tables)
     rows = judged(everything, PRIMARY)
     if too_few(rows):
-        return [unmeasured(rows)]
+        estimand = f"ratio of geometric mean gains between levels of a recipe factor, {NAMED_GAINS[PRIMARY]}"
+        return [unmeasured("N02", estimand, rows)]
     rows = with_curves(rows)
     found = tests(rows)
     strongest = str(found.loc[found["p"].idxmin(), "factor"])
@@ -340,20 +337,6 @@ def analyse(tables: Tables) -> list[Finding]:
     moving, flipping = with_line(rows, effect(rows, effects_table(rows, fit), found), sign(rows), fit, strongest)
     primary = replace(moving, notes=(*moving.notes, *notes(everything, rows, found)))
     return [primary, flipping, mediator(rows)]
-
-
-def unmeasured(rows: pd.DataFrame) -> Finding:
-    """The finding where too few models have been measured."""
-    return Finding(
-        claim="N02",
-        estimand=f"ratio of geometric mean gains between levels of a recipe factor, {NAMED_GAINS[PRIMARY]}",
-        verdict=UNMEASURED,
-        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there "
-        f"and {LEAST_MODELS} of {LEAST_RECIPES} are needed.",
-        n_models=len(rows),
-        n_heritages=rows["recipe"].nunique(),
-        notes=(LIMITS,),
-    )
 
 
 def moving(rows: pd.DataFrame) -> str:

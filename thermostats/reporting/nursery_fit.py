@@ -25,8 +25,9 @@ from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import TOTAL_SD, block_contributions
 from thermostats.modelling.validation import refit_without
 from thermostats.nursery.design import blocks, model_matrix
+from thermostats.reporting.findings import Finding
 from thermostats.reporting.posterior import Posterior
-from thermostats.reporting.verdicts import SURE, if_probable
+from thermostats.reporting.verdicts import SENTENCES, SURE, UNMEASURED, if_probable
 from thermostats.tables.vocabulary import NURSERY
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
@@ -41,6 +42,10 @@ NAMED_GAINS = {
     "total_amplification": "product of gains, blocks 2 to L",
 }
 """The gains that are judged, the primary one first, in words."""
+LIMITS = (
+    "Small models, 600 steps of 512 tokens, two corpora (novels by Jane Austen; a synthetic language whose distant "
+    "dependencies such budgets are too short to learn). What carries over to large models is a hypothesis."
+)
 SHALLOW = 2
 """Depth at which the last block but one is the first block, which adds to bare embeddings: no penultimate gain."""
 
@@ -123,6 +128,20 @@ def fit_recipes(
             "closed form of the models' means: the spread over prompts is normal, categories are averaged",
         ),
         left_out=left_out,
+    )
+
+
+def unmeasured(claim: str, estimand: str, rows: pd.DataFrame) -> Finding:
+    """The finding where too few models have been measured."""
+    return Finding(
+        claim=claim,
+        estimand=estimand,
+        verdict=UNMEASURED,
+        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there "
+        f"and {LEAST_MODELS} of {LEAST_RECIPES} are needed.",
+        n_models=len(rows),
+        n_heritages=rows["recipe"].nunique(),
+        notes=(LIMITS,),
     )
 
 
