@@ -51,11 +51,13 @@ from thermostats.reporting.nursery_factors import (
 from thermostats.reporting.nursery_fit import (
     LEAST_MODELS,
     LEAST_RECIPES,
+    LIMITS,
     NAMED_GAINS,
     distinct,
     judged,
     restated,
     too_few,
+    unmeasured,
 )
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
