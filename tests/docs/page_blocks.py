@@ -32,7 +32,7 @@ PAGES = sorted(
     + [page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference" or page.name not in MADE]
 )
 FENCE = re.compile(
-    r"(?:^<!-- (?P<note>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<note>[^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 RUN = ("python", "console", "sh", "bash")
 
@@ -118,7 +118,7 @@ def _python(code: str, names: dict[str, Any], where: str) -> str:
 def _shell(command: str, environment: Mapping[str, str], where: str) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", command],  # noqa: S607
+        ["bash", "-e", "-c", command],  # noqa: S607
         capture_output=True, text=True, check=False, env={**os.environ, **environment, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, f"{where}: {command}\nends with {done.returncode}\n{done.stdout}{done.stderr}"
