@@ -83,10 +83,10 @@ def mediation(
 def _slopes(moments: Array) -> tuple[Array, Array]:
     """Total and direct slope on the cause from cross products (… × columns × columns): cause, mediator, others, y."""
     size = moments.shape[-1] - 1
-    direct, total = np.arange(size), np.array([0, *range(2, size)])
+    direct, total = list(range(size)), [0, *range(2, size)]
 
-    def first(columns: Array) -> Array:
-        inside = moments[:, columns[:, None], columns]
+    def first(columns: list[int]) -> Array:
+        inside = moments[:, columns][:, :, columns]
         return np.asarray((np.linalg.pinv(inside, hermitian=True)[:, 0] * moments[:, columns, -1]).sum(axis=1))
 
     return first(total), first(direct)

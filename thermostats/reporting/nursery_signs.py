@@ -32,7 +32,7 @@ def fixed_from(logs: pd.DataFrame) -> pd.DataFrame:
     return same.iloc[:, ::-1].cummin(axis=1).iloc[:, ::-1]
 
 
-def development(logs: pd.DataFrame, recipes: Sequence[str]) -> pd.DataFrame:
+def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.DataFrame:
     """By share of training: how many dampen, have their final sign, and keep it from there on, with its interval.
 
     Columns: share, dampens, as_at_the_end, by_chance (agreement of independent signs as frequent as these), fixed,
