@@ -77,8 +77,8 @@ _ = axes.legend(frameon=False)
 
 # %%
 features = thermostats.features("mine")
-mine = features[features["source"] == "thermostats"].iloc[-1]
-published = features[features["source"] != "thermostats"]
+mine = features[features["model_id"] == Path(MODEL).name].iloc[-1]
+published = features[features["source"].str.endswith((".json", ".csv"))]  # the study's own files
 for gain in ("penultimate_gain", "geometric_gain_to_penultimate"):
     rest = published[gain].dropna()
     print(f"{gain}: {mine[gain]:.2f}; published {rest.min():.2f} to {rest.max():.2f}, {len(rest)} rows")
