@@ -77,7 +77,7 @@ _ = axes.legend(frameon=False)
 
 # %%
 features = thermostats.features("mine")
-mine = features[features["model_id"] == Path(MODEL).name].iloc[-1]
+mine = features[features["model_id"] == Path(MODEL).name].dropna(subset="penultimate_gain").iloc[0]
 published = features[features["source"].str.endswith((".json", ".csv"))]  # the study's own files
 for gain in ("penultimate_gain", "geometric_gain_to_penultimate"):
     rest = published[gain].dropna()
