@@ -33,7 +33,7 @@ def sound(tally: Tally) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_refuses_or_accepts_what_it_is_given(name: str) -> None:
-    tally = mutate(READERS[name], inputs=60, seed=3, seconds=1.5)
+    tally = mutate(READERS[name], inputs=40, seed=3, seconds=0.7)
     sound(tally)
 
 
@@ -49,7 +49,7 @@ def test_a_reader_accepts_its_seeds(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(content=st.binary(max_size=300))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 def test_bytes(name: str, content: bytes) -> None:
     tally = Tally(name)
     with place(READERS[name]) as folder:
@@ -59,7 +59,7 @@ def test_bytes(name: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("name", JSON)
 @given(tree=TREES)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 def test_trees(name: str, tree: Any) -> None:
     tally = Tally(name)
     with place(READERS[name]) as folder:
@@ -68,7 +68,7 @@ def test_trees(name: str, tree: Any) -> None:
 
 
 @given(changes=st.dictionaries(st.sampled_from([*CONFIG, "head_dim", "text_config", "auto_map"]), LEAVES, max_size=3))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_configurations(changes: dict[str, Any]) -> None:
     tally = Tally("model config")
     with place(READERS["model config"]) as folder:
