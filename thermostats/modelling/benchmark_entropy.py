@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import checks, sampling
@@ -51,7 +52,7 @@ def components(cells: Crossed) -> Components | None:
     )
 
 
-def without(model: Components, kept: Array) -> Components:
+def without(model: Components, kept: NDArray[np.bool_]) -> Components:
     """The same effects with some of the outcomes."""
     return replace(model, z=model.z[kept], U=model.U[kept])
 
