@@ -1,0 +1,148 @@
+"""A model trained again held against the shipped tables, and the verbs of the nursery from end to end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_corpora import BUDGET, row, small_corpora
+
+from thermostats.errors import DataError
+from thermostats.nursery import measuring, repeat, training
+from thermostats.nursery.cli import app
+from thermostats.nursery.plan import shipped_table
+from thermostats.nursery.records import read_record
+from thermostats.tables import store
+from thermostats.tables.folders import shipped
+
+OWN = row("small-1")
+"""Under a name that no shipped model has."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = small_corpora(tmp_path_factory.mktemp("corpora"))
+    training.train(OWN, folder, budget=BUDGET)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(made, tmp_path_factory):
+    """A data folder with the prompts and what was measured of the trained model."""
+    data = tmp_path_factory.mktemp("data")
+    shutil.copy(shipped("data") / "prompts.csv", data)
+    done = read_record(made, OWN["model"])
+    store.save(measuring.rows_of_models(OWN, made, done), "models", data / "models.csv")
+    outcomes = [outcome for _, outcome in measuring.measure_all([OWN], made, data)]
+    assert [outcome.status for outcome in outcomes].count("failed") == 0
+    return data
+
+
+def with_shipped(monkeypatch, data):
+    monkeypatch.setattr(repeat, "shipped", lambda name: data)
+
+
+def test_the_same_training_has_the_same_gains(made, measured, monkeypatch):
+    with_shipped(monkeypatch, measured)
+    found = repeat.compare([OWN], made)
+    assert set(found["checkpoint"]) == {"step00000", "step00001", "step00004", "step00012"}
+    assert found["same"].all() and found["largest"].max() < 1e-6 and found["difference"].abs().max() < 1e-6
+    assert set(found["rows"]) == {2 * 6}
+
+
+def test_other_gains_are_told_apart_by_the_stated_tolerance(made, measured, tmp_path, monkeypatch):
+    other = shutil.copytree(measured, tmp_path / "other")
+    for path in (other / "measured" / "layers").glob("*.csv"):
+        layers = pd.read_csv(path, keep_default_na=False)
+        layers["gain_block"] = pd.to_numeric(layers["gain_block"]) * 1.1
+        layers.to_csv(path, index=False)
+    with_shipped(monkeypatch, other)
+    found = repeat.compare([OWN], made)
+    assert not found["same"].any()
+    assert found["difference"].to_numpy() == pytest.approx([-0.0953102] * len(found), abs=1e-4)
+
+
+def test_nothing_to_compare_is_an_error(made, measured, monkeypatch, tmp_path):
+    with_shipped(monkeypatch, measured)
+    with pytest.raises(DataError, match="nothing to compare"):
+        repeat.compare([row("r07-1")], made)
+
+
+def test_a_second_measurement_finds_everything_finished(made, measured):
+    statuses = {outcome.status for _, outcome in measuring.measure_all([OWN], made, measured)}
+    assert statuses == {"skipped"}
+    models = store.load("models", measured)
+    own = models[models["model_id"] == "nursery/small-1"].set_index("revision")
+    assert list(own.sort_index()["variant"]) == ["", "", "", "base"]
+    assert set(own["heritage"]) == {"nursery"} and set(own["family"]) == {"small"}
+
+
+def test_records_and_thinned_losses_are_written_as_tables(made, tmp_path):
+    written = measuring.write_tables([OWN], made, tmp_path)
+    training_table, losses = (pd.read_csv(path) for path in written)
+    assert list(training_table["model"]) == ["small-1"]
+    assert list(losses[losses["part"] == "heldout"]["step"]) == [0, 1, 4, 12]
+    train = losses[losses["part"] == "train"]
+    raw = pd.read_csv(made / "models" / "small-1" / "losses.csv")
+    raw = raw[raw["part"] == "train"].set_index("step")["loss"]
+    assert list(train["step"]) == [10, 12]
+    assert train["loss"].to_numpy() == pytest.approx([raw[:10].mean(), raw[10:].mean()], abs=1e-5)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_design_is_printed_and_written(tmp_path):
+    said = run("design", "--json")
+    assert said.exit_code == 0 and len(json.loads(said.stdout)) == 96
+    assert run("design", "--out", tmp_path / "own.csv").exit_code == 0
+    assert pd.read_csv(tmp_path / "own.csv", keep_default_na=False).equals(shipped_table())
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("train", "--budget", "0"), "budget"),
+        (("train", "--budget", "nan"), "budget"),
+        (("train", "r99-1"), "r99-1"),
+        (("train", "--recipe", "r99"), "r99"),
+        (("compare", "r99-1"), "r99-1"),
+    ],
+)
+def test_wrong_use_is_refused(arguments, words, tmp_path):
+    said = run(*arguments, "--folder", tmp_path)
+    assert said.exit_code != 0 and words in str(said.exception)
+
+
+def test_no_processes_at_all_are_refused(tmp_path):
+    assert run("train", "r01-1", "--processes", "0", "--folder", tmp_path).exit_code == 2
+
+
+def test_training_without_corpora_says_how_to_make_them(tmp_path):
+    said = run("train", "r01-1", "--folder", tmp_path)
+    assert said.exit_code != 0 and "corpora" in str(said.exception)
+
+
+def test_train_and_measure_from_end_to_end(made, tmp_path):
+    folder = shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models"))
+    own = tmp_path / "own.csv"
+    pd.DataFrame([OWN]).reindex(columns=shipped_table().columns).to_csv(own, index=False)
+    told = ("--folder", folder, "--design", own, "--json")
+    said = run("train", *told, "--budget", BUDGET, "--processes", 1)
+    assert said.exit_code == 0, said.exception
+    assert [found["model"] for found in json.loads(said.stdout)] == ["small-1", "small-1-tuned"]
+    measured = run("measure", *told, "--data", tmp_path / "mine")
+    assert measured.exit_code == 0, measured.exception
+    found = json.loads(measured.stdout)
+    assert len(found) == 5 and {line["model"] for line in found} == {"small-1", "small-1-tuned"}
+    models = store.load("models", tmp_path / "mine")
+    tuned = models[models["model_id"] == "nursery/small-1-tuned"].iloc[0]
+    assert tuned["parent"] == "nursery/small-1" and tuned["variant"] == "instruct"
