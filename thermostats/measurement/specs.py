@@ -94,7 +94,7 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
 
 def _check_types(fields: dict[str, Any], where: str) -> None:
     budget = fields.get("token_budget")
-    if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal():
+    if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
         fields["token_budget"] = int(budget)
     for name, value in fields.items():
         fits = {"what": tuple, "token_budget": int}.get(name, str)
@@ -123,7 +123,7 @@ Rows = Iterable[tuple[str, Mapping[str, Any]]]
 def _toml(text: str, path: Path) -> Rows:
     try:
         parsed = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not TOML: {error}", where=path) from error
     entries = parsed.pop("spec", [])
     if parsed or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -64,7 +64,7 @@ def load_map(path: str | Path) -> ColumnMap:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError("no such mapping file", where=path) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"the mapping file cannot be read: {error}", where=path) from error
     known = [each.name for each in fields(ColumnMap)]
     for name in content:
@@ -89,7 +89,7 @@ def _check(found: ColumnMap, path: Path) -> None:
     for part in ("columns", "factors", "constants"):
         entries = getattr(found, part)
         for name in entries.values() if part == "columns" else entries:
-            if name not in ours:
+            if not isinstance(name, str) or name not in ours:
                 raise UsageError(f"{part} of the mapping file names no column of ours", where=path, got=repr(name),
                                  allowed=", ".join(ours),
                                  next_step=did_you_mean(str(name), ours, "thermostats ls columns"))  # fmt: skip
