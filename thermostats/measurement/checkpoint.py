@@ -282,7 +282,8 @@ def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
         raise DataError("index of the shards has no weight_map", where=index)
     shards: dict[str, list[str]] = {}
     for name, file in places.items():
-        if not isinstance(file, str) or file in ("", ".", "..") or len(file) > 255 or any(m in file for m in "/\\\0"):
+        wrong = not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
+        if wrong or len(file.encode("utf-8", "surrogatepass")) > 255:
             raise DataError(
                 f"index places {name} outside the model's folder", where=index, got=repr(file)[:100],
                 allowed="a file name without a folder",
