@@ -255,8 +255,8 @@ def analyse(tables: Tables) -> list[Finding]:
 
 def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     """What stands beside the primary finding: the observed answer, sensitivities, what the design can say."""
-    at = table.set_index(["study", "columns", "what"])["estimate"]
-    observed = at["published, observed", "the design's"]
+    chosen = (table["study"] == "published, observed") & (table["columns"] == "the design's")
+    observed = table[chosen].set_index("what")["estimate"]
     said = [
         f"The published tables, by the same estimand and columns, {len(published)} models: heritage "
         f"{observed['heritage']:.0%}, geometry {observed['geometry']:.0%}, scale {observed['scale']:.0%}. There labs "
@@ -265,18 +265,18 @@ def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame,
         "Recipes are the 16 points of an orthogonal array and stand for the recipes that could be made of these "
         "factors, not for labs: a share depends on how widely each factor was set to vary.",
     ]
-    for words, chosen in (
+    for words, others in (
         ("with models whose norm pins gains near 1", judged(everything, PRIMARY, pinned=True)),
         ("without models flagged as not having learned", rows[rows["learned"].astype(bool)].reset_index(drop=True)),
         ("without second seeds", rows[~distinct(rows).duplicated()].reset_index(drop=True)),
     ):
         try:
-            found = corrected(chosen, design_blocks(chosen))
+            found = corrected(others, design_blocks(others))
         except UsageError as error:
             said.append(f"Sensitivity, {words}: not possible ({error}).")
             continue
         listed = ", ".join(f"{name} {value:.0%}" for name, value in zip(BLOCKS, found[:4], strict=True))
-        said.append(f"Sensitivity, {words}, {len(chosen)} models: {listed}.".replace("-", "−"))
+        said.append(f"Sensitivity, {words}, {len(others)} models: {listed}.".replace("-", "−"))
     pinned, flagged = int((~everything["comparable"]).sum()), int((~everything["learned"].astype(bool)).sum())
     said.append(
         f"{len(everything)} models were measured; {pinned} norm after the residual sum and are left out, {flagged} are "

@@ -71,7 +71,8 @@ def test_shares_less_their_exact_null_are_those_of_many_shuffles(rows: pd.DataFr
 def test_a_second_seed_belongs_to_its_model(rows: pd.DataFrame) -> None:
     unit = distinct(rows)
     repeated = rows["replicate_of"] != ""
-    assert (unit[repeated] == rows.loc[repeated, "replicate_of"]).all() and (unit[~repeated] == rows["model"]).all()
+    assert list(unit[repeated]) == list(rows.loc[repeated, "replicate_of"])
+    assert list(unit[~repeated]) == list(rows.loc[~repeated, "model"]) and unit.duplicated().sum() >= 5
 
 
 def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:

@@ -228,7 +228,7 @@ def restated(known: Posterior, *, model: str, statement: str, truth: NDArray[np.
         "inconclusive.",
         statement=said,
         probability=probability,
-        probability_error=sampling.mcse(truth.astype(np.float64)) if np.ptp(truth) else 0.0,
+        probability_error=sampling.mcse(truth.astype(np.float64)) if 0 < probability < 1 else 0.0,
         verdict=if_probable(probability),
         classical=classical,
         tables={},
