@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,16 @@ def test_the_panels_fit_the_width(browser: Any, shipped: Path, width: int) -> No
     svg = page.locator("#atlas svg").bounding_box()
     assert 0.75 * (width - 40) < svg["width"] <= width
     assert heard == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious(browser: Any, shipped: Path, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    page, _ = opened(browser, shipped, width)
+    page.evaluate(files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in {"serious", "critical"}] == []
     page.close()
 
 
