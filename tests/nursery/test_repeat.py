@@ -131,6 +131,7 @@ def test_training_without_corpora_says_how_to_make_them(tmp_path):
     assert said.exit_code != 0 and "corpora" in str(said.exception)
 
 
+@pytest.mark.slow
 def test_train_and_measure_from_end_to_end(made, tmp_path):
     folder = shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models"))
     own = tmp_path / "own.csv"

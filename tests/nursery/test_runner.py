@@ -24,6 +24,7 @@ def through(steps):
     return [step.trained.model for step in steps if step.trained is not None]
 
 
+@pytest.mark.slow
 def test_two_processes_train_and_then_tune_and_do_nothing_the_second_time(made):
     rows = [row("r01-1"), row("r01-2", corpus="synthetic", seed=9)]
     wanted = jobs(rows, plan.tuned_rows(rows), BUDGET)

@@ -39,7 +39,7 @@ def extra_terms(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     """
     own = blocks()
     x = model_matrix(rows)
-    frame = rows.join(x[[*own["geometry"], *own["recipe x geometry"]]], rsuffix=" of the design")
+    frame = rows.join(x[[name for name in (*own["geometry"], *own["recipe x geometry"]) if name not in rows]])
     given = {"given": ["recipe", *held(rows)]}
     asked = {
         "curvature over depth": [name for name in own["geometry"] if name.endswith("(log_L)")],
