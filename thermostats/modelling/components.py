@@ -112,7 +112,7 @@ def _factored(model: Components, scales: Array) -> tuple[Array, Array, Array]:
     precision = (model.U.T @ model.U) / r2[:, None, None]
     own = np.arange(model.U.shape[1])
     precision[:, own, own] += 1 / variance
-    factor = np.linalg.cholesky(precision)
+    factor = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
     right = (model.U.T @ model.z) / r2[:, None]
     return factor, np.linalg.solve(factor, right[..., None])[..., 0], np.log(variance).sum(axis=1)
 
@@ -138,4 +138,5 @@ def _narrowed(axis: Array, density: Array, number: int) -> Array:
 
 
 def _pieces(model: Components, rows: int) -> int:
-    return max(1, rows * model.U.shape[1] * max(model.U.shape) // NUMBERS)
+    outcomes, effects = model.U.shape
+    return max(1, int(rows * effects * max(outcomes, effects)) // NUMBERS)
