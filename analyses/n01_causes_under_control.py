@@ -5,8 +5,8 @@ share is that of a cause. Estimand: C04's, shares of the variance of the log gai
 of entry and less what noise would give as many columns; blocks recipe (16 levels), architecture (family, norm,
 position, tying), geometry (log L, log ρ), scale (log d). Unit: the model; primary: penultimate gain, as in C04. Models
 whose norm pins gains near 1 are left out, two-block models for the penultimate gain (it would be their first block's).
-Rule: supported where the jackknife intervals (95 %, distinct models left out one by one, a model with its second seed)
-of recipe − geometry and of geometry − scale both lie above 0; not supported where one of them lies below 0; else
+Rule: supported where the intervals (95 %, residuals bootstrapped, the design fixed) of recipe − geometry and of
+geometry − scale both lie above 0; not supported where one of them lies below 0; else
 inconclusive. Beside it C04's model with recipes as heritage: supported where P(recipe > geometry > scale) is at least
 0.95, not supported where at most 0.05. A verdict is what both come to, and none where a check of the fit fails or fewer
 than LEAST_MODELS models or LEAST_RECIPES recipes were measured. Seed: "has almost nothing to do with it" is supported
@@ -31,7 +31,6 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.blocks import block_f, freedman_lane
-from thermostats.modelling.draws import Array
 from thermostats.modelling.heritage import ORDER, HeritageFit
 from thermostats.reporting.evidence import LEVEL
 from thermostats.reporting.figures.posterior import variance_shares
@@ -49,6 +48,7 @@ from thermostats.reporting.nursery_fit import (
     columns_of_block,
     corrected_shares,
     distinct,
+    drawn_shares,
     fit_recipes,
     judged,
     named,
@@ -78,8 +78,9 @@ CLAIM = Claim(
     "shape more than its size.",
     estimand="shares of the variance of the log gain, corrected for the number of columns of each block; unit: the "
     "trained model",
-    rule="Supported where the 95 % jackknife intervals of recipe − geometry and of geometry − scale lie above 0; not "
-    "supported where one lies below 0. Beside it C04's model with recipes as heritage; a verdict is what both come to. "
+    rule="Supported where the 95 % intervals of recipe − geometry and of geometry − scale lie above 0 (residuals "
+    "bootstrapped, design fixed); not supported where one lies below 0. "
+    "Beside it C04's model with recipes as heritage; a verdict is what both come to. "
     f"Fewer than {LEAST_MODELS} models or {LEAST_RECIPES} recipes: needs measurement. Seed: its share of the variance "
     f"against {SMALL:g}. Recipes not seen: log predictive density with geometry and scale less that without. Foretold "
     "for the published models: squared error of their mean less that of the nursery's slopes, labs left out.",
@@ -93,28 +94,25 @@ def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
             "scale": list(SCALE)}  # fmt: skip
 
 
-def corrected(rows: pd.DataFrame, columns: dict[str, list[str]]) -> Array:
-    """Corrected share of every block, then the differences that the claim is about where their blocks are there."""
-    share = corrected_shares(rows, "log_gain", columns)
+def shares(rows: pd.DataFrame, columns: dict[str, list[str]]) -> pd.DataFrame:
+    """Corrected shares of all blocks and the differences that the claim is about: what, estimate, lower, upper."""
     first = next(iter(columns))
-    return np.array([*share.values(), share[first] - share["geometry"], share["geometry"] - share["scale"]])
-
-
-def shares(rows: pd.DataFrame, columns: dict[str, list[str]], unit: pd.Series) -> pd.DataFrame:
-    """Corrected shares of all blocks and their differences, jackknifed over units: what, estimate, lower, upper."""
-    first = next(iter(columns))
-    whole, units = corrected(rows, columns), sorted(set(unit))
-    left_out = np.array([corrected(rows[unit != one], columns) for one in units])
-    errors = np.sqrt((len(units) - 1) / len(units) * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
-    half = stats.t.ppf((1 + LEVEL) / 2, len(units) - 1) * errors
-    what = [*columns, f"{first} − geometry", "geometry − scale"]
-    return pd.DataFrame({"what": what, "estimate": whole, "lower": whole - half, "upper": whole + half})
+    x = pd.get_dummies(rows[[name for own in columns.values() for name in own]]).to_numpy(np.float64)
+    df = len(rows) - 1 - int(np.linalg.matrix_rank(x - x.mean(axis=0)))
+    drawn = pd.DataFrame(drawn_shares(rows, "log_gain", columns, seed=SEED), columns=list(columns))
+    table = pd.concat([pd.DataFrame([corrected_shares(rows, "log_gain", columns)]), drawn], ignore_index=True)
+    for a, b in ((first, "geometry"), ("geometry", "scale")):
+        table[f"{a} − {b}"] = table[a] - table[b]
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * table.iloc[1:].std(ddof=1)
+    whole = table.iloc[0]
+    return pd.DataFrame({"what": table.columns, "estimate": whole.to_numpy(), "lower": (whole - half).to_numpy(),
+                         "upper": (whole + half).to_numpy()})  # fmt: skip
 
 
 def order(rows: pd.DataFrame, gain: str) -> Finding:
     """The finding on the order of the blocks, for one named gain."""
     columns = design_blocks(rows)
-    table = shares(rows, columns, distinct(rows))
+    table = shares(rows, columns)
     at = table.set_index("what")
     first, second = (at.loc[f"{a} − {b}"] for a, b in DIFFERENCES)
     decided = if_all(if_above(float(row["lower"]), float(row["upper"]), 0.0) for row in (first, second))
@@ -136,7 +134,7 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
         estimate=float(first["estimate"]),
         lower=float(first["lower"]),
         upper=float(first["upper"]),
-        interval="95 % jackknife t interval over distinct models of recipe − geometry",
+        interval="95 % t interval of recipe − geometry, residuals bootstrapped with the design fixed",
         n_models=len(rows),
         n_heritages=rows["recipe"].nunique(),
         notes=(f"Partial tests, each block given the others: {partial}.",),
@@ -167,8 +165,8 @@ def side_by_side(rows: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         nursery = design_blocks(rows) | {"geometry": list(geometry), "scale": list(scale)}
         lab = {"heritage": ["heritage"], "geometry": list(geometry), "scale": list(scale)}
         frames += [
-            shares(rows, nursery, distinct(rows)).assign(study="nursery, caused", columns=columns),
-            shares(published, lab, published["model_id"]).assign(study="published, observed", columns=columns),
+            shares(rows, nursery).assign(study="nursery, caused", columns=columns),
+            shares(published, lab).assign(study="published, observed", columns=columns),
         ]
     table = pd.concat(frames, ignore_index=True)
     return table[["study", "columns", "what", "estimate", "lower", "upper"]]
@@ -236,7 +234,8 @@ def analyse(tables: Tables) -> list[Finding]:
               "the recipe."),
     )  # fmt: skip
     primary = with_posterior(fit, plain, panels=panels)
-    assert primary.posterior is not None  # noqa: S101
+    known = primary.posterior
+    assert known is not None  # noqa: S101
     others = []
     for gain in list(NAMED_GAINS)[1:]:
         chosen = judged(everything, gain)
@@ -245,12 +244,12 @@ def analyse(tables: Tables) -> list[Finding]:
         primary,
         table=table,
         draw=lambda axes: draw(axes, table),
-        caption=f"Corrected shares of the variance of the log penultimate gain with 95 % jackknife intervals: "
+        caption=f"Corrected shares of the variance of the log penultimate gain with 95 % intervals: "
         f"{len(rows)} models of the nursery, where blocks were assigned, and {len(published)} published ones, where "
         "they were not.",
         notes=(*plain.notes, *notes(everything, rows, published, table)),
     )
-    return [primary, *others, seeds(rows), unseen(fit, SEED), foretold(fit, rows, published, primary.posterior)]
+    return [primary, *others, seeds(rows), unseen(fit, SEED), foretold(fit, rows, published, known)]
 
 
 def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame, table: pd.DataFrame) -> list[str]:
@@ -271,16 +270,21 @@ def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame,
         ("without second seeds", rows[~distinct(rows).duplicated()].reset_index(drop=True)),
     ):
         try:
-            found = corrected(others, design_blocks(others))
+            found = corrected_shares(others, "log_gain", design_blocks(others))
         except UsageError as error:
             said.append(f"Sensitivity, {words}: not possible ({error}).")
             continue
-        listed = ", ".join(f"{name} {value:.0%}" for name, value in zip(BLOCKS, found[:4], strict=True))
+        listed = ", ".join(f"{name} {value:.0%}" for name, value in found.items())
         said.append(f"Sensitivity, {words}, {len(others)} models: {listed}.".replace("-", "−"))
     pinned, flagged = int((~everything["comparable"]).sum()), int((~everything["learned"].astype(bool)).sum())
     said.append(
         f"{len(everything)} models were measured; {pinned} norm after the residual sum and are left out, {flagged} are "
         "flagged as not having learned and stay in."
+    )
+    said.append(
+        "The interval was changed after simulations and before any measured gain was fitted: with as many columns as "
+        "these for so few models the jackknife of C04 was so wide that no causes could have made the order come out "
+        "as supported. The design is fixed, so that residuals are drawn anew, not models."
     )
     return [*said, LIMITS]
 

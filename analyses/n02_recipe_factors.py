@@ -27,13 +27,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling.blocks import block_f, freedman_lane
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import holm
 from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.heritage import TOTAL_SD
+from thermostats.modelling.heritage_model import TOTAL_SD
 from thermostats.modelling.line import fit_line
 from thermostats.nursery.factors import RECIPE
 from thermostats.reporting.evidence import LEVEL
@@ -172,9 +173,9 @@ def effects_table(rows: pd.DataFrame, fit: Fitted | None) -> pd.DataFrame:
     return shown.assign(p_flip=shown["factor"].map(flips))
 
 
-def both_sides(levels: Array) -> Array:
+def both_sides(levels: Array) -> NDArray[np.bool_]:
     """Where the levels' means lie on both sides of no change, chain × draw."""
-    return np.asarray((levels.min(axis=-1) < 0) & (levels.max(axis=-1) > 0))
+    return np.asarray((levels.min(axis=-1) < 0) & (levels.max(axis=-1) > 0), dtype=np.bool_)
 
 
 def effect(rows: pd.DataFrame, table: pd.DataFrame, found: pd.DataFrame) -> Finding:

@@ -21,6 +21,7 @@ from thermostats.reporting.nursery_fit import (
     columns_of_block,
     corrected_shares,
     distinct,
+    drawn_shares,
     fit_recipes,
     judged,
     slopes,
@@ -80,6 +81,17 @@ def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:
     assert n01.order(rows, PRIMARY).verdict == "supported"
     shape = rows.assign(log_gain=rows["log_L"] + 0.3 * rows["log_rho"])
     assert n01.order(shape, PRIMARY).verdict == "not supported"
+
+
+def test_residuals_drawn_anew_spread_as_outcomes_of_the_same_causes_do(rows: pd.DataFrame) -> None:
+    """The bootstrap's spread of a share against that of simulated studies, noise drawn from its distribution."""
+    columns = load("n01").design_blocks(rows)
+    causes = 0.3 * rows["x peak"] + 0.2 * rows["log_L"]
+    rng = np.random.default_rng(7)
+    outcomes = [rows.assign(log_gain=causes + rng.normal(0, 0.2, len(rows))) for _ in range(150)]
+    spread = np.std([corrected_shares(one, "log_gain", columns)["geometry"] for one in outcomes])
+    told = np.median([drawn_shares(one, "log_gain", columns, seed=1, draws=300)[:, 2].std() for one in outcomes[:15]])
+    assert 0.6 < told / spread < 1.6
 
 
 @pytest.mark.parametrize(("noise", "verdict"), [(0.01, "supported"), (1.0, "not supported")])
