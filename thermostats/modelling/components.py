@@ -114,7 +114,8 @@ def _factored(model: Components, scales: Array) -> tuple[Array, Array, Array]:
     precision[:, own, own] += 1 / variance
     factor = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
     right = (model.U.T @ model.z) / r2[:, None]
-    return factor, np.linalg.solve(factor, right[..., None])[..., 0], np.log(variance).sum(axis=1)
+    half = np.asarray(np.linalg.solve(factor, right[..., None])[..., 0], dtype=np.float64)
+    return factor, half, np.log(variance).sum(axis=1)
 
 
 def _densities(model: Components, axes: Sequence[Array]) -> Array:
