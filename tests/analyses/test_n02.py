@@ -81,6 +81,15 @@ def test_effects_and_sign_follow_the_causes(rows: pd.DataFrame) -> None:
     assert n02.effect(still, n02.effects_table(still, None), n02.tests(still)).verdict != "supported"
 
 
+def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFrame) -> None:
+    n02 = load("n02")
+    drawn = n02.drawn_levels(n02.pooled(rows, PRIMARY), rows)
+    fitted = estimate(rows, "log_gain")
+    table = intervals(fitted, level_rows(fitted.columns), mean=True, level=0.95).set_index(["factor", "what"])
+    found = {place: float(values.mean()) for place, values in drawn.items()}
+    assert found == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
+
+
 def test_what_goes_through_the_ratio(rows: pd.DataFrame) -> None:
     n02 = load("n02")
     rng = np.random.default_rng(2)
