@@ -235,8 +235,8 @@ def sign(rows: pd.DataFrame) -> Finding:
         estimand=f"lowest geometric mean gain at a level of a factor, {low['factor']} {low['what']}; "
         f"{NAMED_GAINS[PRIMARY]}",
         verdict=decided,
-        plain=f"{SENTENCES[decided]} (a factor of the recipe sets the sign): of {listed(sets) or 'no factor'} levels lie "
-        f"on both sides of 1 beyond doubt. Mean gains at the levels run from {number(np.exp(low['log_ratio']))} "
+        plain=f"{SENTENCES[decided]} (a factor of the recipe sets the sign): of {listed(sets) or 'no factor'} levels "
+        f"lie on both sides of 1 beyond doubt. Mean gains at the levels run from {number(np.exp(low['log_ratio']))} "
         f"({low['factor']} {low['what']}) to {number(np.exp(high['log_ratio']))} ({high['factor']} {high['what']}); "
         f"{dampen} of {len(rows)} models dampen.",
         estimate=float(np.exp(low["log_ratio"])),
@@ -374,8 +374,8 @@ def notes(everything: pd.DataFrame, rows: pd.DataFrame, found: pd.DataFrame) -> 
         f"{len(everything)} models were measured, {len(rows)} are judged by. Weight decay does not exist under Adam, "
         "where its contrast is 0; two corpora and one tokenizer stand for what corpora do.",
         "The model beside the tests was changed after simulations, before any measured gain was fitted: a line "
-        "whose coefficients had normal priors of their own foretold more spread than any such study has. Recipes are the "
-        "levels that are pooled, so that factors with many levels have no head start.",
+        "whose coefficients had normal priors of their own foretold more spread than any such study has. Recipes are "
+        "the levels that are pooled, so that factors with many levels have no head start.",
         LIMITS,
     ]
 
