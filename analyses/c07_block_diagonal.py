@@ -118,7 +118,7 @@ def as_published(attention: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_models(
-    attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, whose: str, *, group: str, limits: str = ""
+    attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, *, whose: str, group: str, limits: str = ""
 ) -> Finding:
     """The identity on measured models, and what the study's traces are of the exact one."""
     rows = measured_heads(attention, weights, layers)

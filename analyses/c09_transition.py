@@ -63,7 +63,6 @@ DEFINITIONS = {
     "max_abs_gradient": "steepest change of the trace",
     "first_sign_change": "first change of sign of the trace's slope",
 }
-WORDS = "max_abs_gradient_all_heads", "steepest change of the trace of all heads"
 IN_WORDS = "steepest change of the trace of all heads"
 WORDS = DEFINITIONS | {ALL_HEADS: IN_WORDS}
 MARKERS = dict(zip(DEFINITIONS, "os^", strict=True))

@@ -279,7 +279,7 @@ def extra(rows: pd.DataFrame) -> list[Finding]:
     table = extra_terms(rows, seed=SEED)
     adjusted = holm(dict(zip(table["what"], table["p"], strict=True)))
     table = table.assign(p_holm=table["what"].map(adjusted))
-    findings = []
+    findings: list[Finding] = []
     for row in table.to_dict("records"):
         decided = SUPPORTED if row["p_holm"] <= ALPHA else OPEN
         findings.append(Finding(

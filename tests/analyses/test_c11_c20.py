@@ -217,8 +217,14 @@ def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdic
         rng = np.random.default_rng(1)
         curve = np.repeat(np.array(levels) / 5, 60 // len(levels))
         rows = [
-            {"model_id": f"m{m}", "heritage": f"lab{m % 3}", "source": "made up", "revision": "main", "layer": l,
-             "anisotropy": a + 0.01 * rng.normal()}
+            {
+                "model_id": f"m{m}",
+                "heritage": f"lab{m % 3}",
+                "source": "made up",
+                "revision": "main",
+                "layer": l,
+                "anisotropy": a + 0.01 * rng.normal(),
+            }
             for m in range(12)
             for l, a in enumerate(curve, 1)  # noqa: E741
         ]

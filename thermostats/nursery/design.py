@@ -36,6 +36,7 @@ GEOMETRY = ("log_L", "log_rho")
 CURVATURE = (("log_L", 2), ("log_L", 3), ("log_rho", 2))
 """Legendre polynomials that, with the linear terms, leave each of the four depths and three densities its own level."""
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def recipes() -> pd.DataFrame:
@@ -150,7 +151,7 @@ def _exchange(rng: np.random.Generator) -> tuple[float, pd.DataFrame]:
     return float(np.linalg.slogdet(rows.T @ rows)[1]), frame.reset_index(drop=True)
 
 
-def _allowed(menu: pd.DataFrame) -> list[Matrix]:
+def _allowed(menu: pd.DataFrame) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]]:
     """Places in the menu with depth s mod 4 and density s mod 3, for s = 0 … 11."""
     density = menu["n_heads"] / menu["d_head"]
     densities = sorted(density.unique())
@@ -170,8 +171,8 @@ def _best_swap(options: Matrix, old: Matrix, inverse: Matrix) -> tuple[int, floa
     return best, float(factor[best])
 
 
-def _recipe(frame: pd.DataFrame) -> dict[str, Matrix]:
-    columns = {}
+def _recipe(frame: pd.DataFrame) -> dict[str, Vector]:
+    columns: dict[str, Vector] = {}
     for name in ("optimiser", "init"):
         columns |= {f"{name}={level}": v for level, v in _effects(frame[name], RECIPE[name]).items()}
     columns["decay"] = frame["decay"].map({"low": -1.0, "none": 0.0, "high": 1.0}).to_numpy()
@@ -180,7 +181,7 @@ def _recipe(frame: pd.DataFrame) -> dict[str, Matrix]:
     return columns
 
 
-def _architecture(frame: pd.DataFrame) -> dict[str, Matrix]:
+def _architecture(frame: pd.DataFrame) -> dict[str, Vector]:
     kinds = tuple(dict.fromkeys(build.architecture for build in BUILDS))
     columns = {f"architecture={kind}": v for kind, v in _effects(frame["architecture"], kinds).items()}
     norm = np.where(frame["norm"] == "pre", -1.0, 1.0)
@@ -189,16 +190,17 @@ def _architecture(frame: pd.DataFrame) -> dict[str, Matrix]:
     return columns | {"norm": norm, "position": position, "norm x position": norm * position, "tied": tied}
 
 
-def _effects(values: pd.Series, levels: tuple[str, ...]) -> dict[str, Matrix]:
+def _effects(values: pd.Series, levels: tuple[str, ...]) -> dict[str, Vector]:
     last = (values == levels[-1]).to_numpy(float)
     return {level: (values == level).to_numpy(float) - last for level in levels[:-1]}
 
 
-def _log_rho(frame: pd.DataFrame) -> Matrix:
+def _log_rho(frame: pd.DataFrame) -> Vector:
     densities = [d / d_head**2 for d, d_head in SHAPES]
     return _unit(frame["n_heads"] / frame["d_head"], densities)
 
 
-def _unit(values: pd.Series, levels: tuple[int, ...] | list[int] | list[float]) -> Matrix:
+def _unit(values: pd.Series, levels: tuple[int, ...] | list[int] | list[float]) -> Vector:
     low, high = np.log(min(levels)), np.log(max(levels))
-    return (2 * (np.log(values.to_numpy(float)) - low) / (high - low)) - 1
+    scaled: Vector = 2 * (np.log(values.to_numpy(float)) - low) / (high - low) - 1
+    return scaled

@@ -73,7 +73,8 @@ def config(row: Row, vocab_size: int) -> PretrainedConfig:
 def build(row: Row, vocab_size: int) -> PreTrainedModel:
     """The row's model, float32 on the CPU, initialised from torch's global generator, seeded with the row's seed."""
     torch.manual_seed(int(row["seed"]))
-    model = AutoModelForCausalLM.from_config(config(row, vocab_size), dtype=torch.float32)
+    auto: Any = AutoModelForCausalLM
+    model: PreTrainedModel = auto.from_config(config(row, vocab_size), dtype=torch.float32)
     initialise(model, row["init"])
     if row["position"] == "none":
         hold_positions(model)
@@ -96,7 +97,7 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
         "small_wang": lambda _fan_in, writes: 2 / (depth * math.sqrt(d)) if writes else math.sqrt(2 / (5 * d)),
         "fan_in": lambda fan_in, _writes: 1 / math.sqrt(fan_in),
     }
-    head = model.get_output_embeddings()
+    head: nn.Module = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)

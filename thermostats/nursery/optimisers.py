@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -67,6 +67,6 @@ def schedule(kind: str, steps: int) -> Callable[[int], float]:
     return factor
 
 
-def _groups(matrices: list[torch.Tensor], vectors: list[torch.Tensor], decay: float) -> list[dict[str, Any]]:
+def _groups(matrices: Sequence[torch.Tensor], vectors: Sequence[torch.Tensor], decay: float) -> list[dict[str, Any]]:
     groups = ({"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0})
     return [group for group in groups if group["params"]]

@@ -16,6 +16,7 @@ import filelock
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -110,7 +111,7 @@ def _train_into(
 ) -> Trained:  # fmt: skip
     began = perf_counter()
     words = tokenizer.load(folder)
-    model.to(device).train()
+    nn.Module.to(model, device).train()
     rules = optimisers(model, row)
     factor = schedule(row["schedule"], steps)
     peaks = [[group["lr"] for group in rule.param_groups] for rule in rules]
@@ -130,7 +131,7 @@ def _train_into(
                 group["lr"] = rate * factor(step)
             rule.zero_grad()
         loss = _loss(model, _windows(corpus.train, rng.integers(len(corpus.train) - CONTEXT, size=BATCH), device))
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         clip_grad_norm_(model.parameters(), CLIP)
         for rule in rules:
             rule.step()
@@ -153,7 +154,7 @@ def _train_into(
 @torch.no_grad()
 def heldout_loss(model: PreTrainedModel, tokens: Tokens, device: str) -> float:
     """Mean cross-entropy, nat per token, on windows evenly spread over the held-out tokens, dropout off."""
-    model.eval()
+    model.train(False)
     starts = np.linspace(0, len(tokens) - CONTEXT - 1, HELD_OUT_WINDOWS).astype(int)
     loss = float(np.mean([_loss(model, _windows(tokens, part, device)).item() for part in starts.reshape(-1, BATCH)]))
     model.train()

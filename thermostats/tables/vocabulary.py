@@ -42,4 +42,4 @@ TRANSITION_DEFINITIONS = {
     "calibration": "published: the value the file calls its calibration, definition not stated there",
 }
 NURSERY = "nursery"
-"""Source of runs of the controlled study: designed, so never pooled with other sources unless it is asked for by name."""
+"""Source of runs of the controlled study: designed, so never pooled with other sources unless asked for by name."""
