@@ -317,7 +317,7 @@ def test_c19_an_explanation_stands_when_the_gain_does_dampen(shipped, found):
     quiet = altered(shipped, layers=scaled(of("Llama-3.1-8B", "thermo"), 0.4))
     assert module("c19").analyse(quiet)[0].verdict == "inconclusive", "what the study rejects itself is not its claim"
     halved = altered(shipped, layers=scaled(lambda f: f["source"].str.startswith(GAIN_FILES), 0.4))
-    assert verdicts(module("c19").analyse(halved))[3:] == ["supported"] * 3 + ["not supported"]
+    assert verdicts(module("c19").analyse(halved))[3:7] == ["supported"] * 3 + ["not supported"]
     still = altered(shipped, layers=scaled(of("Mistral-7B-v0.1", "thermo"), 0.92))
     assert by_tests_alone("c19").analyse(still)[6].verdict == "supported"
     heavy = altered(shipped, attention=scaled(of("opt-125m", "H4_v2"), 30.0, "trace"))

@@ -42,13 +42,18 @@ def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
 def measured_here(tables: Tables, gain: str) -> pd.DataFrame:
     """A named gain by prompt as this package measured it, one run a model, with `category`; empty where there is none.
 
-    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those.
+    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
+    of these the models on the prompt set that most of them have, since only one set can be crossed with models.
     """
     rows = with_category(tables, gain_by_prompt(tables, gain, MEASURED))
     runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
     runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
-    chosen = runs.drop_duplicates("model_id", keep="last")["run_id"]
-    return rows[rows["run_id"].isin(chosen)].reset_index(drop=True)
+    chosen = runs.drop_duplicates("model_id", keep="last")
+    sets = chosen.groupby("prompt_set").agg(models=("run_id", "size"), core=("core", "first")).sort_index()
+    if len(sets):
+        shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
+        chosen = chosen[chosen["prompt_set"] == shared]
+    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
 
 
 def with_category(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
