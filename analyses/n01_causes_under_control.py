@@ -249,7 +249,8 @@ def analyse(tables: Tables) -> list[Finding]:
         "they were not.",
         notes=(*plain.notes, *notes(everything, rows, published, table)),
     )
-    return [primary, *others, seeds(rows), unseen(fit, SEED), foretold(fit, rows, published, known)]
+    own = (primary, *others, seeds(rows), unseen(fit, SEED))
+    return [*(replace(finding, group="recipe") for finding in own), foretold(fit, rows, published, known)]
 
 
 def notes(everything: pd.DataFrame, rows: pd.DataFrame, published: pd.DataFrame, table: pd.DataFrame) -> list[str]:

@@ -344,7 +344,7 @@ def analyse(tables: Tables) -> list[Finding]:
     fit = pooled(rows, PRIMARY)
     moving, flipping = with_line(rows, effect(rows, effects_table(rows, fit), found), sign(rows), fit, strongest)
     primary = replace(moving, notes=(*moving.notes, *notes(everything, rows, found)))
-    return [primary, flipping, mediator(rows)]
+    return [replace(finding, group="recipe") for finding in (primary, flipping, mediator(rows))]
 
 
 def moving(rows: pd.DataFrame) -> str:

@@ -457,7 +457,8 @@ def analyse(tables: Tables) -> list[Finding]:
         f"ρ is {number(density.estimate)}, interval {number(density.lower)} to {number(density.upper)}.",
     )
     cuts = stated(tables, CUTS)
-    return [primary, density, law(rows, fit), bound(rows, fit), threshold(rows, cuts), *extra(mean), through(rows)]
+    own = (primary, density, law(rows, fit), bound(rows, fit), threshold(rows, cuts), *extra(mean), through(rows))
+    return [replace(finding, group="recipe") for finding in own]
 
 
 if __name__ == "__main__":

@@ -303,7 +303,8 @@ def spread_over_prompts(rows: pd.DataFrame) -> pd.Series:
 
 def analyse(tables: Tables) -> list[Finding]:
     """When the sign is fixed, early first; then pairs, sign first."""
-    return [*training(checkpoints(tables)), *of_pairs(tables)]
+    own = (*training(checkpoints(tables)), *of_pairs(tables))
+    return [replace(finding, group="recipe") for finding in own]
 
 
 if __name__ == "__main__":
