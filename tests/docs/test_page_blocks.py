@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from page_blocks import PAGES, ROOT, RUN, blocks, matches, run, slow
+from small_models import small_model as small_model  # noqa: PLC0414 (a fixture)
 
 FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
 RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]
-ENVIRONMENT = {"COLUMNS": "100", "MPLBACKEND": "Agg", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+ENVIRONMENT = {"COLUMNS": "100", "MPLBACKEND": "Agg", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "PATH": PATH}
 
 
 @pytest.fixture
