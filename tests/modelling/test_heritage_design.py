@@ -122,7 +122,7 @@ def test_published_rows() -> None:
     with pytest.raises(UsageError, match="no row holds"):
         gain_rows("penultimate_gain", source="nowhere.json")
     with pytest.raises(UsageError, match="no row holds"):
-        gain_rows("max_gain")
+        gain_rows("max_gain", source=laid_out.sources[0])
     assert gain_rows("last_gain")["model_id"].notna().all()
 
 
