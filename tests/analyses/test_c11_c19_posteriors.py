@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thermostats.reporting import unembedding
 from thermostats.reporting.by_prompt import BENCHMARK, gain_by_prompt
 from thermostats.reporting.derived import LLAMA_FILE
 from thermostats.reporting.findings import Finding, Tables
@@ -55,7 +56,7 @@ def test_c18_slope_and_difference_have_the_side_of_their_tests():
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.5, "supported"), (0.5, "not supported")])
-def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict):
+def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict, monkeypatch):
     tables = Tables(ROOT / "data")
     names = [f"lab{k % 4}/model{k}" for k in range(12)]
     norm = np.exp(np.linspace(0, 3, 12))
@@ -72,7 +73,6 @@ def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict):
     ]
     tables._loaded["weights"] = spectra.assign(spectral_norm=norm)
     tables._loaded["statements"] = pd.concat([statements, copied.assign(value=np.exp(noise) * norm**slope)])
-    analysis = module("c19")
-    analysis.projectors = lambda *_: {}
-    found = analysis.unembedding(tables, gain_by_prompt(tables, "last_gain", BENCHMARK))
+    monkeypatch.setattr(unembedding, "projectors", lambda *_: {})
+    found = unembedding.unembedding(tables, gain_by_prompt(tables, "last_gain", BENCHMARK))
     assert found.posterior is not None and found.verdict == verdict
