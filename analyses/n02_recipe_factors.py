@@ -30,9 +30,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.modelling.blocks import block_f, freedman_lane
+from thermostats.modelling.blocks import block_f
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import holm
 from thermostats.nursery.factors import RECIPE
 from thermostats.reporting.evidence import LEVEL
 from thermostats.reporting.findings import Claim, Finding, Tables, run
@@ -42,6 +41,7 @@ from thermostats.reporting.nursery_factors import (
     covariates,
     estimate,
     factor_columns,
+    factor_tests,
     intervals,
     level_rows,
     with_curves,
@@ -54,7 +54,6 @@ from thermostats.reporting.nursery_fit import (
     NAMED_GAINS,
     SCALE,
     RecipeFit,
-    distinct,
     fit_recipes,
     judged,
     named,
@@ -62,17 +61,16 @@ from thermostats.reporting.nursery_fit import (
     too_few,
     unmeasured,
 )
+from thermostats.reporting.nursery_ratio import ALPHA, MOST, PRIMARY, mediator
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above
+from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import chance, listed, number, relation
 
 SEED = 102
-ALPHA = 0.05
 NEGLIGIBLE = 0.05
 """As in C11."""
-MOST = 0.5
-PRIMARY = next(iter(NAMED_GAINS))
+
 
 CLAIM = Claim(
     id="N02",
@@ -90,19 +88,6 @@ CLAIM = Claim(
     f"{LEAST_RECIPES} recipes: needs measurement.",
     source="The controlled study; section 4.3",
 )
-
-
-def tests(rows: pd.DataFrame) -> pd.DataFrame:
-    """Partial F of every factor given all else, Holm over factors, with the Freedman–Lane p beside: a row a factor."""
-    blocks = factor_columns(rows) | {"architecture, geometry, scale": covariates(rows)}
-    found = block_f(rows, "log_gain", blocks)
-    adjusted = holm({name: found[name].p_value for name in RECIPE})
-    return pd.DataFrame({
-        "factor": list(RECIPE),
-        "F": [found[name].f for name in RECIPE], "df": [found[name].df_block for name in RECIPE],
-        "p": [found[name].p_value for name in RECIPE], "p_holm": [adjusted[name] for name in RECIPE],
-        "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=SEED).p_value for name in RECIPE],
-    })  # fmt: skip
 
 
 def left_over(rows: pd.DataFrame) -> str:
@@ -157,7 +142,7 @@ def effects_table(rows: pd.DataFrame, fit: RecipeFit | None) -> pd.DataFrame:
     fitted = estimate(rows, "log_gain")
     chosen = contrasts(fitted.columns)
     table = intervals(fitted, chosen, mean=False, level=LEVEL)
-    adjusted = tests(rows).set_index("factor")["p_holm"]
+    adjusted = factor_tests(rows, seed=SEED).set_index("factor")["p_holm"]
     shown = pd.DataFrame({
         "factor": table["factor"], "what": table["what"], "ratio": np.exp(table["log_ratio"]),
         "lower": np.exp(table["lower"]), "upper": np.exp(table["upper"]), "p_holm": table["factor"].map(adjusted),
@@ -280,57 +265,6 @@ def with_line(
     return beside(effect, fit, of_effect), beside(noted, fit, of_sign)
 
 
-def split(rows: pd.DataFrame) -> tuple[float, float]:
-    """Share of the recipe's effect that goes through the ratio, and the slope of the log gain on the log ratio.
-
-    Total effect t = Xτ, of the ratio Xα, slope b given the recipe: t = X(τ − bα) + b Xα; share = cov(t, bXα)/var(t).
-    """
-    total, ratio = (estimate(rows, outcome) for outcome in ("log_gain", "log_ratio"))
-    direct = estimate(rows, "log_gain", further=["log_ratio"])
-    slope = float(direct.beta[-1])
-    recipe = [total.columns.index(name) for own in factor_columns(rows).values() for name in own]
-    x = rows[[total.columns[i] for i in recipe]].to_numpy(np.float64)
-    x = x - x.mean(axis=0)
-    places = np.array(recipe) + 1
-    t, through = x @ total.beta[places], slope * (x @ ratio.beta[places])
-    return float((t @ through) / (t @ t)), slope
-
-
-def mediator(rows: pd.DataFrame) -> Finding:
-    """The finding on W_V/W_O as a mediator of the recipe's effect."""
-    rows = rows[rows["wv_wo_ratio"].notna()].reset_index(drop=True)
-    rows = rows.assign(log_ratio=np.log(rows["wv_wo_ratio"].astype("float64")))
-    share, slope = split(rows)
-    unit = distinct(rows)
-    units = sorted(set(unit))
-    left = np.array([split(rows[unit != one])[0] for one in units])
-    error = float(np.sqrt((len(units) - 1) / len(units) * np.square(left - left.mean()).sum()))
-    half = stats.t.ppf((1 + LEVEL) / 2, len(units) - 1) * error
-    decided = if_above(share - half, share + half, MOST)
-    ratio = tests(rows.assign(log_gain=rows["log_ratio"]))
-    moves = listed([str(row.factor) for row in ratio[ratio["p_holm"] <= ALPHA].itertuples()]) or "no factor"
-    return Finding(
-        claim="N02",
-        estimand=f"share of the recipe's effect that goes through ‖W_V‖₂/‖W_O‖₂, {NAMED_GAINS[PRIMARY]}",
-        verdict=decided,
-        plain=f"{SENTENCES[decided]} (most of the recipe's effect goes through the ratio of W_V and W_O): the share is "
-        f"{number(share)} ({number(share - half)} to {number(share + half)}). The ratio itself is moved by {moves}, "
-        f"and given the recipe a doubled ratio goes with {number(2**slope)} times the gain.",
-        estimate=share,
-        lower=share - half,
-        upper=share + half,
-        interval="95 % jackknife t interval over distinct models",
-        n_models=len(rows),
-        n_heritages=rows["recipe"].nunique(),
-        notes=(
-            "The split is exact arithmetic of three least-squares fits with the same columns. It is the share that the "
-            "ratio causes only if nothing else that training leaves behind moves both ratio and gain given the recipe, "
-            "if effects are linear in logs, and if the ratio works alike under every recipe. Recipes were assigned; "
-            "ratios were not. The share can lie outside 0 to 1 where the two parts oppose each other.",
-        ),
-    )
-
-
 def analyse(tables: Tables) -> list[Finding]:
     """Effects first, then sign, then the mediator."""
     everything = final(tables)
@@ -339,17 +273,17 @@ def analyse(tables: Tables) -> list[Finding]:
         estimand = f"ratio of geometric mean gains between levels of a recipe factor, {NAMED_GAINS[PRIMARY]}"
         return [unmeasured("N02", estimand, rows)]
     rows = with_curves(rows)
-    found = tests(rows)
+    found = factor_tests(rows, seed=SEED)
     strongest = str(found.loc[found["p"].idxmin(), "factor"])
     fit = pooled(rows, PRIMARY)
     moving, flipping = with_line(rows, effect(rows, effects_table(rows, fit), found), sign(rows), fit, strongest)
     primary = replace(moving, notes=(*moving.notes, *notes(everything, rows, found)))
-    return [replace(finding, group="recipe") for finding in (primary, flipping, mediator(rows))]
+    return [replace(finding, group="recipe") for finding in (primary, flipping, mediator(rows, seed=SEED))]
 
 
 def moving(rows: pd.DataFrame) -> str:
     """Factors with a Holm-adjusted p of at most ALPHA, in words."""
-    found = tests(rows)
+    found = factor_tests(rows, seed=SEED)
     return listed(
         [f"{row.factor} (p {relation(row.p_holm)})" for row in found.itertuples() if row.p_holm <= ALPHA]
     ) or ("no factor")

@@ -33,7 +33,7 @@ from thermostats.nursery.factors import CHECKPOINTS, RECIPE
 from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, too_few
+from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, LIMITS, too_few, unmeasured
 from thermostats.reporting.nursery_rows import checkpoints
 from thermostats.reporting.nursery_signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
 from thermostats.reporting.plots import MUTED, paired, reference
@@ -50,10 +50,6 @@ MOST_FLIPS, NEGLIGIBLE = 0.10, 0.05
 LEAST_PAIRS = 8
 COLOURED = ("init", "optimiser")
 """Recipe factors by which the two figures of training are coloured."""
-LIMITS = (
-    "Small models, 600 steps of 512 tokens, two corpora (novels by Jane Austen; a synthetic language whose distant "
-    "dependencies such budgets are too short to learn). What carries over to large models is a hypothesis."
-)
 
 CLAIM = Claim(
     id="N04",
@@ -245,23 +241,13 @@ def of_pairs(tables: Tables) -> list[Finding]:
     return [replace(first, table=both, notes=(*first.notes, *beside_it)), second]
 
 
-def unmeasured(models: int, recipes: int) -> Finding:
-    """The finding where too few models are measured."""
-    return Finding(
-        claim="N04", estimand=f"share of models whose sign is final from {EARLY:.0%} of training on",
-        verdict=UNMEASURED, n_models=models, n_heritages=recipes,
-        plain=f"{SENTENCES[UNMEASURED]}: {models} models of {recipes} recipes have all checkpoints in the tables, and "
-        f"the rule asks for {LEAST_MODELS} of {LEAST_RECIPES}.",
-    )  # fmt: skip
-
-
 def training(rows: pd.DataFrame) -> list[Finding]:
     """The findings on when, early first."""
     kept = rows[rows["comparable"]]
     logs = log_gains(kept, GAIN)
     whole = kept[~kept["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
     if too_few(whole):
-        return [unmeasured(len(whole), whole["recipe"].nunique())]
+        return [unmeasured("N04", f"share of models whose sign is final from {EARLY:.0%} of training on", whole)]
     table = development(logs, whole["recipe"])
     early, initial = (when(logs, whole, share, table) for share in (EARLY, INITIAL))
     learned = whole["learned"].astype(bool).to_numpy()

@@ -20,11 +20,13 @@ from thermostats.reporting.nursery_factors import (
     covariates,
     estimate,
     factor_columns,
+    factor_tests,
     intervals,
     level_rows,
     with_curves,
 )
 from thermostats.reporting.nursery_fit import judged
+from thermostats.reporting.nursery_ratio import mediator, split
 from thermostats.reporting.nursery_rows import final
 
 PRIMARY = "penultimate_gain"
@@ -71,14 +73,14 @@ def _quantile(count: int, df: int) -> float:
 
 def test_effects_and_sign_follow_the_causes(rows: pd.DataFrame) -> None:
     n02 = load("n02")
-    found = n02.tests(rows)
+    found = factor_tests(rows, seed=1)
     assert set(found.loc[found["p_holm"] < 1e-4, "factor"]) == {"peak", "optimiser"}
     assert n02.effect(rows, n02.effects_table(rows, None), found).verdict == "supported"
     assert n02.sign(rows).verdict == "supported"
     assert n02.sign(rows.assign(log_gain=rows["log_gain"] + 3)).verdict == "not supported"
     rng = np.random.default_rng(1)
     still = rows.assign(log_gain=0.02 * rng.normal(size=len(rows)) + 0.01)
-    assert n02.effect(still, n02.effects_table(still, None), n02.tests(still)).verdict != "supported"
+    assert n02.effect(still, n02.effects_table(still, None), factor_tests(still, seed=1)).verdict != "supported"
 
 
 def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFrame) -> None:
@@ -91,13 +93,12 @@ def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFram
 
 
 def test_what_goes_through_the_ratio(rows: pd.DataFrame) -> None:
-    n02 = load("n02")
     rng = np.random.default_rng(2)
     through = rows.assign(log_gain=0.8 * np.log(rows["wv_wo_ratio"]) + rng.normal(0, 0.01, len(rows)))
     beside = rows.assign(log_gain=0.4 * rows["x peak"] + rng.normal(0, 0.01, len(rows)))
-    assert n02.mediator(through).verdict == "supported" and n02.mediator(through).estimate > 0.9
-    assert n02.mediator(beside).verdict == "not supported" and abs(n02.mediator(beside).estimate) < 0.2
-    share, slope = n02.split(through.assign(log_ratio=np.log(through["wv_wo_ratio"])))
+    assert mediator(through, seed=1).verdict == "supported" and mediator(through, seed=1).estimate > 0.9
+    assert mediator(beside, seed=1).verdict == "not supported" and abs(mediator(beside, seed=1).estimate) < 0.2
+    share, slope = split(through.assign(log_ratio=np.log(through["wv_wo_ratio"])))
     assert slope == pytest.approx(0.8, abs=0.05) and 0.9 < share < 1.1
 
 

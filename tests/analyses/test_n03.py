@@ -12,6 +12,7 @@ import pytest
 from simulated_nursery import Simulated
 
 from thermostats.nursery.factors import N_LAYERS
+from thermostats.reporting import nursery_density, nursery_law
 from thermostats.reporting.nursery_fit import judged
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.nursery_slopes import curve_of, extra_terms, held, slope_on
@@ -66,10 +67,12 @@ def by_tests_alone(analysis, monkeypatch):
             return np.ones((4, 10))
 
     fit = SimpleNamespace(quantities=Draws(), probabilities=Draws(), table=lambda name: None)
-    for name in ("fit_line", "fit_kleiber", "fit_share"):
-        monkeypatch.setattr(analysis, name, lambda *_, **__: fit)
-    monkeypatch.setattr(analysis, "posterior_of", lambda *_, **__: None)
-    monkeypatch.setattr(analysis, "beside", lambda finding, fit, told: finding)
+    monkeypatch.setattr(analysis, "fit_line", lambda *_, **__: fit)
+    monkeypatch.setattr(analysis, "fit_kleiber", lambda *_, **__: fit)
+    monkeypatch.setattr(nursery_density, "fit_share", lambda *_, **__: fit)
+    for module in (analysis, nursery_density, nursery_law):
+        monkeypatch.setattr(module, "posterior_of", lambda *_, **__: None)
+        monkeypatch.setattr(module, "beside", lambda finding, fit, told: finding)
     return analysis
 
 

@@ -10,7 +10,9 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.blocks import block_f, freedman_lane
 from thermostats.modelling.draws import Array
+from thermostats.modelling.estimates import holm
 from thermostats.nursery.factors import RECIPE
 from thermostats.reporting.nursery_fit import columns_of_block
 
@@ -126,3 +128,16 @@ def intervals(effects: Effects, weights: dict[tuple[str, str], Array], *, mean: 
         p = float(2 * stats.t.sf(abs(value) / error, effects.df))
         rows.append((factor, what, value, value - quantile * error, value + quantile * error, p))
     return pd.DataFrame(rows, columns=["factor", "what", "log_ratio", "lower", "upper", "p"])
+
+
+def factor_tests(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """Partial F of every factor given all else, Holm over factors, with the Freedman–Lane p beside: a row a factor."""
+    blocks = factor_columns(rows) | {"architecture, geometry, scale": covariates(rows)}
+    found = block_f(rows, "log_gain", blocks)
+    adjusted = holm({name: found[name].p_value for name in RECIPE})
+    return pd.DataFrame({
+        "factor": list(RECIPE),
+        "F": [found[name].f for name in RECIPE], "df": [found[name].df_block for name in RECIPE],
+        "p": [found[name].p_value for name in RECIPE], "p_holm": [adjusted[name] for name in RECIPE],
+        "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
+    })  # fmt: skip

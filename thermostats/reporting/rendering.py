@@ -47,6 +47,8 @@ MARKED = (
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
+LETTER = re.compile(r'<path id="(DejaVu[^"]*)" d="[^"]*" transform="[^"]*"/>\n?')
+NO_LETTERS = re.compile(r"<defs>\s*</defs>\n?")
 WORD = r"[A-Za-zα-ω0-9]+(?:\([A-Za-z]{1,4}\))?"
 SUBSCRIPT = re.compile(rf"(?<![A-Za-zα-ω])([A-Za-zα-ωΑ-Ω]\u0304?)_(?:\(([^()]{{1,12}})\)|({WORD}(?:,{WORD})*))")
 """A subscript of an equation: μ_m, x̄_lab(i), f_i,heritage, t_(n − 1)."""
@@ -56,7 +58,8 @@ def html(template: str, **values: Any) -> bytes:
     """A page; `scripts` names the scripts it inlines, the only ones that a browser will run on it."""
     scripts = [script(name) for name in values.get("scripts", ())]
     policy = " ".join(f"'sha256-{_digest(text)}'" for text in scripts) or "'none'"
-    return _html().get_template(template).render(values | {"scripts": map(Markup, scripts), "policy": policy}).encode()
+    page = _html().get_template(template).render(values | {"scripts": map(Markup, scripts), "policy": policy})
+    return _letters_once(page).encode()
 
 
 def markdown(template: str, **values: Any) -> bytes:
@@ -88,6 +91,18 @@ def equation(text: str) -> Markup:
 def slug(text: object) -> str:
     """Text as part of a file name, an id or a class: lower-case letters and digits joined by hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
+
+
+def _letters_once(page: str) -> str:
+    """The shape of a letter of a figure is defined once a page, where it first occurs, and used everywhere."""
+    known: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        again = found[1] in known
+        known.add(found[1])
+        return "" if again else found[0]
+
+    return NO_LETTERS.sub("", LETTER.sub(first, page))
 
 
 def _digest(text: str) -> str:

@@ -14,10 +14,12 @@ from thermostats.reporting.plots import house_style
 HEAD = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", re.S
 )
-PATH = re.compile(r' d="[^"]*"')
+PLACES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 LONG = re.compile(r"\d+\.\d{3,}")
 ROOT = re.compile(r"<svg[^>]*?viewBox=\"([^\"]*)\"[^>]*>")
-NAMED = re.compile(r'( id="|href="#|url\(#)')
+NAMED = re.compile(r'( id="|href="#|url\(#)(?!DejaVu)')
+PLACED = re.compile(r'<use xlink:(href="#DejaVu[^"]*")(?: transform="translate\((\S+) 0\)")?/>')
+"""A letter in its line of text."""
 PLAIN = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 SCALE = 1.8
 """Pixels of a page to a point of a figure, at most."""
@@ -38,15 +40,19 @@ def drawn(draw: Callable[..., object]) -> bytes:
 def compact(svg: bytes) -> bytes:
     """A figure without comments and metadata, coordinates rounded to a hundredth of a point."""
     text = HEAD.sub("", svg.decode())
-    text = PATH.sub(lambda path: LONG.sub(lambda found: f"{float(found[0]):.2f}", path[0]), text)
+    text = PLACES.sub(lambda place: LONG.sub(lambda found: f"{float(found[0]):.2f}", place[0]), text)
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
-    lines = (line.rstrip() for line in text.splitlines())
+    lines = (line.strip() for line in text.splitlines())
     return ("\n".join(line for line in lines if line) + "\n").encode()
 
 
 def inline(svg: bytes, prefix: str, label: str) -> Markup:
-    """Compact figure as an element of a page: its ids begin with `prefix`, `label` is what a screen reader says."""
+    """Compact figure as an element of a page: its ids begin with `prefix`, `label` is what a screen reader says.
+
+    Letters alone keep their ids, so that a page defines each once (`rendering.html`).
+    """
     text = NAMED.sub(rf"\g<1>{prefix}-", svg.decode())
+    text = PLACED.sub(lambda use: f'<use {use[1]} x="{use[2] or 0}"/>', text)
 
     def opening(found: re.Match[str]) -> str:
         width = round(SCALE * float(found[1].split()[2]))
