@@ -48,6 +48,7 @@ from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.nursery_norms import trained_norms
 from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number, relation
 from thermostats.tables.vocabulary import NURSERY
@@ -243,7 +244,8 @@ def judged(every: pd.DataFrame, rows: pd.DataFrame, column: str, words: str) -> 
     def draw(axes: Axes) -> None:
         reference(axes, 1.0)
         scatter_labelled(shown, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
-        axes.set(xscale="log", xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {words}", ylabel="gain of the last block but one")
+        axes.set(xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {words}", ylabel="gain of the last block but one")
+        log_axis(axes, "x")
 
     found = replace(
         found,
@@ -316,7 +318,7 @@ def analyse(tables: Tables) -> list[Finding]:
         reference(axes, 1.0)
         shown = cut[cut["gain"].notna()]
         scatter_labelled(shown, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
-        axes.set_xscale("log")
+        log_axis(axes, "x")
         axes.set(xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", ylabel="gain of the last block but one")
         place_labels(axes, shown["ratio"], shown["gain"], list(shown["name"]))
 

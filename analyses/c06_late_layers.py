@@ -26,6 +26,7 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.nursery_norms import LATE, trained_norms
 from thermostats.reporting.plots import INK, mark, strip_by_group
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number
 
@@ -122,7 +123,8 @@ def of_recipes(models: pd.DataFrame, column: str, words: str) -> Finding:
 
     def draw(axes: Axes) -> None:
         strip_by_group(models, axes, value=column, null=None)
-        axes.set(xscale="log", xlabel=f"mean ‖W_V‖₂² over the last quarter of the layers, {words}")
+        axes.set_xlabel(f"mean ‖W_V‖₂² over the last quarter of the layers, {words}")
+        log_axis(axes, "x")
 
     return finding(
         verdict=decided,

@@ -28,6 +28,7 @@ from thermostats.measurement.sheaf import head_measures, printed_factor_trace, v
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.nursery_norms import at_the_end
 from thermostats.reporting.plots import MUTED
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number, range_text
 
@@ -139,7 +140,8 @@ def of_models(
         for place, values in enumerate((first, cut)):
             axes.scatter(values, np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)), s=22, alpha=0.8)
         axes.axvline(1.0, color=MUTED, linestyle="--", linewidth=1)
-        axes.set(xscale="log", xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
+        axes.set(xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
+        log_axis(axes, "x")
         axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
 
     return Finding(

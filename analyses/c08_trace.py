@@ -30,6 +30,7 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.plots import legend_above, mark
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
@@ -220,7 +221,8 @@ def analyse(tables: Tables) -> list[Finding]:
                 face = mark(str(lab)).color if expands else "white"
                 axes.scatter(points["multi_head"], points["source"].map(FILES), s=60, facecolor=face, zorder=3,
                              edgecolor=mark(str(lab)).color, marker=mark(str(lab)).marker, label=str(lab))  # fmt: skip
-        axes.set(xscale="log", xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
+        axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
+        log_axis(axes, "x")
         legend_above(axes)
         places = rows["source"].map(FILES).map({name: at for at, name in enumerate(rows["source"].map(FILES).unique())})
         place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])

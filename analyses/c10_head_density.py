@@ -44,6 +44,7 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import reference, scatter_labelled
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
 from thermostats.reporting.words import number, relation
 
@@ -253,6 +254,7 @@ def analyse(tables: Tables) -> list[Finding]:
         axes.set_xscale("log")
         scatter_labelled(every, axes, x="rho", y="gain", lower="lower", upper="upper")
         axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
+        log_axis(axes, "x")
 
     primary = replace(
         with_step(tables, held_out(outside, cuts), cuts),

@@ -64,6 +64,7 @@ from thermostats.reporting.nursery_fit import (
 from thermostats.reporting.nursery_ratio import ALPHA, MOST, PRIMARY, mediator
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import chance, listed, number, relation
 
@@ -201,8 +202,8 @@ def draw(axes: Axes, table: pd.DataFrame) -> None:
     """Contrasts with their intervals."""
     shown = table.assign(row=table["factor"] + ": " + table["what"])
     forest(shown, axes, label="row", estimate="ratio", null=1.0)
-    axes.set_xscale("log")
     axes.set_xlabel("ratio of geometric mean gains")
+    log_axis(axes, "x")
 
 
 def sign(rows: pd.DataFrame) -> Finding:

@@ -36,7 +36,8 @@ from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, LIMITS, too_few, unmeasured
 from thermostats.reporting.nursery_rows import checkpoints
 from thermostats.reporting.nursery_signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
-from thermostats.reporting.plots import MUTED, paired, reference
+from thermostats.reporting.plots import MUTED, legend_above, paired, reference
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
 from thermostats.reporting.words import MINUS, number, plural, range_text
 from thermostats.tables.vocabulary import NURSERY
@@ -110,11 +111,11 @@ def draw_training(logs: pd.DataFrame, facts: pd.DataFrame, factor: str) -> Calla
             for position, values in enumerate(own.to_numpy()):
                 label = f"{factor} {level}".replace("_", " ") if position == 0 else None
                 axes.plot(at, values, color=f"C{number_of}", linewidth=0.8, alpha=0.7, label=label)
-        axes.set_yscale("log")
+        log_axis(axes, "y")
         axes.set_xticks(at, [f"{share:.0%}" for share in CHECKPOINTS])
         axes.set_xlabel("share of training")
         axes.set_ylabel("gain of the last block")
-        axes.legend()
+        legend_above(axes)
 
     return draw
 
@@ -128,7 +129,7 @@ def draw_pairs(table: pd.DataFrame) -> Callable[[Axes], None]:
             axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
             axes.hlines(position + 0.22, row.tuned_lower, row.tuned_upper, color=MUTED, linewidth=1.2)
         paired(shown, axes, before="base_gain", after="tuned_gain", label="pair", names=("trained", "tuned"))
-        axes.set_xscale("log")
+        log_axis(axes, "x")
         axes.set_xlabel("gain of the last block, geometric mean over prompts with 95 % interval")
 
     return draw

@@ -33,8 +33,8 @@ def test_the_nursery_is_a_group_of_its_own_and_a_family_of_its_own() -> None:
 def test_the_nursery_is_summed_up_in_three_sentences_from_its_findings() -> None:
     said = nursery_summary([entry("N01", estimate=0.31, lower=0.1, upper=0.5), entry("N02", "inconclusive")])
     assert len(re.findall(r"\.(?= [A-Z]|$)", said)) == 3
-    assert "N01 (Title of N01) supported and N02 (Title of N02) inconclusive" in said
-    assert "48 models of 16 recipes" in said and "0.310 [0.100, 0.500]" in said
+    assert "2 claims to the test: 1 came out as supported and 1 as inconclusive." in said
+    assert "48 small models of 16 recipes" in said and "0.310 [0.100, 0.500]" in said
     assert nursery_summary([]) == nursery_summary([Entry("N01", None)]) == ""
 
 
@@ -43,12 +43,12 @@ def test_groups_stand_apart_on_the_first_page(tmp_path: Path, name: str) -> None
     workplace = make_workplace(tmp_path)
     assert report(**workplace, processes=1).ok
     text = (workplace["out"] / name).read_text(encoding="utf-8")
-    assert "Claims of the study" not in text and "In the nursery" not in text
+    assert "Claims of the study" not in text and "The nursery, a" not in text
     write_analysis(workplace["analyses"], "N01", "Meta", p=0.04)
     assert report(**workplace, processes=1).ok
     text = (workplace["out"] / name).read_text(encoding="utf-8")
     study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
-    assert study < nursery and "In the nursery" in text and "Of 2 claims put to the test" in text
+    assert study < nursery and "The nursery, a" in text and "Of 2 claims put to the test" in text
     assert text.index("c02/index") < nursery < text.index("n01/index", nursery)
     if name == "index.md":
         rows = {line[3:6]: line for line in text.splitlines() if line.startswith("| [")}

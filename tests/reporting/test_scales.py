@@ -7,7 +7,12 @@ from thermostats.reporting.scales import log_axis
 
 
 @pytest.mark.parametrize(
-    ("limits", "expected"), [((0.7, 3.2), ["1", "2"]), ((0.9, 30000.0), ["1", "10", "100", "1,000", "10,000"])]
+    ("limits", "expected"),
+    [
+        ((0.7, 3.2), ["1", "1.5", "2", "2.5", "3"]),
+        ((0.7, 4.0), ["1", "2"]),
+        ((0.9, 30000.0), ["1", "10", "100", "1,000", "10,000"]),
+    ],
 )
 def test_ticks_are_plain_numbers_within_the_limits(limits, expected):
     axes = Figure().add_subplot()

@@ -19,6 +19,8 @@ from thermostats.modelling.model_rows import lines, standardised
 
 LEAST = 4
 """Rows beyond the number of coefficients' own that a residual needs."""
+MOST_NAMED = 10
+"""Groups that a legend can still tell apart."""
 
 
 def fit_line(
@@ -118,24 +120,32 @@ def _priors(scale: float, covariates: Sequence[str], group: str | None) -> tuple
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
-    """Outcomes with their errors, over the first covariate where there is one, and the line's interval."""
+    """Outcomes with their errors over the covariate asked, which is the last, and the line's interval.
+
+    Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
+    """
     rows = fitted.table("rows")
     covariates = [name for name in rows.columns if name not in {"model_id", "heritage", "outcome", "error"}]
-    x = rows[covariates[0]].to_numpy(dtype=np.float64) if covariates else np.arange(len(rows), dtype=np.float64)
-    for lab, own in rows.groupby("heritage"):
+    *others, asked = covariates or [""]
+    x = rows[asked].to_numpy(dtype=np.float64) if asked else np.arange(len(rows), dtype=np.float64)
+    part = sum(float(np.median(fitted.quantities[name])) * (rows[name] - rows[name].mean()) for name in others)
+    y = rows["outcome"] - part
+    labs = rows.groupby("heritage")
+    for lab, own in labs:
         at = x[rows.index.get_indexer(own.index)]
-        axes.errorbar(at, own["outcome"], own["error"], fmt="o", markersize=5, label=str(lab))
+        axes.errorbar(at, y[own.index], own["error"], fmt="o", markersize=5, label=str(lab))
     grid = np.linspace(x.min(), x.max(), 50)
     level = fitted.quantities["mean"].reshape(-1, 1)
-    slope = fitted.quantities[covariates[0]].reshape(-1, 1) if covariates else 0.0
+    slope = fitted.quantities[asked].reshape(-1, 1) if asked else 0.0
     band = level + slope * (grid - x.mean())
     lower, middle, upper = np.quantile(band, [(1 - fitted.level) / 2, 0.5, (1 + fitted.level) / 2], axis=0)
     axes.plot(grid, middle, color="0.2", linewidth=1)
     axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
     axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
-    axes.set_xlabel(covariates[0].replace("_", " ") if covariates else "")
-    axes.set_ylabel(fitted.estimand.replace("_", " "))
-    if not covariates:
+    axes.set_xlabel(asked.replace("_", " "))
+    axes.set_ylabel(fitted.estimand.replace("_", " ") + (", others held" if others else ""))
+    if not asked:
         axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
-    axes.legend()
+    if len(labs) <= MOST_NAMED:
+        axes.legend()
     return axes

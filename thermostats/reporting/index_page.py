@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -77,12 +78,9 @@ def read(tables: Tables) -> list[pd.DataFrame]:
 def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
     """Three sentences on claims other than the nursery's: what came out, what it rests on, what it cannot say."""
     primary = {entry.id: entry.findings[0] for entry in entries if entry.findings and not entry.error}
-    counts = Counter(finding.verdict for finding in primary.values())
-    said = {SUPPORTED: SUPPORTED, AGAINST: AGAINST, OPEN: OPEN, UNMEASURED: "yet to be measured"}
-    parts = [f"{counts[verdict]} as {word}" for verdict, word in said.items() if counts[verdict]]
-    told = words.listed(parts).replace(" as", " came out as", 1)
-    if not parts:
+    if not primary:
         return "No claim has been put to the test yet."
+    told = verdict_counts(finding.verdict for finding in primary.values())
     first = f"Of {words.plural(len(entries), 'claim')} put to the test, {told}."
     fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
     models = len(set(measured["model_id"]))
@@ -106,6 +104,14 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
     return f"{first} {second} {third}"
 
 
+def verdict_counts(verdicts: Iterable[str]) -> str:
+    """How often each verdict was given: `3 came out as supported and 2 as yet to be measured`."""
+    counts = Counter(verdicts)
+    said = {SUPPORTED: SUPPORTED, AGAINST: AGAINST, OPEN: OPEN, UNMEASURED: "yet to be measured"}
+    parts = [f"{counts[verdict]} as {word}" for verdict, word in said.items() if counts[verdict]]
+    return words.listed(parts).replace(" as", " came out as", 1)
+
+
 def group_of(claim: str) -> str:
     """Group of a claim by its id."""
     return GROUPS.get(claim[0], GROUPS["U"])
@@ -118,7 +124,7 @@ def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def nursery_summary(entries: Sequence[Entry]) -> str:
-    """Three sentences on the controlled study: what came out, what each claim's estimate is, what it cannot say.
+    """Three sentences on the controlled study: what came out, each claim's estimate, what it cannot say.
 
     Empty without claims of the nursery that have been run.
     """
@@ -126,13 +132,14 @@ def nursery_summary(entries: Sequence[Entry]) -> str:
     if not known:
         return ""
     models, recipes = (max(getattr(found, name) for _, found in known) for name in ("n_models", "n_heritages"))
-    told = words.listed([f"{entry.id} ({entry.claim.title}) {found.verdict}" for entry, found in known if entry.claim])
     first = (
-        f"In the nursery, a controlled study of small models whose recipes were assigned by design, {told}, on at most "
-        f"{words.plural(models, 'model')} of {words.plural(recipes, 'recipe')}."
+        f"The nursery, a controlled study of up to {words.plural(models, 'small model')} of "
+        f"{words.plural(recipes, 'recipe')} assigned by design, put {words.plural(len(known), 'claim')} to the test: "
+        f"{verdict_counts(found.verdict for _, found in known)}."
     )
     estimates = [
-        f"{entry.id}, {found.estimand}, {words.number(found.estimate)} {words.range_text(found.lower, found.upper)}"
+        f"{entry.id}, {re.split('[,:]', found.estimand)[0]}, {words.number(found.estimate)} "
+        f"{words.range_text(found.lower, found.upper)}".rstrip()
         for entry, found in known
         if found.estimate is not None
     ]

@@ -15,7 +15,8 @@ from thermostats.reporting.findings import Finding
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_fit import too_few, unmeasured
 from thermostats.reporting.nursery_slopes import held
-from thermostats.reporting.plots import reference
+from thermostats.reporting.plots import legend_above, reference
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number, relation
 from thermostats.tables.vocabulary import NURSERY
@@ -114,10 +115,10 @@ def draw_density(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
         for depth, own in rows.groupby("n_layers", sort=True):
             shift = np.exp(spread.uniform(-0.1, 0.1, len(own)))
             axes.scatter(own["rho"] * shift, own[PENULTIMATE], s=26, alpha=0.85, label=f"L = {depth}")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        log_axis(axes, "x")
+        log_axis(axes, "y")
         axes.set_xlabel("head density ρ = H / d_h")
         axes.set_ylabel("gain of the last block but one")
-        axes.legend()
+        legend_above(axes)
 
     return draw

@@ -16,7 +16,8 @@ from thermostats.reporting.evidence import LEVEL
 from thermostats.reporting.findings import Finding
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_slopes import EDGES, curve_of
-from thermostats.reporting.plots import DASHES, MUTED, reference
+from thermostats.reporting.plots import DASHES, MUTED, legend_above, reference
+from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
 
@@ -122,12 +123,11 @@ def draw_depth(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
             axes.scatter(own["n_layers"] * shift, own[LARGEST], s=26, alpha=0.85, label=f"ρ = {rho:g}")
         L = np.linspace(float(rows["n_layers"].min()), float(rows["n_layers"].max()), 100)
         axes.plot(L, TOTAL ** (1 / L), color=MUTED, linestyle=DASHES[1], label="10^(1/L)")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        log_axis(axes, "x")
+        log_axis(axes, "y")
         axes.set_xticks(sorted(set(rows["n_layers"])), [str(L) for L in sorted(set(rows["n_layers"]))])
-        axes.set_xticks([], minor=True)
         axes.set_xlabel("layers, L")
         axes.set_ylabel("largest gain, blocks 2 to L − 1")
-        axes.legend()
+        legend_above(axes)
 
     return draw

@@ -61,6 +61,8 @@ HERITAGES: Mapping[str, Mark] = {
 
 LEGEND_CHARACTERS = 17.25
 """Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
+MOST_NAMED = 14
+"""Lines that names at their ends can still tell apart."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
@@ -148,7 +150,6 @@ def forest(
     null: float | None = 0.0,
 ) -> Axes:
     """Estimates with their intervals, one row each in the table's order from the top, and the value of no effect."""
-    _rows(axes, len(table))
     if null is not None:
         reference(axes, null, vertical=True)
     heritages = table[heritage].astype(str) if heritage else [""] * len(table)
@@ -159,7 +160,7 @@ def forest(
     for lab in sorted(set(heritages) - {""}):
         axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
     legend_above(axes)
-    _name_rows(axes, [short_name(str(name)) for name in table[label]])
+    name_rows(axes, [short_name(str(name)) for name in table[label]])
     axes.set_xlabel(_words(estimate))
     return axes
 
@@ -176,7 +177,6 @@ def paired(
     null: float | None = 1.0,
 ) -> Axes:
     """Two values of the same thing joined by an arrow, one row each: open where it starts, filled where it ends."""
-    _rows(axes, len(table))
     if null is not None:
         reference(axes, null, vertical=True)
     for position, row in enumerate(table.to_dict("records")):
@@ -185,7 +185,7 @@ def paired(
         axes.annotate("", (row[after], position), xytext=(row[before], position), arrowprops=arrow)
         axes.plot(row[before], position, color=color, marker=marker, markerfacecolor="white", linestyle="")
         axes.plot(row[after], position, color=color, marker=marker, linestyle="")
-    _name_rows(axes, [short_name(str(name)) for name in table[label]])
+    name_rows(axes, [short_name(str(name)) for name in table[label]])
     for name, fill in zip(names, ("white", MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
     legend_above(axes)
@@ -204,7 +204,7 @@ def lines_by_layer(
     upper: str = "",
     null: float | None = None,
 ) -> Axes:
-    """One line a model over layers (or relative depth, by `x`), coloured by heritage and named at its end.
+    """One line a model over layers (or relative depth, by `x`), coloured by heritage; MOST_NAMED at most are named.
 
     Models of one heritage differ by dash; columns `lower` and `upper` become a band.
     """
@@ -226,7 +226,8 @@ def lines_by_layer(
     axes.set_ylabel(_words(y))
     axes.margins(x=0.12)
     legend_above(axes)
-    place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], names)
+    if len(ends) <= MOST_NAMED:
+        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], names)
     return axes
 
 
@@ -242,7 +243,6 @@ def strip_by_group(
     """Every value as a point, one row a group in order of its mean; the tick is the mean of the group."""
     shown = table.dropna(subset=[value])
     order = list(shown.groupby(group)[value].mean().sort_values().index)
-    _rows(axes, len(order))
     if null is not None:
         reference(axes, null, vertical=True)
     for position, name in enumerate(order):
@@ -252,7 +252,7 @@ def strip_by_group(
             color, marker = mark(lab)
             axes.scatter(points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT)
         axes.plot([rows[value].mean()] * 2, [position - 0.33, position + 0.33], color=INK, linewidth=1.6, zorder=4)
-    _name_rows(axes, [f"{short_name(str(name))} ({int((shown[group] == name).sum())})" for name in order])
+    name_rows(axes, [f"{short_name(str(name))} ({int((shown[group] == name).sum())})" for name in order])
     axes.set_xlabel(_words(value))
     return axes
 
@@ -268,6 +268,20 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
             text, place, xycoords=coordinates, xytext=(3, -2) if vertical else (-2, 2), textcoords="offset points",
             ha="left" if vertical else "right", va="top" if vertical else "bottom", fontsize=7.5, color=MUTED,
         )  # fmt: skip
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is as high as they."""
+    figure = axes.get_figure(root=True)
+    if figure is not None and len(figure.axes) == 1:
+        figure.set_figheight(max(2.0, 0.9 + 0.3 * len(names)))
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.spines["left"].set_visible(False)
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)
 
 
 def legend_points() -> float:
@@ -291,22 +305,6 @@ def legend_above(axes: Axes) -> None:
 
 def _groups(table: pd.DataFrame, heritage: str) -> Iterable[tuple[str, pd.DataFrame]]:
     return ((str(lab), rows) for lab, rows in table.groupby(heritage, sort=True))
-
-
-def _rows(axes: Axes, count: int) -> None:
-    figure = axes.get_figure(root=True)
-    if figure is not None and len(figure.axes) == 1:
-        figure.set_figheight(max(2.0, 0.9 + 0.3 * count))
-    axes.set_ylim(count - 0.4, -0.6)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-
-
-def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    for text in axes.get_yticklabels():
-        text.set_parse_math(False)
 
 
 def _words(label: str) -> str:

@@ -47,7 +47,7 @@ MARKED = (
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
-LETTER = re.compile(r'<path id="(DejaVu[^"]*)" d="[^"]*" transform="[^"]*"/>\n?')
+LETTER = re.compile(r'<path id="(DejaVu[^"]*)"(?: d="[^"]*")? transform="[^"]*"/>\n?')
 NO_LETTERS = re.compile(r"<defs>\s*</defs>\n?")
 WORD = r"[A-Za-zα-ω0-9]+(?:\([A-Za-z]{1,4}\))?"
 SUBSCRIPT = re.compile(rf"(?<![A-Za-zα-ω])([A-Za-zα-ωΑ-Ω]\u0304?)_(?:\(([^()]{{1,12}})\)|({WORD}(?:,{WORD})*))")

@@ -1,4 +1,4 @@
-"""Logarithmic axes with plain numbers at 1, 2 and 5."""
+"""Logarithmic axes with plain numbers: at 1, 2 and 5, and at round steps where the range is narrow."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import math
 from typing import Literal
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 WIDE = 2.5
 """Powers of ten above which only the powers are marked."""
+NARROW = 5.0
+"""Ratio of the limits below which a logarithm's 1, 2 and 5 would leave an axis nearly bare."""
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
     """Make one axis logarithmic, its limits as they are; call it when everything is drawn."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
-    wide = math.log10(high / low) > WIDE
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    if high / low < NARROW:
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"))

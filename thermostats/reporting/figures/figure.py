@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.reporting.findings import Tables
-from thermostats.reporting.plots import RULE, house_style, legend_points
+from thermostats.reporting.plots import house_style, legend_points
 
 COLUMN = 3.54
 """Width of one column of print in inches (90 mm)."""
@@ -76,17 +76,6 @@ def column_style() -> Iterator[None]:
     """House style at the width of one column."""
     with house_style(), mpl.rc_context(SMALL):  # type: ignore[arg-type]
         yield
-
-
-def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of a figure that has one item a row, from the top."""
-    axes.set_yticks(range(len(names)), list(names))
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="y", color=RULE, linewidth=0.4)
-    axes.spines["left"].set_visible(False)
-    for text in axes.get_yticklabels():
-        text.set_parse_math(False)
 
 
 def legend_over_rows(axes: Axes) -> None:

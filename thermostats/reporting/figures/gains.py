@@ -10,10 +10,10 @@ from scipy import stats
 from thermostats.modelling.classical import correlation
 from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.reporting.evidence import HUNT, PYTHIA, gains
-from thermostats.reporting.figures.figure import NAME_SIZE, Figure, legend_over_rows, name_rows
+from thermostats.reporting.figures.figure import NAME_SIZE, Figure, legend_over_rows
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.plots import INK, MUTED, PAPER, POINT, legend_above, mark, reference
+from thermostats.reporting.plots import INK, MUTED, PAPER, POINT, legend_above, mark, name_rows, reference
 from thermostats.reporting.scales import log_axis
 from thermostats.reporting.words import number, relation
 
