@@ -48,9 +48,9 @@ from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
 from thermostats.reporting.nursery_norms import trained_norms
 from thermostats.reporting.plots import reference, scatter_labelled
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number, relation
+from thermostats.scales import log_axis
 from thermostats.tables.vocabulary import NURSERY
 
 ALPHA = 0.05

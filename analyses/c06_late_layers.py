@@ -21,14 +21,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.marks import mark
 from thermostats.reporting.evidence import stated
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.nursery_norms import LATE, trained_norms
-from thermostats.reporting.plots import INK, mark, strip_by_group
-from thermostats.reporting.scales import log_axis
+from thermostats.reporting.plots import INK, strip_by_group
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 
 LEAST, MOST = 100.0, 1000.0
 LEAST_TRAINED, LEAST_RECIPES = 24, 8

@@ -28,9 +28,9 @@ from thermostats.measurement.sheaf import head_measures, printed_factor_trace, v
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.nursery_norms import at_the_end
 from thermostats.reporting.plots import MUTED
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.reporting.words import number, range_text
+from thermostats.scales import log_axis
 
 TOLERANCE, SINGLE = 1e-10, 1e-5
 SEED = 7

@@ -24,15 +24,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.marks import mark
 from thermostats.modelling.line import fit_line
 from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.plots import legend_above, mark
-from thermostats.reporting.scales import log_axis
+from thermostats.reporting.plots import legend_above
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 
 ALPHA = 0.05
 SEED = 8

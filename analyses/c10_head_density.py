@@ -44,9 +44,9 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import reference, scatter_labelled
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
 from thermostats.reporting.words import number, relation
+from thermostats.scales import log_axis
 
 ALPHA = 0.05
 WEAK = -0.3

@@ -42,9 +42,9 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import strip_by_group
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.reporting.words import number, range_text
+from thermostats.scales import log_axis
 
 SEED = 12
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")

@@ -31,9 +31,9 @@ from thermostats.reporting.evidence import CLEAN, HUNT, PYTHIA, features_of, sta
 from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.plots import MUTED, reference, scatter_labelled
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.reporting.words import relation
+from thermostats.scales import log_axis
 
 SEED = 13
 THRESHOLD = 0.2

@@ -34,9 +34,9 @@ from thermostats.reporting.labels import short_name
 from thermostats.reporting.nursery_norms import at_the_end
 from thermostats.reporting.plots import MUTED, forest, reference
 from thermostats.reporting.provenance import follows
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 from thermostats.tables.vocabulary import NURSERY
 
 LEAST_BLOCKS, LEAST_TRAINED, SEED = 4, 24, 16

@@ -34,9 +34,9 @@ from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, lines_by_layer, scatter_labelled
 from thermostats.reporting.provenance import follows
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.reporting.words import number, range_text, relation
+from thermostats.scales import log_axis
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 STATED, MARGIN = 0.35, 0.10

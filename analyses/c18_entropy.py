@@ -25,7 +25,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.benchmark import REFIT, fit_benchmark
+from thermostats.modelling.benchmark_entropy import fit_slopes
 from thermostats.modelling.line import fit_line
 from thermostats.modelling.means import welch_difference
 from thermostats.modelling.within import WithinCorrelation, within_correlation
@@ -144,8 +144,8 @@ def analyse(tables: Tables) -> list[Finding]:
 
 def with_slope(found: Finding, base: pd.DataFrame, category: str) -> Finding:
     """The finding with the posterior of the models' mean slope inside prompts, and what it is without a category."""
-    fit = fit_benchmark(base, "last_gain", seed=SEED)
-    fewer = fit_benchmark(base[base["category"] != category], "last_gain", seed=SEED, settings=REFIT)
+    fit = fit_slopes(base, "last_gain", seed=SEED)
+    fewer = fit_slopes(base[base["category"] != category], "last_gain", seed=SEED)
     changed = {"as fitted": fit, f"without the category {category}": fewer}
     told = posterior_of(
         fit,

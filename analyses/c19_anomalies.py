@@ -49,10 +49,10 @@ from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import MUTED, forest, scatter_labelled, strip_by_group
 from thermostats.reporting.prompt_means import with_means
 from thermostats.reporting.provenance import follows
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.unembedding import ALPHA, LEAST, trained_unembedding, unembedding
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all
 from thermostats.reporting.words import number, range_text
+from thermostats.scales import log_axis
 
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
 PROJECTOR = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"

@@ -30,9 +30,9 @@ from thermostats.reporting.findings import Claim, Finding, Tables, run
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import forest
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""

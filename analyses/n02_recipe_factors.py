@@ -64,9 +64,9 @@ from thermostats.reporting.nursery_fit import (
 from thermostats.reporting.nursery_ratio import ALPHA, MOST, PRIMARY, mediator
 from thermostats.reporting.nursery_rows import final
 from thermostats.reporting.plots import forest
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import chance, listed, number, relation
+from thermostats.scales import log_axis
 
 SEED = 102
 NEGLIGIBLE = 0.05

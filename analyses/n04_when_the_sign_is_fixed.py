@@ -37,9 +37,9 @@ from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, LIMIT
 from thermostats.reporting.nursery_rows import checkpoints
 from thermostats.reporting.nursery_signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
 from thermostats.reporting.plots import MUTED, legend_above, paired, reference
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
 from thermostats.reporting.words import MINUS, number, plural, range_text
+from thermostats.scales import log_axis
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104

@@ -14,9 +14,9 @@ import pytest
 from conftest import layer, model, run, table
 from workplaces import EVIL, make_workplace
 
+from thermostats.marks import HERITAGES
 from thermostats.reporting import atlas, atlas_rows
 from thermostats.reporting.findings import Tables
-from thermostats.reporting.plots import HERITAGES
 from thermostats.tables import store
 
 SHIPPED = Tables()

@@ -76,6 +76,18 @@ def test_labs_are_chosen_with_the_keyboard_alone(browser: Any, shipped: Path) ->
     page.close()
 
 
+def test_models_of_the_nursery_are_drawn_when_they_are_asked_for(browser: Any, shipped: Path) -> None:
+    page, heard = opened(browser, shipped)
+    box, before = page.get_by_label("trained in the nursery", exact=True), lines_of(page)
+    assert not box.is_checked()
+    assert "Sources not shown: trained in the nursery." in page.locator("#status").inner_text()
+    box.check()
+    assert lines_of(page) > before
+    assert "Sources" not in page.locator("#status").inner_text()
+    assert heard == []
+    page.close()
+
+
 def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(browser: Any, shipped: Path) -> None:
     page, heard = opened(browser, shipped)
     page.get_by_role("button", name="No lab").click()

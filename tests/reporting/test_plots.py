@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
+from thermostats import marks
 from thermostats.reporting import labels, plots
 
 TABLE = pd.DataFrame(
@@ -57,9 +58,9 @@ def test_a_heritage_looks_the_same_whatever_else_is_shown() -> None:
 
 
 def test_known_heritages_differ_in_colour_and_in_shape() -> None:
-    assert len({mark.color for mark in plots.HERITAGES.values()}) == len(plots.HERITAGES)
-    assert len({mark.marker for mark in plots.HERITAGES.values()}) == len(plots.HERITAGES)
-    assert plots.mark("MistralAI") == plots.mark("Mistral AI")
+    assert len({mark.color for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
+    assert len({mark.marker for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
+    assert marks.mark("MistralAI") == marks.mark("Mistral AI")
 
 
 def test_rows_stand_in_the_table_s_order_and_ticks_hold_the_names() -> None:

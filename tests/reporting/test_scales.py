@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.reporting.scales import log_axis
+from thermostats.scales import log_axis
 
 
 @pytest.mark.parametrize(

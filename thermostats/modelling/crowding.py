@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
+from thermostats.marks import ABOVE, mark
 from thermostats.modelling import linear
 from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array
@@ -22,6 +23,7 @@ from thermostats.modelling.gaussian import Lines, Posterior, posterior
 from thermostats.modelling.model_rows import ModelRows, lines, model_rows
 from thermostats.modelling.rivals import Rival, compare, few_folds, mixture, model_folds, node_evidence, rival
 from thermostats.modelling.sensitivity import sensitivity
+from thermostats.scales import log_axis
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
@@ -271,7 +273,10 @@ def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     models = fitted.table("models")
     for lab, own in models.groupby("heritage"):
-        axes.errorbar(own["rho"], np.exp(own["log_gain"]), own["error"], fmt="o", label=str(lab), markersize=5)
+        color, marker = mark(str(lab))
+        axes.errorbar(
+            own["rho"], np.exp(own["log_gain"]), own["error"], fmt=marker, color=color, label=str(lab), markersize=5
+        )
     threshold = fitted.table("threshold")
     second = axes.twinx()
     density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])
@@ -279,8 +284,8 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     second.set_yticks([])
     second.set_ylabel("posterior density of a threshold")
     axes.axhline(1, linewidth=0.8)
-    axes.set_xscale("log")
+    log_axis(axes, "x")
     axes.set_xlabel("head density ρ = H / d_h")
     axes.set_ylabel(fitted.estimand.replace("_", " "))
-    axes.legend()
+    axes.legend(**ABOVE)
     return axes

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.marks import ABOVE, mark
 from thermostats.modelling import linear
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
@@ -133,7 +134,8 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     labs = rows.groupby("heritage")
     for lab, own in labs:
         at = x[rows.index.get_indexer(own.index)]
-        axes.errorbar(at, y[own.index], own["error"], fmt="o", markersize=5, label=str(lab))
+        color, marker = mark(str(lab))
+        axes.errorbar(at, y[own.index], own["error"], fmt=marker, color=color, markersize=5, label=str(lab))
     grid = np.linspace(x.min(), x.max(), 50)
     level = fitted.quantities["mean"].reshape(-1, 1)
     slope = fitted.quantities[asked].reshape(-1, 1) if asked else 0.0
@@ -147,5 +149,5 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     if not asked:
         axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
     if len(labs) <= MOST_NAMED:
-        axes.legend()
+        axes.legend(**ABOVE)
     return axes

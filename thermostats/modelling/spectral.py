@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.marks import ABOVE, mark
 from thermostats.modelling import checks, linear
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, numbers
@@ -18,6 +19,7 @@ from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
 from thermostats.modelling.rivals import MOST_FOLDS, compare, few_folds, model_folds, rival
+from thermostats.scales import log_axis
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; slope over one SD of the ratio, labs and the rest share it, 0.5/√3 each."""
@@ -252,11 +254,13 @@ def _part(fit: linear.LinesFit, rows: SpectralRows) -> Part:
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     shown = fitted.table("left_out")
     for lab, own in shown.groupby("heritage"):
-        axes.scatter(np.exp(own["log_ratio"]), np.exp(own["log_gain"]), label=str(lab), s=36, zorder=3)
-    axes.vlines(np.exp(shown["log_ratio"]), np.exp(shown["lower"]), np.exp(shown["upper"]), alpha=0.3)
+        color, marker = mark(str(lab))
+        x = np.exp(own["log_ratio"])
+        axes.scatter(x, np.exp(own["log_gain"]), color=color, marker=marker, label=str(lab), s=36, zorder=3)
+        axes.vlines(x, np.exp(own["lower"]), np.exp(own["upper"]), color=color, alpha=0.3)
     axes.axhline(1, linewidth=0.8)
-    axes.set_xscale("log")
+    log_axis(axes, "x")
     axes.set_xlabel("‖W_V‖ / ‖W_O‖, spectral norms, mean over layers")
     axes.set_ylabel(f"{fitted.estimand.replace('_', ' ')}; bars: predicted from other labs")
-    axes.legend()
+    axes.legend(**ABOVE)
     return axes

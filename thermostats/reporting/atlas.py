@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from math import cos, log10, pi, sin
 from typing import Any
@@ -13,10 +14,10 @@ import jinja2
 import pandas as pd
 import vl_convert
 
+from thermostats.marks import mark
 from thermostats.reporting import atlas_rows
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import mark
 from thermostats.reporting.words import number
 
 VEGA_LITE = "6.4"
@@ -30,7 +31,7 @@ DIGITS = 5
 SHOWN_GAIN_FROM = 2
 """First block in the panel of gains: block 1 lifts the embedding and would set the scale."""
 SHOWN = 0.98
-"""Share of the gains, from the smallest up, that the panel shows unless the whole range is asked for."""
+"""Quantile of the gains up to which, and one less it from which, they are shown unless the whole range is asked for."""
 WHOLE = "whole_range"
 SHAPES = {"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
           ">": "triangle-right", "D": "diamond", "P": "cross"}  # fmt: skip
@@ -74,7 +75,7 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
     labs, origins = labs_of(shown), sorted(shown["origin"].unique(), reverse=True)
     models = sorted(shown["model"].unique())
     boxes = [_checkbox(f"lab_{i}", lab) for i, lab in enumerate(labs)]
-    boxes += [_checkbox(f"origin_{i}", origin) for i, origin in enumerate(origins)]
+    boxes += [_checkbox(f"origin_{i}", origin, origin in at_first(origins)) for i, origin in enumerate(origins)]
     whole_range = alt.binding_checkbox(name="Whole range of gains", element="#whole")
     boxes.append(alt.param(name=WHOLE, value=False, bind=whole_range))
     select = alt.binding_select(
@@ -231,27 +232,41 @@ def _panel(
 
 
 def _vertical(quantity: str, shown: pd.DataFrame) -> alt.Y:
-    """Logarithmic axis over all values whatever is chosen; the largest gains only where they are asked for."""
+    """Logarithmic axis over all values whatever is chosen; the extreme gains only where they are asked for."""
     values = shown.loc[shown["quantity"] == quantity, "value"].astype(float)
-    low, high = 0.95 * values.min(), 1.05 * values.max()
-    top: float | alt.ExprRef = high
+    ends: list[float | alt.ExprRef] = [0.95 * values.min(), 1.05 * values.max()]
     if quantity == atlas_rows.GAIN:
-        top = alt.ExprRef(f"{WHOLE} ? {high} : {_round(values.quantile(SHOWN))}")
-    scale = alt.Scale(type="log", nice=False, domain=[low, top])
+        ends = [
+            alt.ExprRef(f"{WHOLE} ? {end} : {inner}") for end, inner in zip(ends, _common_gains(shown), strict=True)
+        ]
+    scale = alt.Scale(type="log", nice=False, domain=ends)
     axis = alt.Axis(format="~s" if quantity == atlas_rows.TRACE else "~g", tickCount=6)
     return alt.Y("value:Q", title=None, scale=scale, axis=axis)
+
+
+def at_first(origins: Sequence[str]) -> set[str]:
+    """Origins that are shown before a box is ticked: the many models of the nursery would hide all others."""
+    return set(origins) - {atlas_rows.NURSERY_ORIGIN} or set(origins)
+
+
+def _common_gains(shown: pd.DataFrame) -> list[float]:
+    """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at first."""
+    rows = shown[(shown["quantity"] == atlas_rows.GAIN) & shown["origin"].isin(at_first(list(shown["origin"])))]
+    gains = rows["value"].astype(float)
+    return [_round(gains.quantile(1 - SHOWN)), _round(gains.quantile(SHOWN))] if len(gains) else [0.0, 0.0]
 
 
 def _shown_gains(shown: pd.DataFrame) -> dict[str, Any]:
     """What the page says of the gains that are shown at first."""
     gains = shown.loc[shown["quantity"] == atlas_rows.GAIN, "value"].astype(float)
-    high = _round(gains.quantile(SHOWN)) if len(gains) else 0.0
-    return {"high": number(high), "above": int((gains > high).sum()), "n_gains": len(gains)}
+    low, high = _common_gains(shown)
+    outside = int((~gains.between(low, high)).sum())
+    return {"low": number(low), "high": number(high), "outside": outside, "n_gains": len(gains)}
 
 
-def _checkbox(name: str, label: str) -> alt.Parameter:
+def _checkbox(name: str, label: str, ticked: bool = True) -> alt.Parameter:
     return alt.param(
-        name=name, value=True, bind=alt.binding_checkbox(name=label, element=f"#{name.replace('_', '-')}")
+        name=name, value=ticked, bind=alt.binding_checkbox(name=label, element=f"#{name.replace('_', '-')}")
     )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_fit import too_few, unmeasured
 from thermostats.reporting.nursery_slopes import held
 from thermostats.reporting.plots import legend_above, reference
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number, relation
+from thermostats.scales import log_axis
 from thermostats.tables.vocabulary import NURSERY
 
 ALPHA = 0.05

@@ -17,9 +17,9 @@ from thermostats.reporting.findings import Finding
 from thermostats.reporting.fits import beside, posterior_of
 from thermostats.reporting.nursery_slopes import EDGES, curve_of
 from thermostats.reporting.plots import DASHES, MUTED, legend_above, reference
-from thermostats.reporting.scales import log_axis
 from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 
 LARGEST = "max_gain_to_penultimate"
 NEAR = 2.0

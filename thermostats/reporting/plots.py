@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,6 +13,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 
+from thermostats.marks import Mark, mark
 from thermostats.reporting.labels import place_labels, short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
@@ -38,27 +38,6 @@ RC = {
 }  # fmt: skip
 
 
-class Mark(NamedTuple):
-    """How one heritage looks in every figure."""
-
-    color: str
-    marker: str
-
-
-HERITAGES: Mapping[str, Mark] = {
-    "EleutherAI": Mark("#0072B2", "o"),
-    "Meta": Mark("#D55E00", "s"),
-    "BigScience": Mark("#009E73", "^"),
-    "OpenAI": Mark("#1d1f21", "D"),
-    "Google": Mark("#CC79A7", "v"),
-    "Mistral AI": Mark("#E69F00", "P"),
-    "TII": Mark("#56B4E9", "X"),
-    "StabilityAI": Mark("#8C6D1F", "p"),
-    "Alibaba": Mark("#7A5195", "<"),
-    "Microsoft": Mark("#4C8C2B", ">"),
-}
-"""Okabe and Ito's colours (jfly.uni-koeln.de/color), one for each lab of the study, and never by colour alone."""
-
 LEGEND_CHARACTERS = 17.25
 """Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
 MOST_NAMED = 14
@@ -69,17 +48,6 @@ POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
 DASHES = ("-", "--", ":", "-.")
 WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density ρ = H / d_h", "layer": "layer l"}
 """Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
-OTHER_COLORS = ("#44546A", "#9C4A4A", "#3B7A78", "#A0682C", "#6B6B6B")
-OTHER_MARKERS = ("h", "d", "*", "H", "8")
-
-
-def mark(heritage: str) -> Mark:
-    """Colour and marker of a heritage: the same in every figure, whatever other heritages are shown."""
-    for name, known in HERITAGES.items():
-        if name.replace(" ", "") == heritage.replace(" ", ""):
-            return known
-    number = zlib.crc32(heritage.encode())
-    return Mark(OTHER_COLORS[number % len(OTHER_COLORS)], OTHER_MARKERS[number // 7 % len(OTHER_MARKERS)])
 
 
 def house_style() -> AbstractContextManager[None]:

@@ -44,6 +44,7 @@ SET = (
 """How plain text is set: apostrophes and minus signs."""
 MARKED = (
     (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
+    (re.compile(r"‖_([A-Z])(?![A-Za-z])"), r"‖<sub>\1</sub>"),
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from thermostats.marks import mark
 from thermostats.reporting.figures.figure import COLUMN, Figure
 from thermostats.reporting.findings import Tables
-from thermostats.reporting.plots import mark
 from thermostats.reporting.words import first_sentences
 
 PANEL, COLUMNS = "panel", 2

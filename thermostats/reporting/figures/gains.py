@@ -7,15 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.marks import mark
 from thermostats.modelling.classical import correlation
 from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.reporting.evidence import HUNT, PYTHIA, gains
 from thermostats.reporting.figures.figure import NAME_SIZE, Figure, legend_over_rows
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.plots import INK, MUTED, PAPER, POINT, legend_above, mark, name_rows, reference
-from thermostats.reporting.scales import log_axis
+from thermostats.reporting.plots import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
 from thermostats.reporting.words import number, relation
+from thermostats.scales import log_axis
 
 SEED = 1
 LEVEL = 0.95

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.marks import mark
 from thermostats.reporting.figures.figure import legend_over_rows
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import INK, MUTED, POINT, mark, name_rows, reference
+from thermostats.reporting.plots import INK, MUTED, POINT, name_rows, reference
 from thermostats.reporting.words import number
 
 BLOCKS: Mapping[str, str] = {

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.marks import mark
 from thermostats.modelling.classical import correlation
 from thermostats.reporting.figures.figure import NAME_SIZE, Figure
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.plots import MUTED, RULE, legend_above, mark
-from thermostats.reporting.scales import log_axis
+from thermostats.reporting.plots import MUTED, RULE, legend_above
 from thermostats.reporting.words import number
+from thermostats.scales import log_axis
 
 SEED = 3
 MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.marks import mark
 from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, stated
 from thermostats.reporting.figures.figure import Figure, legend_over_rows
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import INK, MUTED, POINT, mark, name_rows, reference
+from thermostats.reporting.plots import INK, MUTED, POINT, name_rows, reference
 from thermostats.reporting.words import number
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
