@@ -4,15 +4,16 @@
 
 Each module is mutated by rule (comparisons, arithmetic, logic, constants, dropped statements), a sample is drawn with a
 seed, and each mutant runs in a process forked from one that has loaded the libraries but none of the package, so that
-declarations at the head of a module are mutated too. A test that takes ten times as long counts as noticing.
+declarations at the head of a module are mutated too. Which test reaches which line is measured first; a mutant is given
+the tests that reach its line, the quickest first, then the others, as many as take `--budget` seconds when nothing is
+wrong. What takes three times as long as all of them counts as noticed.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
-import copy
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -22,43 +23,53 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from mutation_rules import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
+TABLES, MEASURED, MODELLED = "thermostats/tables", "thermostats/measurement", "thermostats/modelling"
+STORED = ("tests/tables/test_store.py", "tests/tables/test_names.py")
+JOINED = ("tests/tables/test_join.py", "tests/tables/test_incoming.py")
+PUBLISHED = ("tests/tables/test_published_ledger.py", "tests/tables/test_published.py")
 MODULES: dict[str, tuple[str, ...]] = {
-    "thermostats/measurement/sheaf.py": ("tests/measurement/test_sheaf.py",),
-    "thermostats/measurement/spectra.py": ("tests/measurement/test_spectra.py",),
-    "thermostats/tables/names.py": ("tests/tables/test_names.py",),
-    "thermostats/tables/identities.py": ("tests/tables/test_identities.py",),
-    "thermostats/tables/parameters.py": ("tests/tables/test_parameters.py",),
-    "thermostats/tables/runs.py": ("tests/tables/test_join.py", "tests/tables/test_store.py"),
-    "thermostats/tables/declare.py": ("tests/tables/test_store.py", "tests/tables/test_names.py"),
-    "thermostats/measurement/residual.py": ("tests/measurement/test_gains.py",),
-    "thermostats/modelling/heritage.py": (
-        "tests/modelling/test_heritage.py",
-        "tests/modelling/test_heritage_classical.py",
-    ),
-    "thermostats/tables/features.py": ("tests/tables/test_features.py",),
-    "thermostats/tables/folders.py": (
-        "tests/tables/test_begin.py",
-        "tests/tables/test_store.py",
-        "tests/faults/test_drives.py",
-    ),
-    "thermostats/tables/atomic.py": (
-        "tests/tables/test_names.py",
-        "tests/tables/test_store.py",
-        "tests/faults/test_drives.py",
-    ),
-    "thermostats/tables/join.py": ("tests/tables/test_join.py", "tests/tables/test_incoming.py"),
-    "thermostats/tables/store.py": (
-        "tests/tables/test_store.py",
-        "tests/tables/test_join.py",
-        "tests/tables/test_names.py",
-    ),
+    f"{MEASURED}/sheaf.py": ("tests/measurement/test_sheaf.py",),
+    f"{MEASURED}/spectra.py": ("tests/measurement/test_spectra.py",),
+    f"{MEASURED}/residual.py": ("tests/measurement/test_gains.py",),
+    f"{MODELLED}/heritage.py": ("tests/modelling/test_heritage.py", "tests/modelling/test_heritage_classical.py"),
+    f"{TABLES}/atomic.py": (*STORED, "tests/faults/test_drives.py"),
+    f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
+    f"{TABLES}/bounded.py": ("tests/fuzz/test_fuzz.py",),
+    f"{TABLES}/codebook.py": STORED,
+    f"{TABLES}/croissant.py": ("tests/tables/test_export.py",),
+    f"{TABLES}/datapackage.py": ("tests/tables/test_export.py",),
+    f"{TABLES}/declare.py": STORED,
+    f"{TABLES}/describe.py": ("tests/tables/test_export.py",),
+    f"{TABLES}/export.py": ("tests/tables/test_export.py",),
+    f"{TABLES}/features.py": ("tests/tables/test_features.py",),
+    f"{TABLES}/folders.py": ("tests/tables/test_begin.py", *STORED, "tests/faults/test_drives.py"),
+    f"{TABLES}/identities.py": ("tests/tables/test_identities.py",),
+    f"{TABLES}/incoming.py": JOINED,
+    f"{TABLES}/join.py": JOINED,
+    f"{TABLES}/listing.py": ("tests/test_cli.py",),
+    f"{TABLES}/mapping.py": ("tests/tables/test_incoming.py",),
+    f"{TABLES}/names.py": ("tests/tables/test_names.py",),
+    f"{TABLES}/parameters.py": ("tests/tables/test_parameters.py",),
+    f"{TABLES}/reading.py": ("tests/tables/test_reading.py", *STORED),
+    f"{TABLES}/rows.py": JOINED,
+    f"{TABLES}/runs.py": JOINED,
+    f"{TABLES}/schemas.py": (*STORED, *JOINED),
+    f"{TABLES}/states.py": ("tests/measurement/test_execute.py", "tests/test_cli.py"),
+    f"{TABLES}/store.py": (*STORED, *JOINED),
+    f"{TABLES}/study_schemas.py": (*STORED, "tests/tables/test_published_tables.py"),
+    f"{TABLES}/vocabulary.py": (*STORED, *JOINED),
 }
-"""Modules and their own tests, the quick ones first."""
+"""Modules and the files of their tests."""
 LIBRARIES = (
     "numpy",
     "pandas",
@@ -70,90 +81,6 @@ LIBRARIES = (
     "torch",
     "transformers",
 )
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.Mult,
-    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-}  # fmt: skip
-MESSAGES = {"where", "got", "allowed", "next_step", "title", "description", "meaning"}
-"""Keywords of errors and declarations whose words are for people; a mutant there changes a sentence."""
-
-
-def mutants(source: str) -> list[tuple[str, str]]:
-    """Every mutant of a source by its place and what was changed, with its own source."""
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
-    skipped = _words(tree)
-    found = []
-    for number, node in enumerate(nodes):
-        if node in skipped:
-            continue
-        for what, change in _changes(node):
-            other = copy.deepcopy(tree)
-            change(list(ast.walk(other))[number])
-            text = ast.unparse(ast.fix_missing_locations(other))
-            found.append((f"line {getattr(node, 'lineno', '?')}: {what}", text))
-    return found
-
-
-def _words(tree: ast.AST) -> set[ast.AST]:
-    """Nodes that are words for people or types: docstrings, sentences, messages, annotations."""
-    words: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        roots: list[ast.AST] = []
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            roots.append(node)
-        if isinstance(node, ast.keyword) and node.arg in MESSAGES:
-            roots.append(node)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.count(" ") > 1:
-            roots.append(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
-            roots += node.args
-        if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
-            roots.append(node.annotation)
-        if isinstance(node, ast.FunctionDef) and node.returns is not None:
-            roots.append(node.returns)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            roots.append(node)
-        words |= {inner for root in roots for inner in ast.walk(root)}
-    return words
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-        yield _swap(node.ops[0]), lambda n: n.ops.__setitem__(0, SWAPS[type(n.ops[0])]())
-    elif isinstance(node, ast.BoolOp | ast.BinOp | ast.AugAssign) and type(node.op) in SWAPS:
-        yield _swap(node.op), lambda n: setattr(n, "op", SWAPS[type(n.op)]())
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
-        yield (
-            f"{type(node.op).__name__} dropped",
-            lambda n: (
-                n.__dict__.update(op=ast.UAdd())
-                if not isinstance(n.op, ast.Not)
-                else n.__dict__.update(operand=ast.UnaryOp(ast.Not(), n.operand))
-            ),
-        )
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield f"{node.value} turned", lambda n: setattr(n, "value", not n.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield f"{node.value} + 1", lambda n: setattr(n, "value", n.value + 1)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
-        yield f"{node.value[:20]!r} changed", lambda n: setattr(n, "value", f"XX{n.value}XX")
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
-        yield "returns None", lambda n: setattr(n, "value", ast.Constant(None))
-    elif isinstance(node, ast.If):
-        yield "condition turned", lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        yield f"{ast.unparse(node.value)[:30]} dropped", lambda n: setattr(n, "value", ast.Constant(None))
-
-
-def _swap(operator: ast.AST) -> str:
-    return f"{type(operator).__name__} to {SWAPS[type(operator)].__name__}"
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -178,46 +105,150 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, str(self.path), "exec"), module.__dict__)  # noqa: S102 - our own code, changed
 
 
-def outcome(file: str, source: str, tests: Sequence[str], seconds: int) -> str:
-    """`killed`, `timeout` or `survived`: what the tests of a module say of another source of it."""
+@dataclass(frozen=True)
+class Test:
+    """A test, the seconds that it takes, and the lines of the module that it reaches."""
+
+    name: str
+    seconds: float
+    lines: frozenset[int]
+
+
+def forked(work: Callable[[], object], seconds: float) -> str | None:
+    """What `work` returns in a forked child, as JSON; nothing where it takes longer than `seconds`."""
+    reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        code = 99
         try:
-            os.chdir(ROOT)
+            os.close(reader)
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
-            name = file.removesuffix(".py").replace("/", ".")
-            sys.meta_path.insert(0, Mutated(name, ROOT / file, source))
-            import pytest  # noqa: PLC0415 - after the mutant is in place
-
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--no-header", *tests]))
+            os.setpgid(0, 0)
+            with os.fdopen(writer, "w") as stream:
+                json.dump(work(), stream)
         finally:
-            os._exit(code)
-    ended = time.monotonic() + seconds
-    while time.monotonic() < ended:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return "survived" if status == 0 else "killed"
-        time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "timeout"
+            os._exit(0)
+    os.close(writer)
+    with contextlib.suppress(TimeoutError), os.fdopen(reader) as stream:
+        signal.signal(signal.SIGALRM, _ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return stream.read()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)  # what a test started ends with it
+            os.waitpid(child, 0)
+    return None
+
+
+def _ring(*_: object) -> None:
+    raise TimeoutError
+
+
+def _pytest(arguments: Sequence[str], plugin: object) -> int:
+    import hypothesis  # noqa: PLC0415 - after the mutant is in place
+    import pytest  # noqa: PLC0415
+
+    drawn = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("mutants", deadline=None, database=None, derandomize=True, phases=drawn)
+    quiet = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", "--no-header", "-m", "not slow"]
+    os.chdir(ROOT)
+    return int(pytest.main([*quiet, *arguments], plugins=[plugin]))
+
+
+def reach(file: str, tests: Sequence[str]) -> list[Test]:
+    """Tests of a module by the time that they take, and the lines that each reaches.
+
+    Raises SystemExit where one of them fails.
+    """
+
+    def run() -> object:
+        import coverage  # noqa: PLC0415 - as the package, only in the child
+        import pytest  # noqa: PLC0415
+
+        seen = coverage.Coverage(data_file=None, config_file=False, include=[str(ROOT / file)])
+        seconds: dict[str, float] = {}
+
+        shared: dict[str, list[str]] = {}
+
+        class Plugin:
+            context = ""
+
+            def pytest_runtest_setup(self, item: Any) -> None:
+                shared[item.nodeid] = item.fixturenames
+                self.enter(item.nodeid)
+
+            def pytest_runtest_logreport(self, report: Any) -> None:
+                seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
+
+            @pytest.hookimpl(wrapper=True)
+            def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+                outer = self.context
+                if fixturedef.scope != "function":
+                    self.enter(fixturedef.argname)
+                try:
+                    return (yield)
+                finally:
+                    self.enter(outer)
+
+            def enter(self, context: str) -> None:
+                self.context = context
+                seen.switch_context(context)
+
+        seen.start()
+        code = _pytest(tests, Plugin())
+        seen.stop()
+        lines: dict[str, set[int]] = {}
+        for line, names in seen.get_data().contexts_by_lineno(str((ROOT / file).resolve())).items():
+            for name in names:
+                lines.setdefault(name, set()).add(line)
+        reached = {name: set().union(*(lines.get(part, ()) for part in (name, *shared[name]))) for name in seconds}
+        return [code, [[name, taken, sorted(reached[name])] for name, taken in seconds.items()]]
+
+    code, found = json.loads(forked(run, 300) or "[1, []]")
+    if code:
+        raise SystemExit(f"{file}: its tests fail as it is")
+    return sorted((Test(name, taken, frozenset(lines)) for name, taken, lines in found), key=lambda test: test.seconds)
+
+
+def chosen(mutant: Mutant, tests: Sequence[Test], budget: float) -> list[Test]:
+    """Tests that reach a mutant, then the others, the quick ones first, as many as the budget allows; one at least."""
+    taken, spent = [], 0.0
+    for test in sorted(tests, key=lambda test: (test.lines.isdisjoint(mutant.lines), test.seconds)):
+        spent += test.seconds
+        if not taken or spent <= budget:
+            taken.append(test)
+    return taken
+
+
+def outcome(file: str, mutant: Mutant, tests: Sequence[Test], seconds: float) -> str:
+    """`killed`, `timeout` or `survived`: what tests say of another source of a module in so many seconds."""
+
+    def run() -> object:
+        name = file.removesuffix(".py").replace("/", ".")
+        sys.meta_path.insert(0, Mutated(name, ROOT / file, mutant.source()))
+        return _pytest([test.name for test in tests], object())
+
+    code = forked(run, seconds)
+    return "timeout" if code is None else "survived" if code == "0" else "killed"
 
 
 def main() -> None:
-    """Draw, run and note mutants; what was run before with the same seed is not run again."""
+    """Draw, run and note mutants; what was run before with the same source is not run again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=20, help="mutants of each module")
     parser.add_argument("--modules", default="thermostats", help="beginnings of their names, separated by commas")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no mutant after so many")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests that a mutant is given")
+    parser.add_argument("--again", action="store_true", help="run those that survived again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("build/mutants.jsonl"))
     given = parser.parse_args()
     given.results.parent.mkdir(parents=True, exist_ok=True)
-    known = {(r["module"], r["mutant"]) for r in map(json.loads, given.results.read_text().splitlines())} if (
-        given.results.is_file()) else set()  # fmt: skip
+    noted = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.is_file() else []
+    settled = {(r["sha"], r["mutant"]) for r in noted if not given.again or r["outcome"] != "survived"}
     for name in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -226,19 +257,25 @@ def main() -> None:
         if not file.startswith(tuple(given.modules.split(","))):
             continue
         source = (ROOT / file).read_text(encoding="utf-8")
+        sha = hashlib.sha256(source.encode()).hexdigest()[:12]
         every = mutants(source)
         drawn = random.Random(f"{given.seed} {file}").sample(every, min(given.sample, len(every)))  # noqa: S311
-        drawn = [mutant for mutant in drawn if (file, mutant[0]) not in known]
+        drawn = [mutant for mutant in drawn if (sha, mutant.what) not in settled]
         if not drawn or time.monotonic() - began > given.seconds:
             continue
-        tick = time.monotonic()
-        if outcome(file, source, tests, 600) != "survived":
+        known = reach(file, tests)
+        limit = 3 * sum(test.seconds for test in known) + 15
+        if outcome(file, Mutant("as it is", range(1, 2), partial(str, source)), known, limit) != "survived":
             raise SystemExit(f"{file}: its tests fail as it is")
-        limit = int(10 * (time.monotonic() - tick)) + 10
-        for what, changed in drawn:
+        for mutant in drawn:
             if time.monotonic() - began > given.seconds:
                 break
-            line = {"module": file, "of": len(every), "mutant": what, "outcome": outcome(file, changed, tests, limit)}
+            given_tests = chosen(mutant, known, given.budget)
+            line = {
+                "module": file, "sha": sha, "of": len(every), "mutant": mutant.what,
+                "code": source.splitlines()[mutant.lines[0] - 1].strip(), "tests": len(given_tests),
+                "outcome": outcome(file, mutant, given_tests, limit),
+            }  # fmt: skip
             print(*line.values(), flush=True)
             with given.results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
