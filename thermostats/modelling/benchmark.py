@@ -12,9 +12,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling import benchmark_entropy as entropy
 from thermostats.modelling import checks, sampling
-from thermostats.modelling.benchmark_entropy import Slopes
+from thermostats.modelling.benchmark_entropy import components, fit_slopes, sure
 from thermostats.modelling.benchmark_model import (
     EQUATIONS,
     NU,
@@ -23,13 +22,10 @@ from thermostats.modelling.benchmark_model import (
     benchmark_model,
     blocks,
     sum_zero,
-    without,
 )
-from thermostats.modelling.cells import Crossed, crossed
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
-from thermostats.modelling.linear import SURE
-from thermostats.modelling.within import within_correlation
 
 LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
@@ -68,55 +64,41 @@ def fit_benchmark(
     asked, said_order = _order(cells, order)
     said += said_order
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
-    model = entropy.components(cells)
-    found = entropy.sample(model, seed=seed, settings=settings) if model is not None else None
+    slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
     level = draws.flat("level")
     at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
     new = _new_prompts(cells, data, draws, seed)[:, at]
     spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
-    slopes = found.quantities(len(cells.models)) if found is not None else {}
-    quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares, **slopes}
+    quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares}
     probabilities = {
-        "order": float((np.diff(level[:, at], axis=1) > 0).all(axis=1).mean()),
-        "order on a new prompt": float((np.diff(new, axis=1) > 0).all(axis=1).mean()),
+        "order": _in_order(level[:, at]),
+        "order on a new prompt": _in_order(new),
         **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
     }
-    if slopes:
-        positive = slopes["slopes"] > 0
-        probabilities |= {
-            "slope > 0": float((slopes["slope"] > 0).mean()),
-            "between > 0": float((slopes["between"] > 0).mean()),
-            "slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean())),
-        }
     return Fitted(
         family="benchmark",
         estimand=estimand,
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=len(cells.models),
         n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
-        parts=_parts(cells, data, draws, found),
-        quantities=quantities,
-        probabilities=probabilities,
-        numbers={"n_prompts": float(len(cells.prompts)), "n_categories": float(len(cells.categories))},
+        parts={"gains": _gains(cells, data, draws)} | dict(slopes.parts if slopes else {}),
+        quantities=quantities | dict(slopes.quantities if slopes else {}),
+        probabilities=probabilities | dict(slopes.probabilities if slopes else {}),
+        numbers={"n_categories": float(len(cells.categories)), "n_prompts": float(len(cells.prompts))}
+        | dict(slopes.numbers if slopes else {}),
         tables={
             "ranks": _ranks(cells, level),
             "shares": _by_part(shares.reshape(-1, len(PARTS))),
-            **(
-                {"slopes": _slopes(cells, slopes["slopes"]), "correlation": _correlation(table, cells, seed)}
-                if slopes
-                else {}
-            ),
+            **(slopes.tables if slopes else {}),
             "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
         },
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_influence, cells, data, draws, found, tuple(asked), cache)
-        if len(cells.models) > 2
-        else None,
+        influence=partial(_influence, table, cells, draws, slopes, asked, cache) if len(cells.models) > 2 else None,
         seed=seed,
-        equations=EQUATIONS + (entropy.EQUATIONS if slopes else ()),
-        priors=PRIORS + (entropy.PRIORS if slopes else ()),
+        equations=EQUATIONS + (slopes.equations if slopes else ()),
+        priors=PRIORS + (slopes.priors if slopes else ()),
         labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
     )
 
@@ -184,41 +166,11 @@ def _by_part(shares: Array) -> pd.DataFrame:
     return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
-    slopes = slopes.reshape(-1, len(cells.models))
-    lower, upper = equal_tailed(slopes)
-    by_model = pd.DataFrame({"m": cells.xz_model, "x": cells.x, "z": cells.z}).groupby("m")
-    alone = {m: float((own["x"] * own["z"]).mean()) for m, own in by_model}
-    n = {m: len(own) for m, own in by_model}
-    return pd.DataFrame(
-        {
-            "model_id": cells.models,
-            "slope": slopes.mean(axis=0),
-            "lower": lower,
-            "upper": upper,
-            "p_positive": (slopes > 0).mean(axis=0),
-            "correlation_alone": [alone.get(i, np.nan) for i in range(len(cells.models))],
-            "n_prompts": [n.get(i, 0) for i in range(len(cells.models))],
-        }
-    )
-
-
-def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame:
-    """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
-    known = table[table["entropy"].notna() & table["model_id"].isin([cells.models[m] for m in set(cells.xz_model)])]
-    wide = known.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna()
-    if len(wide) < 4:
-        return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
-    found = within_correlation(np.log(wide["value"]), wide["entropy"], method="pearson", seed=seed)
-    fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
-    return pd.DataFrame([{name: getattr(found, name) for name in fields}])
-
-
-def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, found: Slopes | None) -> dict[str, Part]:
+def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
     def by(codes: NDArray[np.int64], y: Array) -> Array:
         return np.stack([y[..., codes == k].mean(axis=-1) for k in range(codes.max() + 1)])
 
-    gains = sampled_part(
+    return sampled_part(
         benchmark_model,
         data,
         draws,
@@ -234,33 +186,33 @@ def _parts(cells: Crossed, data: Mapping[str, Any], draws: Draws, found: Slopes 
             "smallest": lambda y: y.min(axis=-1),
         },
     )
-    return {"gains": gains} | ({"entropies": found.part(cells)} if found is not None else {})
 
 
 def _influence(
-    cells: Crossed, data: Mapping[str, Any], draws: Draws, found: Slopes | None, asked: Sequence[str], cache: bool,
+    table: pd.DataFrame, cells: Crossed, draws: Draws, slopes: Fitted | None, asked: Sequence[str], cache: bool,
     seed: int,
 ) -> checks.Check:  # fmt: skip
-    """Exact refits without the cells of each model: P(order) of the others and P(slope > 0), against all models."""
+    """Exact refits of the table without each model: P(order) of the others and P(slope > 0), against all models."""
     whole, verdicts, figures = "as with all models", {}, {}
-    for m, name in enumerate(cells.models):
-        refit = sampling.fit(benchmark_model, without(cells, data, m), seed=seed + m, settings=REFIT, cache=cache)
-        at = [cells.models.index(other) for other in asked if other != name]
-        p = {"order": [float((np.diff(d.flat("level")[:, at], axis=1) > 0).all(axis=1).mean()) for d in (draws, refit)]}
-        figures[name] = {"P(order of the others)": p["order"][1]}
-        if found is not None:
-            rest = entropy.without(found.model, cells.xz_model != m)
-            slopes = entropy.sample(rest, seed=seed + m, settings=REFIT)
-            p["slope"] = [float((f.draws.flat("fixed")[:, 0] > 0).mean()) for f in (found, slopes)]
-            figures[name]["P(slope > 0)"] = p["slope"][1]
-        changed = [f"{what} {_sure(now)}" for what, (before, now) in p.items() if _sure(now) != _sure(before)]
-        said = ", ".join(changed) or whole
+    for number, (name, rest) in enumerate(without_each(table, cells.models)):
+        if rest is None:
+            verdicts[name], figures[name] = TOO_FEW, {}
+            continue
+        refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
+        others = [other for other in asked if other != name]
+        before, now = (
+            _in_order(drawn.flat("level")[:, [of.models.index(other) for other in others]])
+            for drawn, of in ((draws, cells), (refit, rest))
+        )
+        said = whole if sure(now) == sure(before) else f"order {sure(now)}"
         verdicts[name] = said if refit.status == PASSED else refit.status
-    return checks.influence(whole, verdicts, figures)
+        figures[name] = {"P(order of the others)": now}
+    found = checks.influence(whole, verdicts, figures)
+    return checks.joined([found, *([slopes.influence(seed)] if slopes is not None and slopes.influence else [])])
 
 
-def _sure(p: float) -> str:
-    return "held" if p >= SURE else "reversed" if p <= 1 - SURE else "open"
+def _in_order(level: Array) -> float:
+    return float((np.diff(level, axis=1) > 0).all(axis=1).mean())
 
 
 def _said_labs(table: pd.DataFrame) -> Iterator[str]:

@@ -1,25 +1,31 @@
-"""Does entropy go with gain? The second model of `fit_benchmark`: exact draws, and what its checks need."""
+"""Does entropy go with gain inside models? Exact draws of the models' slopes, and what their checks need."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.benchmark_model import stack, sum_zero
-from thermostats.modelling.cells import Crossed
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, without_each
 from thermostats.modelling.components import Components, draw, left_out
-from thermostats.modelling.draws import Array, Draws, Settings
-from thermostats.modelling.fitted import CHECKED, UPDATED, Part
+from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
 from thermostats.modelling.interface import Update, updates_of
+from thermostats.modelling.linear import SURE
+from thermostats.modelling.within import within_correlation
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
+DRAWS, REFIT = Settings(draws=3000), Settings(draws=1500)
 EQUATIONS = (
     "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
     "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
@@ -52,17 +58,14 @@ def components(cells: Crossed) -> Components | None:
     )
 
 
-def without(model: Components, kept: NDArray[np.bool_]) -> Components:
-    """The same effects with some of the outcomes."""
-    return replace(model, z=model.z[kept], U=model.U[kept])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Slopes:
     """Draws of the slopes; `draws` holds fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r)."""
 
     draws: Draws
     model: Components
+    effective: float
+    """Effective number of the weights by which the scales were chosen."""
 
     def quantities(self, n_models: int) -> dict[str, Array]:
         """Slopes by model, their mean and spread, and the slope between prompts, chain × draw × …"""
@@ -73,6 +76,10 @@ class Slopes:
             "slope_sd": self.draws["own_spreads"][..., 0],
             "between": self.draws["fixed"][..., 1],
         }
+
+    def p_positive(self) -> float:
+        """P(slope > 0) inside prompts."""
+        return float((self.draws["fixed"][..., 0] > 0).mean())
 
     def part(self, cells: Crossed) -> Part:
         """What the checks need."""
@@ -124,6 +131,55 @@ class Slopes:
         return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
 
 
+def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, settings: Settings = DRAWS) -> Fitted:
+    """Slopes of entropy on log gain, a population of models: P(slope > 0) inside prompts, P(between > 0) over them.
+
+    `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
+    Quantities: slopes by model, slope (their mean), slope_sd and between. Tables: `slopes`, and `correlation` (mean
+    over models, prompts permuted: the classical counterpart). Number: `effective`, of the weights of the draws.
+
+    Raises UsageError as `crossed`, and where fewer than two models have entropies that vary.
+    """
+    cells = crossed(table)
+    model = components(cells)
+    if model is None:
+        raise UsageError(
+            "slopes of entropy need two models",
+            where="entropy",
+            got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
+            next_step="; ".join(cells.warnings) or "give entropies of more models",
+        )
+    found = sample(model, seed=seed, settings=settings)
+    quantities = found.quantities(len(cells.models))
+    positive = quantities["slopes"] > 0
+    return Fitted(
+        family="slopes",
+        estimand=estimand,
+        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
+        n_models=len(cells.models),
+        n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
+        parts={"entropies": found.part(cells)},
+        quantities=quantities,
+        probabilities={
+            "slope > 0": float((quantities["slope"] > 0).mean()),
+            "between > 0": float((quantities["between"] > 0).mean()),
+            "slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean())),
+        },
+        numbers={"n_prompts": float(len(cells.prompts)), "effective": found.effective},
+        tables={
+            "slopes": _slopes(cells, quantities["slopes"]),
+            "correlation": _correlation(table, cells, seed),
+        },
+        warnings=cells.warnings,
+        figure=_figure,
+        influence=partial(_influence, table, cells.models, found) if len(set(cells.xz_model.tolist())) > 2 else None,
+        seed=seed,
+        equations=EQUATIONS,
+        priors=PRIORS,
+        labels={"slopes": cells.models},
+    )
+
+
 def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
     """Independent draws, as many as `settings` ask for."""
     start = time.perf_counter()
@@ -132,4 +188,66 @@ def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
         "fixed": found.effects[:, :2], "own": found.effects[:, 2:],
         "own_spreads": found.scales[:, :-1], "rest": found.scales[:, -1],
     }  # fmt: skip
-    return Slopes(draws=sampling.exact_draws(flat, seed=seed, settings=settings, start=start), model=model)
+    draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, effective=found.effective)
+    return Slopes(draws=draws, model=model, effective=found.effective)
+
+
+def sure(p: float) -> str:
+    """What a probability settles."""
+    return "held" if p >= SURE else "reversed" if p <= 1 - SURE else "open"
+
+
+def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
+    slopes = slopes.reshape(-1, len(cells.models))
+    lower, upper = equal_tailed(slopes)
+    by_model = pd.DataFrame({"m": cells.xz_model, "x": cells.x, "z": cells.z}).groupby("m")
+    alone = {m: float((own["x"] * own["z"]).mean()) for m, own in by_model}
+    n = {m: len(own) for m, own in by_model}
+    return pd.DataFrame(
+        {
+            "model_id": cells.models,
+            "slope": slopes.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+            "p_positive": (slopes > 0).mean(axis=0),
+            "correlation_alone": [alone.get(i, np.nan) for i in range(len(cells.models))],
+            "n_prompts": [n.get(i, 0) for i in range(len(cells.models))],
+        }
+    )
+
+
+def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame:
+    """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
+    known = table[table["entropy"].notna() & table["model_id"].isin([cells.models[m] for m in set(cells.xz_model)])]
+    wide = known.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna()
+    if len(wide) < 4:
+        return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
+    found = within_correlation(np.log(wide["value"]), wide["entropy"], method="pearson", seed=seed)
+    fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
+    return pd.DataFrame([{name: getattr(found, name) for name in fields}])
+
+
+def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
+    """P(slope > 0) without each model, against that of all models."""
+    expected, said, figures = sure(whole.p_positive()), {}, {}
+    for number, (name, cells) in enumerate(without_each(table, models)):
+        model = components(cells) if cells is not None else None
+        if model is None:
+            said[name], figures[name] = TOO_FEW, {}
+            continue
+        rest = sample(model, seed=seed + number, settings=REFIT)
+        said[name] = f"slope {sure(rest.p_positive())}" if rest.draws.status == PASSED else rest.draws.status
+        figures[name] = {"P(slope > 0)": rest.p_positive()}
+    return checks.influence(f"slope {expected}", said, figures)
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    """Slopes of the models with their intervals."""
+    shown = fitted.table("slopes")
+    rows = np.arange(len(shown))
+    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
+    axes.plot(shown["slope"], rows, "o")
+    axes.axvline(0, linewidth=0.8)
+    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    axes.set_xlabel("slope of entropy on log gain, both standardised")
+    return axes

@@ -48,20 +48,14 @@ def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
     prompt does to one model beyond all effects is small beside those (0.25 together): below 1 % a gain of a prompt of a
     few tokens is not reproduced by a change of wording, above 20 % it would outdo all effects of prompts, so that the
     middle of that, 5 %, has two standard deviations of its logarithm to either side (ν).
-    Levels and log scales of models that were seen are centred on their distributions, since each rests on its own
-    prompts; those that a refit leaves out are not, and leave no funnel.
+    Levels and log scales are centred on their distributions, since each rests on its model's own prompts.
     All effects are one vector that meets one design matrix: a graph that compiles in a third of the time of one
     variable for each kind.
     """
-    seen, n = data["seen"], data["n_models"]
-
-    def of_models(name: str, centre: Any, spread: Any) -> Any:
-        raw = pm.Normal(f"{name}_raw", seen * centre, seen * spread + 1 - seen, shape=n)
-        return pm.Deterministic(name, seen * raw + (1 - seen) * (centre + spread * raw))
-
-    level = of_models("level", pm.Normal("centre", 0.0, CENTRE), pm.HalfNormal("apart", SCALE))
+    n = data["n_models"]
+    level = pm.Normal("level", pm.Normal("centre", 0.0, CENTRE), pm.HalfNormal("apart", SCALE), shape=n)
     sigma_centre = pm.Normal("sigma_centre", RESIDUAL, RESIDUAL_SD)
-    log_sigma = of_models("log_sigma", sigma_centre, pm.LogNormal("sigma_spread", np.log(0.5), 0.5))
+    log_sigma = pm.Normal("log_sigma", sigma_centre, pm.LogNormal("sigma_spread", np.log(0.5), 0.5), shape=n)
     spreads = pm.HalfNormal("spreads", SHARE, shape=data["n_spreads"])
     spread = pm.math.dot(data["kind"], spreads)
     z = pm.Normal("z", 0.0, spread ** data["centred"], shape=data["n_effects"])
@@ -96,17 +90,10 @@ def arrays(cells: Crossed) -> dict[str, Any]:
             next_step="choose models, such as those of one claim",
         )
     which = (cells.model[:, None] == np.arange(n_models)).astype(np.float64)
-    data = {"y": cells.y, "n_models": n_models, "which": which, "seen": np.ones(n_models)}
+    data = {"y": cells.y, "n_models": n_models, "which": which}
     design, kind = stack(list(blocks(cells).values()))
     data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
     return data | {"centred": kind @ _determined(cells.y, which, design, kind)}
-
-
-def without(cells: Crossed, data: Mapping[str, Any], model: int) -> dict[str, Any]:
-    """The same model of the same sizes without the cells of one model, whose parameters keep their priors."""
-    kept = cells.model != model
-    shorter = {name: value[kept] if name in ("y", "which", "design") else value for name, value in data.items()}
-    return {**shorter, "seen": (np.arange(len(cells.models)) != model).astype(np.float64)}
 
 
 def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels, numbers
+
+TOO_FEW = "too few models or prompts without it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,15 @@ def crossed(table: pd.DataFrame) -> Crossed:
         xz_prompt=cells["p"].to_numpy(),
         warnings=tuple(said),
     )
+
+
+def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:
+    """Every model's name with the cells of the table without it; None where the others are too few to compare."""
+    for name in models:
+        try:
+            yield name, crossed(table[table["model_id"].astype(str) != name])
+        except UsageError:
+            yield name, None
 
 
 def _apart(model: NDArray[np.int64], prompt: NDArray[np.int64], models: pd.Index, n_prompts: int) -> list[str]:

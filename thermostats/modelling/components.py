@@ -49,6 +49,8 @@ class Drawn:
     scales: Array
     """draws × (kinds + 1): s_1, s_2, …, r."""
     log_evidence: float
+    effective: float
+    """Effective number 1/Σw² of the weights by which the scales were chosen among the candidates, at most all."""
 
 
 def draw(model: Components, *, seed: int, draws: int) -> Drawn:
@@ -75,7 +77,7 @@ def draw(model: Components, *, seed: int, draws: int) -> Drawn:
         noise = rng.standard_normal(z.shape)
         effects[at] = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise)[..., None])[..., 0]
     evidence = total + float(np.log(steps).sum() + logsumexp(log_weight)) - math.log(len(logs))
-    return Drawn(effects=effects, scales=scales, log_evidence=evidence)
+    return Drawn(effects=effects, scales=scales, log_evidence=evidence, effective=float(1 / np.square(weight).sum()))
 
 
 def log_density(model: Components, scales: Array) -> Array:

@@ -164,8 +164,10 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tupl
     found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
 
     values = {"middle": found.found.beta[:, 0], "beta": found.beta, "sigma": found.found.sigma, "tau": found.found.tau}
-    unsettled = "" if found.settled else "β by quadrature"
-    draws = sampling.exact_draws(values, seed=seed, settings=settings, start=start, unsettled=unsettled)
+    draws = sampling.exact_draws(
+        values, seed=seed, settings=settings, start=start,
+        effective=math.inf if found.settled else 0.0, weights="β by quadrature",
+    )  # fmt: skip
     return draws, found.found.effects
 
 

@@ -10,7 +10,7 @@ weights.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from thermostats.modelling import sampling
 from thermostats.modelling.checks import PARETO_LIMIT
-from thermostats.modelling.draws import Array, Diagnostics, Draws, Settings
+from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.heritage_design import BLOCKS, Design
 from thermostats.modelling.heritage_gaussian import FLOOR
 
@@ -85,17 +85,14 @@ def closed_form(
     parts = dict(zip(kept, np.split(effects[:, 1:], np.cumsum(given.ranks)[:-1], axis=1), strict=True))
     for name, effect in (("heritage", "u"), ("geometry", "b_geometry"), ("scale", "b_scale")):
         drawn[effect] = parts.get(name, np.zeros((size, bases[name].shape[1])))
-    values = {name: array.reshape(settings.chains, settings.draws, *array.shape[1:]) for name, array in drawn.items()}
-    return Draws(
-        values=values,
-        diagnostics=_diagnostics(values, weight, float(k[0])),
-        settings=settings,
-        attempts=1,
+    return sampling.exact_draws(
+        drawn,
         seed=seed,
-        compile_seconds=0.0,
-        sample_seconds=time.perf_counter() - start,
-        versions=sampling.versions(),
-        exact=True,
+        settings=settings,
+        start=start,
+        effective=float(1 / np.square(weight).sum()) if k[0] <= PARETO_LIMIT else 0.0,
+        weights=f"importance weights, Pareto k {k[0]:.2f}",
+        judged=("tau", "share", "alpha"),
     )
 
 
@@ -181,19 +178,3 @@ def _positive(covariance: Array) -> Array:
     """The nearest covariance whose standard deviations along its axes are between 0.01 and 5."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray((vectors * np.clip(values, 0.01**2, 25.0)) @ vectors.T)
-
-
-def _diagnostics(values: Mapping[str, Array], weight: Array, k: float) -> Diagnostics:
-    found = sampling.summary({name: values[name] for name in ("tau", "share", "alpha")})
-    effective = 1 / np.square(weight).sum() if k <= PARETO_LIMIT else 0.0
-    name = f"importance weights, Pareto k {k:.2f}"
-    return Diagnostics(
-        rhat_max=float(found["rhat"].max()),
-        rhat_name=str(found["quantity"][found["rhat"].argmax()]),
-        ess_bulk_min=float(min(effective, found["ess_bulk"].min())),
-        ess_bulk_name=name,
-        ess_tail_min=float(min(effective, found["ess_tail"].min())),
-        ess_tail_name=name,
-        divergences=0,
-        bfmi_min=1.0,
-    )

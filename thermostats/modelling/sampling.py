@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import os
 import sys
 import time
@@ -53,7 +54,7 @@ def fit(
     The diagnostics gate (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3) is over all
     quantities, those not in `keep` included. Where it fails there is one more attempt with smaller steps and twice the
     draws; where that fails too, `status` says so, and nothing may be concluded. A second fit of the same model with
-    other arrays takes no compilation. `progress`: a bar on standard error, by default where that is a terminal.
+    other arrays takes no compilation. `progress`: a bar on standard error, by default for a fit alone on a terminal.
 
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
@@ -65,7 +66,8 @@ def fit(
         path = folder / "draws" / f"{files.key(model, data, seed=seed, **wanted)}.npz"
         if (stored := files.load(path)) is not None:
             return stored
-    bar = sys.stderr.isatty() if progress is None else progress
+    alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
+    bar = alone and sys.stderr.isatty() if progress is None else progress
     draws = _attempt(model, data, seed, settings, bar)
     if retry and draws.diagnostics.failures():
         second = _attempt(model, data, seed + 1, settings.retried(), bar)
@@ -89,21 +91,32 @@ def sample_only(model: Model, data: Data, *, seed: int, settings: Settings) -> t
 
 
 def exact_draws(
-    values: Mapping[str, Array], *, seed: int, settings: Settings, start: float, unsettled: str = ""
+    values: Mapping[str, Array],
+    *,
+    seed: int,
+    settings: Settings,
+    start: float,
+    effective: float = math.inf,
+    weights: str = "importance weights",
+    judged: Sequence[str] | None = None,
 ) -> Draws:
     """Independent draws (chains·draws × …) as sampling would give them; `start`: `perf_counter` when they were begun.
 
-    `unsettled`: what did not converge, in words; the diagnostics fail where it is not empty.
+    `effective`: effective number of the weights by which they were chosen, 0 where those cannot be trusted; it bounds
+    the effective sample sizes of the gate, where it stands as `weights`. `judged`: quantities that the diagnostics
+    look at, by default all.
     """
     shaped = {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in values.items()}
     check_finite(shaped)
     independent = np.random.default_rng(seed).standard_normal((settings.chains, settings.draws))
-    found = _diagnostics(shaped, independent, 0)
-    if unsettled:
-        found = replace(found, ess_bulk_min=0.0, ess_bulk_name=unsettled, ess_tail_min=0.0, ess_tail_name=unsettled)
+    found = replace(_diagnostics({n: shaped[n] for n in judged or shaped}, independent, 0), bfmi_min=1.0)
+    if effective < found.ess_bulk_min:
+        found = replace(found, ess_bulk_min=effective, ess_bulk_name=weights)
+    if effective < found.ess_tail_min:
+        found = replace(found, ess_tail_min=effective, ess_tail_name=weights)
     return Draws(
         values=shaped,
-        diagnostics=replace(found, bfmi_min=1.0),
+        diagnostics=found,
         settings=settings,
         attempts=1,
         seed=seed,
@@ -228,6 +241,7 @@ def _values(trace: Any) -> dict[str, Array]:
 
 
 def _with_nutpie(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> tuple[Any, float]:
+    _arviz()
     nutpie = importlib.import_module("nutpie")
     arrays = {name: value for name, value in data.items() if isinstance(value, np.ndarray)}
     structure = {name: value for name, value in data.items() if name not in arrays}
