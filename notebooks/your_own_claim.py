@@ -16,7 +16,6 @@
 import matplotlib.pyplot as plt
 
 from thermostats.modelling.contingency import proportion
-from thermostats.reporting.evidence import gains
 from thermostats.reporting.findings import Claim, Finding, Tables, text_of
 from thermostats.reporting.plots import forest
 from thermostats.reporting.verdicts import SENTENCES, if_above
@@ -38,12 +37,14 @@ CLAIM = Claim(
 # %% [markdown]
 # ## The rows
 #
-# `gains` gives one row per model of the study. For your own models use `thermostats.features("mine")`.
+# The table `features` has one row per model, source and prompt set; of each model the one with most prompts is taken.
+# `Tables("mine")` has the rows of your folder `mine` too.
 
 # %%
 tables = Tables()
-rows = gains(tables)
+rows = tables.read("features")
 rows = rows[rows["comparable"]].dropna(subset=["geometric_gain_to_penultimate"])
+rows = rows.sort_values("n_prompts", kind="stable").drop_duplicates("model_id", keep="last")
 above = rows["geometric_gain_to_penultimate"] > 1
 print(f"{above.sum()} of {len(rows)} models of {rows['heritage'].nunique()} labs")
 

@@ -14,7 +14,7 @@ from thermostats import __version__
 from thermostats.cli_tools import app as tools
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.nursery.cli import app as nursery
-from thermostats.options import Data, Json
+from thermostats.options import NEW, Analyses, Data, Json
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, readable_in_part, refuse, say_next
 
@@ -33,7 +33,7 @@ WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
-    "claims": "thermostats report C04 for one of them, --all for all",
+    "claims": "thermostats report C04",
     "columns": "thermostats ls tables",
     "models": "thermostats measure MODEL",
     "prompts": "thermostats measure MODEL --prompts SET",
@@ -112,9 +112,9 @@ def join(
     `thermostats join gains.parquet --map map.toml --data mine`
     """
     folders.own_folder(data)
-    for path in files:
+    for path in [*files, *([mapping] if mapping is not None else [])]:
         if not path.is_file():
-            raise UsageError("no such file", where=path)
+            raise UsageError("no such file", where=path, next_step=_near_file(path))
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
@@ -187,6 +187,12 @@ def measure(
     say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)
 
 
+def _near_file(path: Path) -> str:
+    """Question whether a file beside it was meant, else that the path is to be checked."""
+    beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
+    return did_you_mean(path.name, beside, "check the path")
+
+
 def _near_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415
@@ -213,11 +219,12 @@ def check(data: Data = None, as_json: Json = False) -> None:
 def ls(
     what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
     data: Data = None,
+    analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
     """List architectures, claims, columns, models, prompts, runs or tables.
 
-    Example: `thermostats ls models`
+    Example: `thermostats ls models` or `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
         allowed = ", ".join(LISTS)
@@ -225,9 +232,13 @@ def ls(
     folders.data_folder(data)
     from thermostats.tables import listing  # noqa: PLC0415
 
-    rows, columns = listing.rows(what, data)
+    if analyses is not None and what == "claims":
+        rows, columns = listing.claims(analyses)
+        step = f"thermostats report --analyses {analyses} --out my-report"
+    else:
+        (rows, columns), step = listing.rows(what, data), LISTS[what]
     print_rows(rows, columns, as_json)
-    say_next(LISTS[what], data=data, shown=_watched(as_json))
+    say_next(step, data=data, shown=_watched(as_json))
 
 
 def _claims() -> list[str]:
@@ -248,9 +259,7 @@ def report(
     ] = False,
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
-    analyses: Annotated[
-        Path | None, typer.Option("--analyses", help="Folder of your own analyses; without it those that ship.")
-    ] = None,
+    analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
@@ -263,7 +272,14 @@ def report(
         raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
     from thermostats.reporting.scripts import chosen, scripts  # noqa: PLC0415
 
-    chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    try:
+        chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    except UsageError as error:
+        if analyses is not None or not (own := _own_folder_of(claims or [])):
+            raise
+        given = " ".join(claims or [])
+        step = f"thermostats report {given} --analyses {own} --out my-report"
+        raise UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step) from error
     folders.data_folder(data)
     from thermostats.reporting import engine  # noqa: PLC0415
 
@@ -275,6 +291,12 @@ def report(
     if not result.ok:
         raise typer.Exit(1)
     say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+
+
+def _own_folder_of(claims: list[str]) -> Path | None:
+    """Where `thermostats new claim` puts analyses, if one of these claims is there."""
+    there = {path.name[:3].upper() for path in NEW.glob("*.py")}
+    return NEW if there & {claim.upper() for claim in claims} else None
 
 
 @app.command()
@@ -299,8 +321,10 @@ def findings(
 
 @app.command()
 def power(
-    models: Annotated[int, typer.Option(help="Models in the planned study.")],
-    labs: Annotated[int, typer.Option(help="Labs that trained them; each has as many models, one more or less.")],
+    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
+    labs: Annotated[
+        int, typer.Option(min=2, help="Labs that trained them; each has as many models, one more or less.")
+    ],
     shares: Annotated[
         str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
     ] = "0.60,0.15,0.05",
@@ -311,7 +335,7 @@ def power(
             "nor scale with geometry."
         ),
     ] = "met",
-    simulations: Annotated[int, typer.Option(help="Simulated studies.")] = 200,
+    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -329,6 +353,8 @@ def power(
     else:
         print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
         print(found.sentence(), file=sys.stderr)
+    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
+    say_next(f"{twice} for a study of twice the size", shown=_watched(as_json))
 
 
 def _watched(as_json: bool) -> bool:

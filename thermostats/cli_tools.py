@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from thermostats.options import Data, Json
+from thermostats.options import NEW, Data, Json
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next
 
@@ -78,7 +78,7 @@ def cite(data: Data = None, as_json: Json = False) -> None:
 @new.command()
 def claim(
     name: Annotated[str, typer.Argument(help="What the claim is about, such as depth-helps.")],
-    folder: Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")] = Path("analyses"),
+    folder: Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")] = NEW,
     as_json: Json = False,
 ) -> None:
     """Write an analysis that runs as it is, to be changed into a claim of your own.

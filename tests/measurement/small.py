@@ -8,7 +8,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 
 
 def save_model(folder: Path, seed: int = 1, **changes: int) -> Path:

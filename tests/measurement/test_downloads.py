@@ -13,7 +13,7 @@ from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import downloads, hub
 from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Job
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 
 SIZE = 1000
 

@@ -24,7 +24,7 @@ from thermostats.measurement.engines.local import Inline, Local  # noqa: E402
 from thermostats.measurement.estimate import Need, Place, estimate, refusal  # noqa: E402
 from thermostats.measurement.execute import execute, largest_first  # noqa: E402
 from thermostats.measurement.outcome import Outcome, lost  # noqa: E402
-from thermostats.measurement.session import RunSpec  # noqa: E402
+from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import states, store  # noqa: E402
 from thermostats.tables.listing import rows  # noqa: E402
 

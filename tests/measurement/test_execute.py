@@ -14,7 +14,7 @@ from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
 from thermostats.measurement.outcome import Outcome, lost, tell
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
 from thermostats.tables.listing import rows
 

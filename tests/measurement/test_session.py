@@ -18,7 +18,7 @@ from conftest import snapshot  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
 from thermostats.measurement import session  # noqa: E402
 from thermostats.measurement.execute import execute, measure  # noqa: E402
-from thermostats.measurement.session import RunSpec  # noqa: E402
+from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 
 STORIES = Path(__file__).resolve().parents[3] / "shared" / "models" / "stories260k"

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.specs import specs
 
 FILES = {

@@ -20,7 +20,8 @@ from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import hub
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import gib
-from thermostats.measurement.session import RunSpec, folder_of
+from thermostats.measurement.session import folder_of
+from thermostats.measurement.spec import RunSpec
 
 PAUSES = (1.0, 5.0)
 """Seconds to wait before asking a hub again that could not be reached."""

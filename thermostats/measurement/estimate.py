@@ -18,7 +18,7 @@ from thermostats.measurement.architectures import Architecture, Config, config_o
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.facts import FEED_FORWARD
 from thermostats.measurement.layouts import geometry
-from thermostats.measurement.session import WHAT, RunSpec
+from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 
 WIDTHS = 10

@@ -18,7 +18,8 @@ from thermostats.measurement.estimate import Need, Place, devices_needed, estima
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, spec_id, tell
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import RunSpec, finished_runs, folder_of, measure_plan, model_id, plan
+from thermostats.measurement.session import finished_runs, folder_of, measure_plan, model_id, plan
+from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
 from thermostats.tables.begin import writable_folder
 
@@ -158,6 +159,7 @@ def _planned(job: Job, data: Path, place: Place) -> Outcome:
             folder_of(replace(job.spec, download=False))
         except ThermostatsError:
             if job.need is None:
+                _configured(job.spec)  # raises with the reason why the configuration cannot be had
                 raise
             return _told(job, Outcome(job.spec.model, "planned", job.spec.revision, n_params=job.need.n_params))
         planned = plan(job.spec, data)
@@ -166,10 +168,14 @@ def _planned(job: Job, data: Path, place: Place) -> Outcome:
     return _told(job, outcome_of(planned, "skipped" if planned.finished else "planned"))
 
 
+def _configured(spec: RunSpec) -> Path:
+    cache = None if spec.cache is None else Path(spec.cache)
+    return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
+
+
 def _config(spec: RunSpec) -> Path | None:
     try:
-        cache = None if spec.cache is None else Path(spec.cache)
-        return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
+        return _configured(spec)
     except ThermostatsError:
         return None  # said when it is measured, by what finds it out then
 

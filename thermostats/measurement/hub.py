@@ -34,6 +34,8 @@ NETWORK: tuple[type[Exception], ...] = tuple(kind for kind in HfHubHTTPError.__m
 """What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no OSError."""
 UNREACHABLE: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *NETWORK)
 
+LOCAL = "name a local folder: `thermostats nursery models` prints three"
+
 
 @dataclass(frozen=True)
 class ModelFolder:
@@ -55,6 +57,19 @@ def model_folder(
     Raises UsageError where there is no such folder or the id is none, and ThermostatsError where the hub has no such
     model or revision, the model is gated, or it is neither in the cache nor to be had.
     """
+    local = local_folder(model)
+    if local is not None:
+        return ModelFolder(local.name, revision, local, "")
+    found = _cached(model, revision, code, None)
+    if found is None and cache is not None:
+        found = _cached(model, revision, code, cache)
+    if found is None:
+        found = _downloaded(model, revision, download, code, cache)
+    return ModelFolder(model, revision, found, found.name)
+
+
+def local_folder(model: str) -> Path | None:
+    """The folder of a local path; None for what can only be a hub id. Raises UsageError for a path without a model."""
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -62,17 +77,13 @@ def model_folder(
                 "not a model's folder: there is no config.json", where=path.resolve(),
                 next_step="name the folder that `save_pretrained` wrote, or a hub id",
             )  # fmt: skip
-        return ModelFolder(path.resolve().name, revision, path.resolve(), "")
+        return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
         raise UsageError(
-            "no such model folder", got=model, next_step="give the folder's path, or a hub id such as gpt2"
-        )
-    found = _cached(model, revision, code, None)
-    if found is None and cache is not None:
-        found = _cached(model, revision, code, cache)
-    if found is None:
-        found = _downloaded(model, revision, download, code, cache)
-    return ModelFolder(model, revision, found, found.name)
+            "no such model folder", got=model,
+            next_step="give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders",
+        )  # fmt: skip
+    return None
 
 
 def config_folder(model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None) -> Path:
@@ -90,6 +101,7 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
                 return Path(kept).parent
         if not download:
             raise _not_here(model, revision)
+        _ask(model, revision)
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
 
@@ -139,13 +151,17 @@ def _downloaded(model: str, revision: str, download: bool, code: bool, cache: Pa
     if not download:
         raise _not_here(model, revision)
     with _said(model, revision):
-        # asked first, as it takes a time limit, which snapshot_download does not
-        HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
+        _ask(model, revision)
         options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
         path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
             snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
     return path
+
+
+def _ask(model: str, revision: str) -> None:
+    """Ask the hub for a model before downloading: once and with a time limit, where a download is tried six times."""
+    HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
 
 
 def _no_id(model: str) -> UsageError:
@@ -157,7 +173,7 @@ def _no_id(model: str) -> UsageError:
 def _not_here(model: str, revision: str) -> ThermostatsError:
     return ThermostatsError(
         "the model is not in the cache, and downloading was not allowed", where=f"{model}, revision {revision}",
-        next_step="allow it, or name a local folder",
+        next_step=f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}",
     )  # fmt: skip
 
 
@@ -190,7 +206,7 @@ def _said(model: str, revision: str) -> Iterator[None]:
             ) from error  # fmt: skip
         raise TransientError(
             "the model is not in the cache and the hub cannot be reached", where=where, got=_cause(error),
-            next_step="check the network, HF_HUB_OFFLINE and free disk space, or name a local folder",
+            next_step=f"check the network, HF_HUB_OFFLINE and free disk space, or {LOCAL}",
         ) from error  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
-from thermostats.measurement.session import Done, Plan, RunSpec, measure_plan, plan
+from thermostats.measurement.session import Done, Plan, measure_plan, plan
+from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
 from thermostats.tables.states import FAILED, RUNNING, State
 

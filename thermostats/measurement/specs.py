@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 from thermostats.tables.bounded import PROMPTS, read_bytes
 
 TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError
-from thermostats.measurement.prompts import load_prompts
 from thermostats.tables import folders
 from thermostats.tables.begin import writable_folder
 
@@ -35,28 +34,35 @@ def measure_models(
 
     `running` says how: fields of `engines.Settings`, `retries`, and `disk_budget` in GB.
 
-    Raises UsageError where the extra that measuring needs is not installed, DataError for a file of specs that cannot
-    be read.
+    What can be told without torch is told before torch is loaded.
+
+    Raises UsageError where the extra that measuring needs is not installed, or none of the models is a model's folder
+    or a hub id; DataError for a file of specs that cannot be read.
     """
+    how = dict(running or {})
+    budget = how.pop("disk_budget", None)
+    there = folders.begun_or_shipped(data)
     try:
+        from thermostats.measurement.specs import specs  # noqa: PLC0415 - needs the extra
+
+        asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
+        _check_places([spec.model for spec in asked])
+        from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
+
+        for prompts in {spec.prompts for spec in asked}:
+            load_prompts(prompts, there)
         from thermostats.measurement.engines import Settings, open_engine  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - as above
         from thermostats.measurement.execute import RETRIES, execute  # noqa: PLC0415 - as above
         from thermostats.measurement.outcome import quiet  # noqa: PLC0415 - as above
-        from thermostats.measurement.specs import specs  # noqa: PLC0415 - as above
 
         quiet()
     except ImportError as error:
         raise UsageError(
             "measuring needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
         ) from error
-    how = dict(running or {})
-    retries, budget = how.pop("retries", RETRIES), how.pop("disk_budget", None)
+    retries = how.pop("retries", RETRIES)
     settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
-    asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
-    there = folders.begun_or_shipped(data)
-    for prompts in {spec.prompts for spec in asked}:
-        load_prompts(prompts, there)
     folder = there if dry_run else writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
@@ -70,6 +76,20 @@ def measure_models(
     if len(outcomes) > 1:
         print(summary(outcomes), file=sys.stderr)
     return outcomes
+
+
+def _check_places(models: Sequence[str]) -> None:
+    """Raise UsageError where none of the models is a folder of one or may be a hub id; one of several is told later."""
+    from thermostats.measurement.hub import local_folder  # noqa: PLC0415 - needs the extra
+
+    wrong = []
+    for model in models:
+        try:
+            local_folder(model)
+        except UsageError as error:
+            wrong.append(error)
+    if wrong and len(wrong) == len(models):
+        raise wrong[0]
 
 
 def summary(outcomes: Sequence[Any]) -> str:

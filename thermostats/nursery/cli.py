@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.options import Data, Json
+from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next
 
 app = typer.Typer(
@@ -26,7 +28,6 @@ Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and tr
 Recipes = Annotated[list[str], typer.Option("--recipe", help="Models of a recipe, r01 to r16; may be repeated.")]
 Models = Annotated[list[str], typer.Argument(help="Models of the design such as r03-2; without any, all.")]
 Design = Annotated[Path | None, typer.Option("--design", help="A design of your own; without it, the shipped one.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 HERE = Path("nursery")
 
 
@@ -70,11 +71,13 @@ def corpora(
 
     Example: `thermostats nursery corpora --folder nursery`
     """
+    if text is not None and not text.is_file():
+        raise UsageError("no such file", where=text, next_step="--text FILE with English text in UTF-8")
     from thermostats.nursery.corpora import build  # noqa: PLC0415
 
     build(folder, text)
     print(folder)
-    say_next("thermostats nursery train --recipe r05")
+    say_next("thermostats nursery train --recipe r05" + ("" if folder == HERE else f" --folder {folder}"))
 
 
 @app.command()
@@ -96,14 +99,17 @@ def train(
     All 96 take about two hours on two cores. Example: `thermostats nursery train --recipe r05`
     """
     if not 0 < budget < math.inf:
-        raise UsageError("a budget is a number above 0", got=str(budget), allowed="1 for the shipped models' 600 steps")
-    with _measuring():
-        from thermostats.nursery.corpora import NAMES, load  # noqa: PLC0415
-        from thermostats.nursery.plan import chosen, tuned_rows  # noqa: PLC0415
-        from thermostats.nursery.runner import jobs, train_all  # noqa: PLC0415
+        raise UsageError(
+            "a budget is a number above 0", got=str(budget), next_step="--budget 1 for the shipped models' 600 steps"
+        )
+    from thermostats.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from thermostats.nursery.plan import chosen, tuned_rows  # noqa: PLC0415 - pandas
+
     rows = chosen(models, recipe, design)
     for name in NAMES:
         load(folder, name)
+    with _measuring():
+        from thermostats.nursery.runner import jobs, train_all  # noqa: PLC0415
     wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
     said = []
     with _progress(sum(job.work for job in wanted)) as tell:
@@ -121,18 +127,19 @@ def measure(
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
     design: Design = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of your own rows.")] = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Measure every checkpoint of trained models into the tables; what is finished is skipped.
 
     Example: `thermostats nursery measure --data mine`
     """
+    folders.own_folder(data)
+    rows = _trained(models, recipe, folder, design)
     with _measuring():
         from thermostats.nursery.measuring import measure_all  # noqa: PLC0415
-        from thermostats.nursery.plan import chosen  # noqa: PLC0415
     said = []
-    for model, outcome in measure_all(chosen(models, recipe, design), folder, data):
+    for model, outcome in measure_all(rows, folder, data):
         said.append({"model": model, **asdict(outcome)} | {"model": model})
         print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
     print_rows(said, ["model", "revision", "status", "seconds", "reason"], as_json)
@@ -152,11 +159,11 @@ def compare(
 
     Example: `thermostats nursery compare --recipe r05`
     """
+    wanted = _trained(models, recipe, folder)
     with _measuring():
-        from thermostats.nursery.plan import chosen  # noqa: PLC0415
         from thermostats.nursery.repeat import TOLERANCE  # noqa: PLC0415
         from thermostats.nursery.repeat import compare as held_against  # noqa: PLC0415
-    table = held_against(chosen(models, recipe), folder)
+    table = held_against(wanted, folder)
     rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
     print_rows(rows, [str(name) for name in table.columns], as_json)
     if not as_json:
@@ -178,6 +185,24 @@ def models_(as_json: Json = False) -> None:
         print_json(paths)
     else:
         print("\n".join(paths))
+    say_next("thermostats measure $(thermostats nursery models) --data mine", shown=not as_json and sys.stdout.isatty())
+
+
+def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
+    """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
+    from thermostats.nursery.plan import chosen  # noqa: PLC0415 - pandas
+    from thermostats.nursery.records import read_record  # noqa: PLC0415 - pandas
+
+    rows = chosen(models, recipes, design)
+    if not any(read_record(folder, row["model"]) for row in rows):
+        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05"
+        place = "" if folder == HERE else f" --folder {folder}"
+        raise DataError(
+            "none of these models is trained here", where=folder,
+            next_step=f"thermostats nursery corpora{place}, then thermostats nursery train {asked}{place}; "
+            "the tables of the shipped models are read without training: thermostats report N01",
+        )  # fmt: skip
+    return rows
 
 
 @contextmanager

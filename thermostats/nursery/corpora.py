@@ -87,13 +87,14 @@ def load(folder: Path, name: str) -> Corpus:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
     record = _record(folder)
     if record is None:
-        raise DataError("no corpora here", where=folder, next_step="thermostats nursery corpora")
+        raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
         if not _intact(folder, file, record):
             raise DataError(
-                "tokens are missing or damaged", where=folder / file, next_step="thermostats nursery corpora"
+                "tokens are missing or damaged", where=folder / file,
+                next_step=f"thermostats nursery corpora --folder {folder}",
             )
         parts[part] = np.load(folder / file, mmap_mode="r")
     return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])

@@ -15,7 +15,7 @@ import pandas as pd
 from thermostats.measurement.execute import execute
 from thermostats.measurement.facts import model_row
 from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 from thermostats.nursery.records import Trained, model_folder, read_losses, read_record, step_folder
 from thermostats.tables import store
 from thermostats.tables.atomic import write_atomically

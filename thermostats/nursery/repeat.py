@@ -44,7 +44,7 @@ def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
     if not found:
         raise DataError(
             "nothing to compare: no model is both trained here and in the shipped tables", where=folder,
-            next_step="thermostats nursery train --recipe r05",
+            next_step=f"thermostats nursery train --recipe r05 --folder {folder}",
         )  # fmt: skip
     return pd.DataFrame(found)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.reporting.runner import Run
 
@@ -15,7 +15,8 @@ def shown(runs: Iterable[tuple[str, Run]], total: int) -> Iterator[tuple[str, Ru
     """The same results as they come."""
     console = Console(stderr=True)
     terminal = console.is_terminal
-    with Progress(console=console, transient=True, disable=not terminal or not total) as bar:
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not terminal or not total) as bar:
         task = bar.add_task("analysing", total=total)
         for number, (name, run) in enumerate(runs, 1):
             bar.update(task, advance=1, description=f"done: {name}")

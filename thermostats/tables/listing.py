@@ -133,13 +133,21 @@ def _architectures(data: str | Path | None) -> Rows:
     return listed, list(listed[0])
 
 
-def _claims(data: str | Path | None) -> Rows:
-    from thermostats.reporting.runner import claims  # noqa: PLC0415 - listing tables must not load the report
+def claims(analyses: str | Path) -> Rows:
+    """The claims of a folder of analyses, without running them.
 
-    del data
-    found = claims(store.shipped("analyses"))
+    Raises UsageError where the folder has none, DataError where a file of it is no analysis.
+    """
+    from thermostats.reporting.runner import claims as claims_of  # noqa: PLC0415 - listing tables must not load it
+
+    found = claims_of(analyses)
     listed = [{"claim": claim.id, "title": claim.title, "said": claim.said, "rule": claim.rule} for claim in found]
     return listed, ["claim", "title"]
+
+
+def _claims(data: str | Path | None) -> Rows:
+    del data
+    return claims(store.shipped("analyses"))
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

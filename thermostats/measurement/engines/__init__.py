@@ -9,7 +9,7 @@ from typing import Protocol
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Need, Place
 from thermostats.measurement.outcome import Outcome, Progress
-from thermostats.measurement.session import RunSpec
+from thermostats.measurement.spec import RunSpec
 
 ENGINES = ("local", "ray", "slurm")
 UNKNOWN = 2 * 2**30
