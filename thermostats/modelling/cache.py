@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -17,22 +15,8 @@ import numpy as np
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Diagnostics, Draws, Settings
-
-CACHE_VARIABLE = "THERMOSTATS_CACHE"
-OFF = "off"
-
-
-def cache_folder() -> Path | None:
-    """`$THERMOSTATS_CACHE`, else the platform's cache folder; None where the variable says `off`."""
-    chosen = os.environ.get(CACHE_VARIABLE, "")
-    if chosen == OFF:
-        return None
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "thermostats"
-    home = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else os.environ.get("XDG_CACHE_HOME")
-    return Path(home or Path.home() / ".cache") / "thermostats"
+from thermostats.tables.caching import CACHE_VARIABLE, OFF
+from thermostats.tables.caching import cache_folder as cache_folder  # noqa: PLC0414 (said here too)
 
 
 def source_of(function: Callable[..., Any]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from thermostats.tables import store
+from thermostats.tables import features_kept, store
+from thermostats.tables.grouped import Groups, numbered
 
 GAINS = {
     "last_gain": "G_L",
@@ -30,10 +31,31 @@ WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
 def features(data: str | Path | None = None) -> pd.DataFrame:
     """One row per model, revision and source, as `combine` makes it from the tables of a data folder.
 
+    Runs that a run before has read, and whose files are as they were, are taken from the user's cache folder.
+
     Raises DataError where a table is damaged or refers to a run or model that is not there.
     """
-    names = ("runs", "models", "layers", "summaries", "transitions", "weights")
-    return combine(**{name: store.load(name, data) for name in names})
+    runs, models = store.load("runs", data), store.load("models", data)
+    depths = _depths(runs, models).to_dict()
+    found = features_kept.signatures(data, depths)
+    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    if found is None:
+        return combine(runs, models, **{name: store.load(name, data) for name in features_kept.OF_RUNS})
+    known, kept = features_kept.read(data, code)
+    same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
+    loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
+    if shared := {run for frame in loaded.values() for run in frame["run_id"]} & same:
+        same -= shared
+        loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
+    _check_references(runs, models, loaded)
+    new = by_run(runs, models, **loaded)
+    both = {
+        name: pd.concat([features_kept.only(kept[name], same), frame], ignore_index=True) if same else frame
+        for name, frame in new.items()
+    }
+    if found.keys() != known.keys() or found.keys() - same:
+        features_kept.write(data, code, found, {name: features_kept.only(both[name], found) for name in both})
+    return _assembled(runs, models, both)
 
 
 def combine(
@@ -67,16 +89,40 @@ def combine(
     Raises:
         DataError: a run's model is not in the table models, or a row's run not in the table runs.
     """
-    store.check_reference(runs, "runs", "model_id", models, "models")
     of_runs = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
+    _check_references(runs, models, of_runs)
+    return _assembled(runs, models, by_run(runs, models, **of_runs))
+
+
+def _check_references(runs: pd.DataFrame, models: pd.DataFrame, of_runs: Mapping[str, pd.DataFrame]) -> None:
+    store.check_reference(runs, "runs", "model_id", models, "models")
     for name, frame in of_runs.items():
         store.check_reference(frame, name, "run_id", runs, "runs")
+
+
+def by_run(
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    layers: pd.DataFrame,
+    summaries: pd.DataFrame,
+    transitions: pd.DataFrame,
+    weights: pd.DataFrame,
+) -> dict[str, pd.DataFrame]:
+    """What each run comes to, whatever the others are: gains, transition layers and spectral norms, with `run_id`."""
+    return {
+        "gains": _over_prompts(by_prompt(runs, models, layers, summaries), summaries),
+        "transitions": _transitions(transitions),
+        "norms": _norms(weights, summaries),
+    }
+
+
+def _assembled(runs: pd.DataFrame, models: pd.DataFrame, found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per model, revision and source from what each run came to."""
     geometry = _geometry(models)
-    values = by_prompt(runs, models, layers, summaries)
     rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
-    rows = rows.merge(_over_prompts(values, summaries), on="run_id", how="left")
-    rows = rows.merge(_transitions(transitions), on="run_id", how="left")
-    rows = rows.merge(_spectra(weights, runs, summaries), on=MODEL, how="left")
+    rows = rows.merge(found["gains"], on="run_id", how="left")
+    rows = rows.merge(_wide_transitions(found["transitions"]), on="run_id", how="left")
+    rows = rows.merge(_spectra(found["norms"], runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in GAINS]
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "n_prompts", rows[counts].max(axis=1))
@@ -85,9 +131,14 @@ def combine(
 
 def by_prompt(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
     """Every gain of `GAINS` at the last token: columns run_id, prompt_id (empty: mean over prompts), gain, value."""
+    found = [_from_layers(layers, _depths(runs, models)), _from_summaries(summaries)]
+    return pd.concat(found, ignore_index=True)
+
+
+def _depths(runs: pd.DataFrame, models: pd.DataFrame) -> pd.Series[int]:
+    """Blocks of each run's model, by run."""
     known = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
-    depths = known.set_index("run_id")["n_layers"].astype("int64")
-    return pd.concat([_from_layers(layers, depths), _from_summaries(summaries)], ignore_index=True)
+    return known.set_index("run_id")["n_layers"].astype("int64")
 
 
 def _geometry(models: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +167,7 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
         (layers["position"] == "last") & layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]
     ]
     where = ["run_id", "prompt_id"]
-    number, prompts = _numbered(at_last, where)
+    number, prompts = numbered(at_last, where)
     at_last = pd.DataFrame(
         {
             "prompt": number,
@@ -151,25 +202,16 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     return wide.melt(id_vars=where, var_name="gain").dropna(subset="value")
 
 
-def _numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
-    """Number of each row's combination of texts, counted in their order, and the combinations by number.
-
-    Sums over groups of numbers take a tenth of the time of those over groups of texts.
-    """
-    coded = [pd.factorize(rows[label], sort=True) for label in labels]
-    sizes = [len(texts) for _, texts in coded]
-    found, number = np.unique(np.ravel_multi_index([codes for codes, _ in coded], sizes), return_inverse=True)
-    places = np.unravel_index(found, sizes)
-    texts = {label: all_[at] for label, (_, all_), at in zip(labels, coded, places, strict=True)}
-    return number, pd.DataFrame(texts, columns=list(labels))
-
-
 def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped` layers."""
-    groups = rows.groupby("prompt")
-    across = groups.agg(L=("L", "first"), n=("log", "size"), log=("log", "sum"), largest=("gain_block", "max"))
-    whole = across[across["n"] == across["L"] - skipped]
-    return whole["log"], np.exp(whole["log"] / whole["n"]), whole["largest"]
+    groups = Groups.of(rows["prompt"].to_numpy())
+    log = groups.sum(rows["log"].to_numpy())
+    largest = groups.max(rows["gain_block"].to_numpy())
+    whole = groups.sizes == rows["L"].to_numpy()[groups.order][groups.starts] - skipped
+    index = pd.Index(groups.numbers[whole], name="prompt")
+    found = (log[whole], np.exp(log[whole] / groups.sizes[whole]), largest[whole])
+    log, geometric, largest = (pd.Series(values, index=index) for values in found)
+    return log, geometric, largest
 
 
 def _from_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
@@ -184,8 +226,12 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     values = values.drop_duplicates(["run_id", "prompt_id", "gain"])
     by = ["run_id", "gain"]
     single = values[values["prompt_id"] != ""]
-    groups = single.assign(log=np.log(single["value"])).groupby(by)
-    each = groups.agg(mean=("value", "mean"), log=("log", "mean"), sd=("value", "std"), n=("value", "size"))
+    number, named = numbered(single, by)
+    groups, value = Groups.of(number), single["value"].to_numpy()
+    each = pd.DataFrame(
+        {"mean": groups.mean(value), "log": groups.mean(np.log(value)), "sd": groups.std(value), "n": groups.sizes},
+        index=pd.MultiIndex.from_frame(named),
+    )
     averaged = values[values["prompt_id"] == ""].set_index(by)["value"]
     published_sd = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].str.endswith("_sd")]
     published_sd = published_sd.assign(gain=published_sd["estimand"].str.removesuffix("_sd"))
@@ -208,25 +254,38 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
 
 
 def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
-    """Per run: mean and standard deviation over prompts of L* by definition and curve, one column each."""
+    """Per run and label of definition and curve: mean and standard deviation over prompts of L*."""
     known = transitions[transitions["layer"].notna()]
     variant = ("_" + known["trace_variant"]).where(known["trace_variant"] != "unstated", "")
     known = known.assign(label="L_star_" + known["definition"] + variant, averaged=known["prompt_id"] == "")
     alone = known.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
-    groups = known[~known["averaged"] | alone].groupby(["run_id", "label"])["layer"]
-    spread = groups.agg(["mean", "std"]).unstack("label")
+    chosen = known[~known["averaged"] | alone]
+    number, named = numbered(chosen, ["run_id", "label"])
+    groups, layer = Groups.of(number), chosen["layer"].to_numpy()
+    return named.assign(mean=groups.mean(layer), std=groups.std(layer))
+
+
+def _wide_transitions(found: pd.DataFrame) -> pd.DataFrame:
+    """Transition layers of each run, one column each."""
+    spread = found.set_index(["run_id", "label"]).unstack("label")
     spread.columns = [f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in spread.columns]
     return spread.reindex(columns=sorted(spread.columns)).rename_axis(index="run_id").reset_index()
 
 
-def _spectra(weights: pd.DataFrame, runs: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
-    """Per model and source: mean spectral norms of W_V and W_O over layers, and their ratio."""
+def _norms(weights: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
+    """Spectral norms of the whole W_V and W_O of each run's layers, and those stated as means over layers."""
     whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(WEIGHT_NAMES))]
-    measured = whole.assign(label=whole["matrix"].map(WEIGHT_NAMES))
+    measured = whole.assign(label=whole["matrix"].map(WEIGHT_NAMES), stated=False)
     labels = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
     given = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(labels))]
-    stated = given.assign(label=given["estimand"].map(labels), spectral_norm=given["value"])
-    both = pd.concat([measured[["run_id", "label", "spectral_norm"]], stated[["run_id", "label", "spectral_norm"]]])
-    norms = both.merge(runs[["run_id", *MODEL]], on="run_id").groupby([*MODEL, "label"])["spectral_norm"].mean()
-    wide = norms.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
+    stated = given.assign(label=given["estimand"].map(labels), spectral_norm=given["value"], stated=True)
+    columns = ["run_id", "label", "spectral_norm", "stated"]
+    return pd.concat([measured[columns], stated[columns]], ignore_index=True)
+
+
+def _spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Per model and source: mean spectral norms of W_V and W_O over layers, and their ratio."""
+    ordered = norms.sort_values(["stated", "run_id"], kind="stable")  # a sum depends on the order of its terms
+    means = ordered.merge(runs[["run_id", *MODEL]], on="run_id").groupby([*MODEL, "label"])["spectral_norm"].mean()
+    wide = means.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
     return wide.assign(wv_wo_ratio=wide["wv_norm"] / wide["wo_norm"]).reset_index()

@@ -1,0 +1,62 @@
+"""Sums, means and spreads over groups of rows that are the same, to the last digit, whatever other rows there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Number of each row's combination of texts, counted in their order, and the combinations by number.
+
+    Sums over groups of numbers take a tenth of the time of those over groups of texts.
+    """
+    coded = [pd.factorize(rows[label], sort=True) for label in labels]
+    sizes = [len(texts) for _, texts in coded]
+    found, number = np.unique(np.ravel_multi_index([codes for codes, _ in coded], sizes), return_inverse=True)
+    places = np.unravel_index(found, sizes)
+    texts = {label: all_[at] for label, (_, all_), at in zip(labels, coded, places, strict=True)}
+    return number, pd.DataFrame(texts, columns=list(labels))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows ordered by group, in their own order within; `numbers`, first row and rows of each group.
+
+    A sum over a group must not depend on what other rows there are, so groups are summed one by one (`reduceat`):
+    pandas gives another last digit where the rows of groups alternate.
+    """
+
+    order: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, number: NDArray[np.int64]) -> Groups:
+        """Groups of rows by number."""
+        order = np.argsort(number, kind="stable")
+        numbers, starts, sizes = np.unique(number[order], return_index=True, return_counts=True)
+        return cls(order, numbers, starts, sizes)
+
+    def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of each group."""
+        return np.add.reduceat(values[self.order], self.starts)
+
+    def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean of each group."""
+        return self.sum(values) / self.sizes
+
+    def max(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Largest of each group."""
+        return np.maximum.reduceat(values[self.order], self.starts)
+
+    def std(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviation, divisor n - 1; NaN for one row."""
+        gaps = np.empty_like(values)
+        gaps[self.order] = (values[self.order] - np.repeat(self.mean(values), self.sizes)) ** 2
+        return np.sqrt(self.sum(gaps) / np.where(self.sizes > 1, self.sizes - 1, np.nan))
