@@ -12,8 +12,8 @@
 # Measure a model, look at its gain block by block, and put it beside the models of the study. Needs
 # `pip install 'thermostats[measure]'`; no network.
 #
-# `MODEL` is a folder in Hugging Face format or a hub id. Where there is none, a small model with random weights is
-# made.
+# `MODEL` is a folder in Hugging Face format or a hub id. Where none is named, it is a small trained model that ships
+# with the package.
 
 # %%
 import os
@@ -22,25 +22,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import thermostats
+from thermostats.nursery.plan import shipped_models
 
-MODEL = os.environ.get("MODEL", "my-model")
-
-# %%
-if MODEL == "my-model" and not Path(MODEL).exists():
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
-
-    torch.manual_seed(1)
-    words = Tokenizer(models.BPE(unk_token="<unk>"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    prompts = thermostats.load("prompts").query("prompt_set == 'core'")
-    words.train_from_iterator(prompts["text"], trainers.BpeTrainer(vocab_size=500, special_tokens=["<unk>"]))
-    config = GPTNeoXConfig(
-        vocab_size=500, hidden_size=64, intermediate_size=256, num_hidden_layers=6, num_attention_heads=4
-    )
-    GPTNeoXForCausalLM(config).save_pretrained(MODEL)
-    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>").save_pretrained(MODEL)
+MODEL = os.environ.get("MODEL") or next(str(folder) for folder in shipped_models() if folder.name == "r07-5")
 
 # %% [markdown]
 # ## Measure
@@ -72,8 +56,8 @@ _ = axes.legend(frameon=False)
 # %% [markdown]
 # ## Beside the study's models
 #
-# One row per model and source, with every gain by name. A random model is no model of anything: this shows where your
-# own would stand.
+# One row per model and source, with every gain by name. A model of half a million weights is no match for them: this
+# shows where your own would stand.
 
 # %%
 features = thermostats.features("mine")

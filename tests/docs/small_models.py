@@ -1,22 +1,17 @@
-"""What the tests of the pages share: a small model, made as the tutorial makes it."""
+"""What the tests of the pages share: a small model that ships, as the tutorial takes it."""
 
 from __future__ import annotations
 
-import contextlib
+import shutil
 from pathlib import Path
 
 import pytest
-from page_blocks import ROOT, blocks
+
+from thermostats.nursery.plan import shipped_models
 
 
-@pytest.fixture(scope="session")
-def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model of the tutorial, in a folder called `my-model`."""
+def lay_model(folder: Path) -> None:
+    """Put the model of the tutorial into a folder, as `my-model`; skips the test where torch is not installed."""
     pytest.importorskip("torch")
-    code = "\n".join(
-        block.code for block in blocks((ROOT / "docs/tutorial.md").read_text()) if "save_pretrained" in block.code
-    )
-    folder = tmp_path_factory.mktemp("model")
-    with contextlib.chdir(folder):
-        exec(compile("import thermostats\n" + code, "docs/tutorial.md", "exec"), {})  # noqa: S102
-    return folder / "my-model"
+    [model] = [path for path in shipped_models() if path.name == "r07-5"]
+    shutil.copytree(model, folder / "my-model")
