@@ -193,7 +193,8 @@ def _influence(
     seed: int,
 ) -> checks.Check:  # fmt: skip
     """Exact refits of the table without each model: P(order) of the others and P(slope > 0), against all models."""
-    whole, verdicts, figures = "as with all models", {}, {}
+    whole, verdicts = "as with all models", {}
+    figures: dict[str, dict[str, float]] = {}
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
         if rest is None:
             verdicts[name], figures[name] = TOO_FEW, {}

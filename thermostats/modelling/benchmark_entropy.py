@@ -229,7 +229,8 @@ def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame
 
 def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
     """P(slope > 0) without each model, against that of all models."""
-    expected, said, figures = sure(whole.p_positive()), {}, {}
+    expected, said = sure(whole.p_positive()), {}
+    figures: dict[str, dict[str, float]] = {}
     for number, (name, cells) in enumerate(without_each(table, models)):
         model = components(cells) if cells is not None else None
         if model is None:
