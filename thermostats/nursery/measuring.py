@@ -82,11 +82,11 @@ def measure_all(
     Finished measurements are skipped.
     """
     place = writable_folder(data)
+    known = set(store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None))
     for row, trained in trained_models(rows, folder):
-        new = rows_of_models(row, folder, trained)
-        known = store.load("models", place)
-        if not set(new["model_id"] + new["revision"]) <= set(known["model_id"] + known["revision"]):
-            join([new], data=place)
+        names = {(model_id(trained.model), f"step{step:05d}") for step in checkpoints(folder, trained)}
+        if not names <= known:
+            join([rows_of_models(row, folder, trained)], data=place)
         for outcome in execute(specs(row, folder, trained), place):
             yield trained.model, outcome
 

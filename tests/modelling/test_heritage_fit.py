@@ -1,0 +1,189 @@
+"""What a heritage fit says, against its draws by hand; the draws are those of the closed form, which are quick."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER
+from thermostats.modelling.heritage import ORDER, HeritageFit, fit_heritage, prior_orders, verdict
+from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY
+from thermostats.modelling.heritage_model import prior_blocks
+from thermostats.modelling.simulate import model_facts, simulate_heritage
+
+SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
+
+
+def rows(n_models: int = 12, n_labs: int = 4):
+    facts = model_facts(n_models, n_labs, np.random.default_rng(1))
+    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=6, n_categories=1).table
+
+
+@pytest.fixture(scope="module")
+def fitted() -> HeritageFit:
+    return fit_heritage(rows().assign(source="made up"), estimand="last_gain", seed=3, method="closed form")
+
+
+def quantile(values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    flat = values.reshape(-1, *values.shape[2:])
+    return np.quantile(flat, (1 - level) / 2, axis=0), np.quantile(flat, (1 + level) / 2, axis=0)
+
+
+def test_it_says_what_it_rests_on(fitted: HeritageFit) -> None:
+    assert (fitted.estimand, fitted.sources, fitted.n_models, fitted.n_heritages) == ("last_gain", ("made up",), 12, 4)
+    assert (fitted.family, fitted.level, fitted.method, fitted.seed) == ("heritage", LEVEL, "closed form", 3)
+    assert fitted.sampled == {"heritage": fitted.draws}
+    assert "closed form of the models' means" in fitted.warnings[-1]
+    assert fitted.total_sd == 0.5
+    assert fit_heritage(rows(), estimand="total_amplification", seed=3, method="closed form").total_sd == 2.0
+    assert len(fitted.priors) == len({prior[0] for prior in fitted.priors}) >= 4
+
+
+def test_models_are_summed_up_from_their_draws(fitted: HeritageFit) -> None:
+    m, table = fitted.draws["m"], fitted.models()
+    assert table["model_id"].tolist() == list(fitted.design.models)
+    labs = rows().drop_duplicates("model_id").set_index("model_id")["heritage"]
+    assert table["heritage"].tolist() == labs[table["model_id"]].tolist()
+    assert table["mean"].to_numpy() == pytest.approx(m.mean(axis=(0, 1)))
+    lower, upper = quantile(m, LEVEL)
+    assert table["lower"].to_numpy() == pytest.approx(lower)
+    assert table["upper"].to_numpy() == pytest.approx(upper)
+    assert table["probability_dampens"].to_numpy() == pytest.approx((m < 0).mean(axis=(0, 1)))
+
+
+def test_labs_are_means_over_their_models(fitted: HeritageFit) -> None:
+    m, effect, table = fitted.draws["m"], fitted.contributions["heritage"], fitted.labs().set_index("heritage")
+    assert list(table.index) == list(fitted.design.labs)
+    for number, lab in enumerate(fitted.design.labs):
+        own = np.flatnonzero(fitted.design.lab == number)
+        mean = m[..., own].mean(axis=-1)
+        assert table.loc[lab, "n_models"] == own.size
+        assert table.loc[lab, "mean"] == pytest.approx(effect[..., own].mean(axis=-1).mean())
+        assert table.loc[lab, "mean_log_gain"] == pytest.approx(mean.mean())
+        assert table.loc[lab, "probability_dampens"] == pytest.approx((mean < 0).mean())
+
+
+def test_quantities_are_those_of_the_contributions(fitted: HeritageFit) -> None:
+    found = fitted.quantities
+    for number, name in enumerate(BLOCKS):
+        part = fitted.contributions[name]
+        assert found[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
+        assert (found[f"share_{name}"] == fitted.draws["share"][..., number]).all()
+    assert sum(found[f"share_{name}"] for name in BLOCKS) == pytest.approx(np.ones(found["total_sd"].shape))
+    assert (found["total_sd"] == fitted.draws["tau"]).all()
+    assert found["mean_log_gain"] == pytest.approx(fitted.draws["m"].mean(axis=-1))
+    summary = fitted.summary().set_index("quantity")
+    assert set(summary.index) == set(found)
+    assert summary["mean"].to_dict() == pytest.approx({name: values.mean() for name, values in found.items()})
+    assert (summary["sources"] == "made up").all()
+    assert (summary["level"] == LEVEL).all()
+
+
+def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: HeritageFit) -> None:
+    sd = {name: part.std(axis=-1) for name, part in fitted.contributions.items()}
+    counted = np.mean((sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
+    assert fitted.probabilities[ORDER] == pytest.approx(counted)
+    orders = fitted.orders().set_index("statement")
+    before = prior_orders(fitted.design, concentration=1.0, seed=3)
+    assert fitted.prior == before
+    for statement, row in orders.iterrows():
+        p, q = fitted.probabilities[statement], before[statement]
+        assert (row["probability"], row["prior"]) == (p, q)
+        assert row["bayes_factor"] == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
+
+
+def test_updates_hold_prior_and_posterior(fitted: HeritageFit) -> None:
+    before = prior_blocks(fitted.design, total_sd=0.5, concentration=1.0, lab_df=0.0, seed=3)
+    updates = fitted.updates()
+    assert set(updates) == {"total_sd", *(f"{kind}_{name}" for kind in ("sd", "share") for name in BLOCKS)}
+    assert (updates["total_sd"].prior == before["total"]).all()
+    assert (updates["total_sd"].posterior == fitted.draws["tau"].ravel()).all()
+    for number, name in enumerate(BLOCKS):
+        for kind in ("sd", "share"):
+            assert (updates[f"{kind}_{name}"].prior == before[kind][:, number]).all()
+            assert (updates[f"{kind}_{name}"].posterior == fitted.quantities[f"{kind}_{name}"].ravel()).all()
+    assert (fitted.updates(seed=4)["total_sd"].prior != before["total"]).any()
+
+
+def test_replicates_are_beside_the_means_observed(fitted: HeritageFit) -> None:
+    shown = fitted.replicates()["models"]
+    assert (shown.observed == fitted.design.means()[0]).all()
+    assert shown.replicated.shape[1] == 12
+    assert (fitted.replicates(seed=4)["models"].replicated != shown.replicated).any()
+    assert (fitted.replicates(seed=3)["models"].replicated == shown.replicated).all()
+
+
+@pytest.mark.parametrize(
+    ("probability", "expected"),
+    [(0.95, "supported"), (0.9499, "inconclusive"), (0.0501, "inconclusive"), (0.05, "not supported")],
+)
+def test_the_rule_holds_at_its_bounds(probability: float, expected: str) -> None:
+    assert verdict(probability) == expected
+
+
+def test_the_gate_comes_before_the_verdict(fitted: HeritageFit) -> None:
+    sure = replace(fitted)
+    sure.__dict__["probabilities"] = {ORDER: 0.99}
+    assert (fitted.status, sure.verdict()) == (PASSED, "supported")
+    bad = replace(fitted.draws, diagnostics=replace(fitted.draws.diagnostics, rhat_max=2.0), exact=False)
+    stuck = replace(fitted, draws=bad)
+    stuck.__dict__["probabilities"] = {ORDER: 0.99}
+    assert stuck.status == SAMPLER
+    assert stuck.verdict() == SAMPLER
+
+
+def test_tables_and_the_record_hold_everything_and_are_json(fitted: HeritageFit) -> None:
+    assert set(fitted.tables) == {"orders", "labs", "models", "classical", "dominance", "commonality"}
+    assert fitted.table("labs") is fitted.tables["labs"]
+    with pytest.raises(UsageError, match=r"no such table.*'?ranks'?"):
+        fitted.table("ranks")
+    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
+    assert set(record) == {
+        "family", "estimand", "sources", "n_models", "n_heritages", "method", "status", "verdict", "level", "seed",
+        "equations", "priors", "versions", "gate", "summary", "probabilities", "tables", "warnings",
+    }  # fmt: skip
+    plain = {name: record[name] for name in ("family", "estimand", "sources", "n_models", "n_heritages", "method")}
+    assert plain == {
+        "family": "heritage", "estimand": "last_gain", "sources": ["made up"], "n_models": 12, "n_heritages": 4,
+        "method": "closed form",
+    }  # fmt: skip
+    assert (record["status"], record["verdict"]) == (PASSED, fitted.verdict())
+    assert (record["level"], record["seed"], record["gate"]) == (LEVEL, 3, {"heritage": []})
+    assert record["warnings"] == list(fitted.warnings)
+    assert record["equations"] == list(fitted.equations)
+    assert [line[0] for line in record["priors"]] == [prior[0] for prior in fitted.priors]
+    assert [row["quantity"] for row in record["summary"]] == list(fitted.quantities)
+    assert record["probabilities"] == dict(fitted.probabilities)
+    assert len(record["tables"]["models"]) == 12
+
+
+def test_no_residual_no_dominance_and_it_is_said() -> None:
+    few = fit_heritage(rows(6, 4), estimand="last_gain", seed=1, method="closed form")
+    assert "not possible" in few.table("dominance")["note"][0]
+
+
+def test_the_figure_shows_the_blocks_in_their_order(fitted: HeritageFit) -> None:
+    axes = fitted.plot(Figure().subplots())
+    assert axes.get_xlabel() == "standard deviation over models, log last gain"
+    shown = {label.get_text() for label in axes.get_yticklabels()}
+    assert shown >= {"heritage", "geometry", "scale", "single model"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"concentration": 0.0}, {"concentration": -1.0}, {"lab_df": 2.0}, {"lab_df": 1.0}, {"method": "guess"},
+     {"lab_df": 4.0, "method": "closed form"}],
+)  # fmt: skip
+def test_what_cannot_be_fitted_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        fit_heritage(rows(), estimand="last_gain", seed=1, **options)
+
+
+def test_a_large_study_takes_the_closed_form_by_itself() -> None:
+    large = fit_heritage(rows(LARGE_STUDY + 1, 10), estimand="last_gain", seed=1)
+    assert large.method == "closed form"
