@@ -123,6 +123,8 @@ class Fitted:
     """The model, a line an equation."""
     priors: tuple[Prior, ...] = ()
     """Every prior: quantity, distribution, reason."""
+    gates: dict[int, checks.Gate] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `check` has found, by seed: several findings may rest on one fit."""
 
     @property
     def status(self) -> str:
@@ -166,10 +168,12 @@ class Fitted:
     def check(self, *, seed: int | None = None) -> checks.Gate:
         """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
         chosen = self.seed if seed is None else seed
-        found = [replace(c, name=f"{name}: {c.name}") for name, p in self.parts.items() for c in _checks(p, chosen)]
-        if self.influence is not None:
-            found.append(self.influence(chosen))
-        return checks.Gate(checks=tuple(found))
+        if chosen not in self.gates:
+            found = [replace(c, name=f"{name}: {c.name}") for name, p in self.parts.items() for c in _checks(p, chosen)]
+            if self.influence is not None:
+                found.append(self.influence(chosen))
+            self.gates[chosen] = checks.Gate(checks=tuple(found))
+        return self.gates[chosen]
 
     def plot(self, axes: Axes) -> Axes:
         """Draw the fit's figure onto the axes and return them."""
