@@ -48,7 +48,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     f"{TABLES}/atomic.py": ("tests/tables/test_names.py", "tests/faults/test_drives.py", "tests/tables/test_store.py"),
     f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
-    f"{TABLES}/bounded.py": ("tests/fuzz/test_fuzz.py",),
+    f"{TABLES}/bounded.py": ("tests/tables/test_bounded.py",),
     f"{TABLES}/caching.py": ("tests/tables/test_features_kept.py",),
     f"{TABLES}/codebook.py": STORED,
     f"{TABLES}/croissant.py": ("tests/tables/test_export.py",),

@@ -19,6 +19,7 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.tables import store
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.caching import cache_folder
 from thermostats.tables.declare import TEXT
 from thermostats.tables.store import RUN_FILE
@@ -35,8 +36,8 @@ def signatures(data: str | Path | None, depths: Mapping[str, int]) -> dict[str, 
             if not RUN_FILE.fullmatch(path.name):
                 continue
             try:
-                content = path.read_bytes()
-            except OSError:
+                content = read_bytes(path, TABLE)
+            except (OSError, DataError):
                 return None  # loading says what is wrong
             if content.count(f"\n{path.stem},".encode()) != content.count(b"\n") - 1:
                 return None

@@ -13,7 +13,7 @@ import pandas as pd
 import pandas.errors
 
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.tables.bounded import ROWS, read_bytes
+from thermostats.tables.bounded import CELLS, ROWS, TooManyError, check_cells, read_bytes
 
 Source: TypeAlias = str | Path | pd.DataFrame
 
@@ -38,6 +38,11 @@ def read(source: Source) -> pd.DataFrame:
         frame = reader(read_bytes(path, ROWS))
     except OSError as error:
         raise DataError("file cannot be read", where=path, got=error.strerror or str(error)) from error
+    except TooManyError as error:
+        raise DataError(
+            "the file unpacks to more than files of rows hold", where=path, got=str(error),
+            allowed=f"at most {CELLS} cells", next_step="split it",
+        ) from error  # fmt: skip
     except (ValueError, RecursionError, csv.Error, pandas.errors.ParserError) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
     if not len(frame.columns):
@@ -57,6 +62,7 @@ def _delimited(separator: str) -> Callable[[bytes], pd.DataFrame]:
             return pd.DataFrame()
         rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
         width = len(next(rows))
+        check_cells(width * text.count("\n"))
         for number, row in enumerate(rows, 1):
             if len(row) != width:
                 raise ValueError(f"row {number} has {len(row)} cells under the names of {width} columns")
@@ -66,10 +72,12 @@ def _delimited(separator: str) -> Callable[[bytes], pd.DataFrame]:
 
 
 def _json(content: bytes) -> pd.DataFrame:
+    check_cells(content.count(b","))
     return _objects(json.loads(content.decode("utf-8-sig")))
 
 
 def _json_lines(content: bytes) -> pd.DataFrame:
+    check_cells(content.count(b",") + content.count(b"\n"))
     lines = enumerate(content.decode("utf-8-sig").splitlines(), 1)
     found = []
     for number, line in lines:
@@ -90,9 +98,13 @@ def _objects(rows: Any) -> pd.DataFrame:
 
 def _parquet(content: bytes) -> pd.DataFrame:
     try:
-        import pyarrow  # noqa: PLC0415, F401 - an extra
+        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UsageError("Parquet needs pyarrow", next_step="pip install 'thermostats[parquet]'") from error
+    told = ParquetFile(io.BytesIO(content)).metadata
+    check_cells(told.num_rows * max(told.num_columns, 1))
+    if sum(told.row_group(i).total_byte_size for i in range(told.num_row_groups)) > 5 * ROWS:
+        raise TooManyError(f"{told.num_rows} rows of long texts")
     return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True)
 
 

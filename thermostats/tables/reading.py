@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.declare import TEXT
 
 AT_ONCE = 64 * 2**20
@@ -39,7 +40,7 @@ def _batches(paths: Sequence[Path], head: bytes) -> Iterator[tuple[list[Path], l
     size = 0
     for path in paths:
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, TABLE)
         except OSError:
             yield [path], []
             continue

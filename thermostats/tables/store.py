@@ -19,6 +19,7 @@ import pandera.errors
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
@@ -216,7 +217,7 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_bytes(path, TABLE).decode("utf-8")
     except OSError as error:
         raise DataError("table cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:

@@ -1,0 +1,118 @@
+"""Files that would fill memory are refused before they do: huge ones, and small ones that unpack to much."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.tables import bounded, incoming, store
+from thermostats.tables.features import features
+from thermostats.tables.join import join
+
+
+@pytest.fixture
+def two_gigabytes() -> Iterator[None]:
+    """Memory of 2 GB beyond what is in use."""
+    if sys.platform != "linux":
+        pytest.skip("memory is limited on Linux")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2 * 1024**3, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def sparse(path: Path, size: int) -> Path:
+    """A file of zeros that takes no room on the disk."""
+    path.touch()
+    os.truncate(path, size)
+    return path
+
+
+@pytest.mark.parametrize("name", ["layers", "models", "prompts"])
+def test_a_table_of_four_gigabytes_is_refused_unread(name: str, small_store: Path, two_gigabytes: None) -> None:
+    path = store.files(name, small_store)[0]
+    sparse(path, 4 * 1024**3)
+    for read in (
+        lambda: store.load(name, small_store),
+        lambda: store.check(small_store),
+        lambda: features(small_store),
+    ):
+        if name == "prompts" and read.__code__.co_names[-1] == "features":
+            continue  # features need no prompts
+        with pytest.raises(DataError, match="larger than files of its kind") as caught:
+            read()
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", list(incoming.READERS))
+def test_a_file_of_rows_of_four_gigabytes_is_refused_unread(
+    ending: str, small_store: Path, tmp_path: Path, two_gigabytes: None
+) -> None:
+    with pytest.raises(DataError, match="larger than files of its kind"):
+        join(sparse(tmp_path / f"rows{ending}", 4 * 1024**3), data=small_store)
+
+
+def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused(tmp_path: Path, two_gigabytes: None) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "rows.parquet"
+    column = arrow.DictionaryArray.from_arrays(arrow.array([0] * 1000, arrow.int32()), ["a" * 100])
+    table = arrow.table({f"c{i}": column for i in range(50)})
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        many = arrow.concat_tables([table] * 500)
+        writer.write_table(many)
+    assert path.stat().st_size < 10**6
+    with pytest.raises(DataError, match="unpacks to more.*25000000 cells"):
+        incoming.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "enough"),
+    [
+        ("a.csv", "a,b,c\n" + "1,2,3\n" * 4, 15),
+        ("a.tsv", "a\tb\n" + "1\t2\n" * 4, 10),
+        ("a.json", '[{"a":1,"b":2},{"a":1,"b":2}]', 3),
+        ("a.jsonl", '{"a":1,"b":2}\n{"a":1,"b":2}\n', 4),
+    ],
+)
+def test_cells_are_counted_before_they_are_unpacked(
+    name: str, text: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(bounded, "CELLS", enough)
+    assert len(incoming.read(tmp_path / name)) > 1
+    monkeypatch.setattr(bounded, "CELLS", enough - 1)
+    with pytest.raises(DataError, match=f"unpacks to more.*{enough} cells"):
+        incoming.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(0, True), (9, True), (10, True), (11, False), (500, False)])
+def test_a_file_of_just_the_limit_is_read(size: int, fits: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * size)
+    if fits:
+        assert bounded.read_bytes(path, 10) == b"x" * size
+        return
+    with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
+        bounded.read_bytes(path, 10)
+
+
+def test_a_file_that_does_not_tell_its_size_is_read_whole() -> None:
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("no such file on this system")
+    assert len(bounded.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
+    with pytest.raises(DataError):
+        bounded.read_bytes(Path("/proc/cpuinfo"), 20)
+
+
+def test_the_limits_are_those_of_the_kinds() -> None:
+    assert (bounded.CONFIG, bounded.INDEX, bounded.PROMPTS, bounded.ROWS) == (10**7, 3 * 10**7, 5 * 10**7, 2 * 10**8)
+    assert (bounded.TABLE, bounded.CELLS) == (5 * 10**8, 2 * 10**7)
+    assert isinstance(bounded.TooManyError(), ValueError)
