@@ -65,8 +65,11 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     where = place.run(python, "-c", "import thermostats; print(thermostats.__file__)")
     yield "it is the wheel", "site-packages" in where
     yield "no torch", "No module named 'torch'" in place.run(python, "-c", "import torch", code=1)
-    told = {check["name"]: check["state"] for check in json.loads(place.run(thermostats, "doctor", "--json"))}
+    checks = json.loads(place.run(thermostats, "doctor", "--json"))
+    told = {check["name"]: check["state"] for check in checks}
+    told_of = {check["name"]: check["found"] for check in checks}
     yield "doctor", "broken" not in told.values() and told["extra measure"] == "missing"
+    yield f"PyMC generation {told_of['PyMC generation']}", told["PyMC generation"] == "ok"
     yield "completion", "complete" in place.run(thermostats, "--show-completion", "bash")
     yield "tables", "layers\t" in place.run(thermostats, "check")
     yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20

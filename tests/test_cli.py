@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import layer, model, run, snapshot, table
 
+from thermostats.new import new_claim
+from thermostats.nursery.plan import shipped_models
 from thermostats.tables import store
 
 
@@ -58,6 +60,13 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
         (["findings", "--out", "nowhere"], 2, "thermostats report --all"),
         (["report", "C01", "--all"], 2, "not both"),
         (["report", "C99"], 2, "C99"),
+        (["join", "a.csv", "--map", "nothing.toml", "--data", "mine"], 2, "no such file"),
+        (["power", "--models", "12", "--labs", "4", "--simulations", "5"], 2, "20"),
+        (["nursery", "measure"], 2, "--data mine"),
+        (["nursery", "measure", "--data", "mine"], 1, "thermostats nursery corpora, then thermostats nursery train"),
+        (["nursery", "compare", "--recipe", "r03"], 1, "thermostats nursery train --recipe r03"),
+        (["nursery", "train", "--recipe", "r03", "--folder", "f"], 1, "thermostats nursery corpora --folder f"),
+        (["nursery", "corpora", "--text", "nothing.txt"], 2, "no such file"),
     ],
 )
 def test_a_mistake_gives_a_sentence_and_exit_code(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
@@ -108,6 +117,57 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
     planned = thermostats("measure", "nobody/nothing", "--offline", "--dry-run", "--data", "mine", cwd=tmp_path)
     assert planned.returncode == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_about_a_model_is_told_before_torch_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "import sys; from thermostats.cli import main\n"
+        "try:\n main()\n"
+        "except SystemExit as end:\n print('torch' in sys.modules, end.code)"
+    )
+    for arguments, words in (
+        (["./nowhere"], "thermostats nursery models"),
+        (["gpt2", "--what", "gain"], "allowed: weights, gains"),
+        (["gpt2", "--dtype", "float8"], "allowed: float32"),
+        (["gpt2", "--prompts", "cor"], "did you mean core?"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "measure", *arguments, "--data", "mine"],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (done.stdout.split(), list(tmp_path.iterdir())) == (["False", "2"], []), done.stderr
+        assert words in done.stderr
+
+
+def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    [good] = [path for path in shipped_models() if path.name == "r07-5"]
+    done = thermostats("measure", "./nowhere", good, "--what", "weights", "--data", "mine", "--json", cwd=tmp_path)
+    told = {row["status"]: row for row in json.loads(done.stdout)}
+    assert (set(told), done.returncode) == ({"failed", "measured"}, 2)
+    assert "no such model folder" in told["failed"]["reason"]
+
+
+def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
+    new_claim("depth helps", tmp_path / "analyses")
+    listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
+    assert listed.stdout.splitlines() == ["claim\ttitle", "U01\tDepth helps"]
+    done = thermostats("report", "u01", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
+
+
+def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
+    code = (
+        "import os, signal; from thermostats import cli\n"
+        "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, cli._interrupted)\n"
+        "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip().startswith("thermostats: interrupted")
+    assert "Traceback" not in done.stderr
 
 
 def test_the_shell_completes_lists_and_claims() -> None:

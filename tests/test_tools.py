@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import run, table
+from conftest import layer, model, run, table
 
 import thermostats
 from thermostats import citing, doctor
@@ -18,6 +19,7 @@ from thermostats.errors import UsageError
 from thermostats.new import new_claim
 from thermostats.reporting.engine import report
 from thermostats.tables import store
+from thermostats.tables.begin import writable_folder
 from thermostats.tables.join import join
 
 
@@ -91,6 +93,31 @@ def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
     assert store.load("models")["model_id"].nunique() >= json.dumps(finding).count("n_models") > 0
     alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
     assert alone.stdout.startswith("U01  Depth helps")
+
+
+def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
+    path = new_claim("mine", tmp_path)
+    numbers = []
+    for data in (store.shipped("data"), _with_an_own_model(tmp_path / "own")):
+        variables = {**os.environ, "THERMOSTATS_DATA": str(data)}
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True, env=variables)
+        found = re.search(r"rests on +(\d+) models of (\d+) labs", done.stdout)
+        assert found is not None, done.stdout
+        numbers.append(tuple(map(int, found.groups())))
+    assert numbers[1] == (numbers[0][0] + 1, numbers[0][1] + 1)
+
+
+def _with_an_own_model(folder: Path) -> Path:
+    """A store with one model of one's own, of a lab of its own, that has three layers."""
+    measured = run(model_id="own/model", source="own hooks", prompt_set="", prompt_sha="")
+    writable_folder(folder)
+    for name, frame in (
+        ("models", table("models", model("own/model", heritage="Own lab", n_layers=3))),
+        ("runs", table("runs", measured)),
+        ("layers", table("layers", *(layer(measured, number, 1.1, prompt_id="") for number in (1, 2, 3)))),
+    ):
+        join(frame, table=name, data=folder)
+    return folder
 
 
 def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:

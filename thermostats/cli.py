@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from dataclasses import asdict
@@ -398,5 +399,6 @@ def _wrong_use(error: Exception, as_json: bool) -> int:
 
 
 def _interrupted(*_: object) -> NoReturn:
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # pressed again: no traceback out of the middle of stopping
     print("\nthermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr)
     raise KeyboardInterrupt
