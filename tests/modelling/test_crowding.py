@@ -64,6 +64,8 @@ def test_bad_tables_are_refused_or_said():
         fit_crowding(good.assign(heritage="one"), seed=1)
     with pytest.raises(UsageError, match="constant"):
         fit_crowding(good.assign(rho=0.2), seed=1)
+    with pytest.raises(UsageError, match=r"constant column decides nothing.*penultimate_gain"):
+        fit_crowding(good.assign(penultimate_gain=1.5), seed=1)
     with pytest.raises(UsageError, match="missing"):
         fit_crowding(good.assign(rho=np.nan), seed=1)
     with pytest.raises(UsageError, match="too few"):

@@ -111,6 +111,8 @@ def test_missing_geometry_is_said_and_wrong_tables_are_refused():
         fit_kleiber(table.head(3), "penultimate_gain", seed=1)
     with pytest.raises(UsageError, match="constant"):
         fit_kleiber(table.assign(n_layers=12), "penultimate_gain", seed=1)
+    with pytest.raises(UsageError, match=r"constant column decides nothing.*penultimate_gain"):
+        fit_kleiber(table.assign(penultimate_gain=1.5), "penultimate_gain", seed=1)
     gains = table["penultimate_gain"].to_numpy()
     for wrong in (0.0, -1.0, np.inf):
         with pytest.raises(UsageError, match="infinite" if wrong == np.inf else "logarithm"):

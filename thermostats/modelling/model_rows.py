@@ -41,7 +41,8 @@ def model_rows(
     averages only. A model without an error takes the largest of the others, and a warning says so. Models whose gain is
     pinned near 1 by their norm (`comparable` false) are left out with a warning.
 
-    Raises UsageError for a gain that is not there, is not above 0 or is infinite, and for fewer than `least` models.
+    Raises UsageError for a gain that is not there, is not above 0, is infinite or the same in all models, and for
+    fewer than `least` models.
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
     said: list[str] = []
@@ -64,7 +65,7 @@ def model_rows(
     rows, twice = one_row_a_model(rows.assign(n_prompts=n.fillna(0)), files)
     if twice:
         said.append("measured more than once, one row taken: " + ", ".join(twice))
-    gain = numbers(rows[estimand], estimand, least=least, positive=True)
+    gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
         geometric = np.log(rows[f"{estimand}_geometric"].astype("float64").to_numpy())
