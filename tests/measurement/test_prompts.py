@@ -124,6 +124,8 @@ def test_text_alone_is_enough(tmp_path):
         ("a.csv", b"text,complexity\nx,high\n", DataError, "whole number"),
         ("a.jsonl", b'{"text": "x"\n', DataError, "not JSON.*line 1"),
         ("a.jsonl", b"[1]\n", DataError, "not a JSON object"),
+        ("a.jsonl", b'{"text": "a \\ud800"}', DataError, "text holds half a character"),
+        ("a.jsonl", b'{"text": "x", "category": "\\udc00"}', DataError, "category holds half a character"),
         ("a.jsonl", b'{"text": 3}\n', DataError, "text is not text"),
         ("a.jsonl", b'{"prompt_id": "a"}', DataError, "text is missing"),
         ("a.jsonl", b'{"text": "x", "complexity": 1.5}', DataError, "whole number"),

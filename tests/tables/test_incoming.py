@@ -197,3 +197,12 @@ def test_json_of_a_listing_comes_back(small_store: Path, tmp_path: Path) -> None
     frame = store.load("models", small_store).assign(model_id="lab/two")
     (tmp_path / "models.json").write_text(json.dumps(json.loads(frame.to_json(orient="records"))))
     assert join(tmp_path / "models.json", data=small_store)[0].added == 1
+
+
+def test_a_whole_number_beyond_all_numbers_is_named_by_row(small_store: Path, tmp_path: Path) -> None:
+    frame = table("layers", layer(run(), 1, 1.0))
+    (row,) = json.loads(frame.to_json(orient="records"))
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{**row, "norm_in": 10**400}]))
+    with pytest.raises(DataError, match=r"row 1.*norm_in"):
+        join(path, data=small_store)

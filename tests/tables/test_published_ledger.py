@@ -100,6 +100,7 @@ def test_a_number_in_quotes_is_a_number_only_where_the_study_writes_it_so() -> N
 @pytest.mark.parametrize(("file", "root"), [("a.csv", [{"x": "1e999"}]), ("a.json", [{"x": 10**400}])])
 def test_a_number_beyond_the_range_is_refused(file: str, root: list[dict[str, object]]) -> None:
     document = Document(file, root)
+    assert document.unread() == ["/0/x"]
     (place,) = document.top.each(1)
     for read in (place["x"].peek, place["x"].whole):
         with pytest.raises(DataError, match="range of numbers"):

@@ -156,6 +156,8 @@ def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
     for label, value in {"text": text, "prompt_id": name, "category": category}.items():
         if value is not None and not isinstance(value, str):
             raise DataError(f"{label} is not text", where=where, got=repr(value)[:60])
+        if value is not None and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise DataError(f"{label} holds half a character", where=where, got=ascii(value)[:60])
     if None in fields or not text or not text.strip():
         raise DataError(
             "more cells than columns" if None in fields else "empty prompt", where=where,

@@ -54,7 +54,7 @@ def _column(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, A
             found = values.astype(object).where(~missing, None).astype("float64")
             if not np.isinf(found).any() and (found.isna() == missing).all():
                 return found, []
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         pass  # cell by cell, which finds those to blame
     convert = CONVERT[dtype]
     cells: list[Any] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +79,7 @@ def numbers(value: Any, pointer: str = "") -> Iterator[tuple[str, float]]:
         if NUMERAL.fullmatch(value):
             yield pointer, float(value)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield pointer, float(value)
+        yield pointer, float(value) if isinstance(value, float) or abs(value) <= sys.float_info.max else math.inf
 
 
 def escape(key: str) -> str:
