@@ -148,6 +148,12 @@ def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     assert closed[:, out].std(axis=0) == pytest.approx(m[:, out].std(axis=0), rel=0.2)
 
 
+def test_gains_that_are_all_the_same_are_refused() -> None:
+    table = simulate_heritage(model_facts(8, 3, np.random.default_rng(1)), shares={}, seed=1, n_prompts=3).table
+    with pytest.raises(UsageError, match="a constant column decides nothing"):
+        fit_heritage(table.assign(gain=1.5), estimand="simulated", seed=1)
+
+
 def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
     with pytest.raises(UsageError, match="nothing to leave out"):
         leave_one_out(fitted, by="prompt", seed=1)

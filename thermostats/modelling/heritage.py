@@ -25,6 +25,7 @@ from thermostats.modelling import checks, heritage_classical, sampling
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.blocks import Dominance
 from thermostats.modelling.draws import LEVEL, Array, Draws, Settings
+from thermostats.modelling.estimates import numbers
 from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, Design, design
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import (
@@ -294,7 +295,7 @@ def fit_heritage(
     `residualise`: see `design`. `method`: sampling, or the closed form of the models' means, which `auto` takes for
     more than `LARGE_STUDY` models.
 
-    Raises UsageError as `design` does, and for Student-t effects in closed form.
+    Raises UsageError as `design` does, for gains that are all the same, and for Student-t effects in closed form.
     """
     if concentration <= 0 or (lab_df and lab_df <= 2):
         raise UsageError(
@@ -304,6 +305,7 @@ def fit_heritage(
     if method not in (AUTO, SAMPLING, CLOSED):
         raise UsageError("no such method", got=method, allowed=f"{AUTO}, {SAMPLING}, {CLOSED}")
     laid_out = design(table, estimand, residualise=residualise)
+    numbers(np.concatenate([laid_out.y, laid_out.average]), f"log {estimand}", varied=True)
     total_sd = SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD
     chosen = method if method != AUTO else CLOSED if laid_out.n_models > LARGE_STUDY else SAMPLING
     said = laid_out.warnings
