@@ -90,6 +90,7 @@ the branches they reach. A fault is anything but acceptance or a sentence: anoth
 
 def mutants(found: list[Line]) -> str:
     """Page about mutants."""
+    found = list({(line["sha"], line["mutant"]): line for line in found}.values())  # the last outcome of each
     rows = []
     for module, group in [*by(found, "module"), ("all", found)]:
         dead = sum(line["outcome"] != "survived" for line in group)
@@ -97,19 +98,21 @@ def mutants(found: list[Line]) -> str:
         interval = binomtest(dead, len(group)).proportion_ci(method="wilson")
         rows.append([module, every, len(group), dead, f"{100 * dead / len(group):.0f} %",
                      f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"])  # fmt: skip
-    survived = [[line["module"], line["mutant"]] for line in found if line["outcome"] == "survived"]
+    survived = [[line["module"], line["mutant"], line["tests"]] for line in found if line["outcome"] == "survived"]
     return f"""# Mutants
 
 `make mutants`, then `make robustness`. One thing in a module is changed (a comparison, an operator, a condition, a
-constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the module's own
-tests, the slow ones left out; a test that fails or takes ten times as long kills it. The sample is drawn with a seed;
-the interval is Wilson's, 95 %.
+constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the tests of the
+module that reach its line and then its others, as many as take a few seconds when nothing is wrong, the slow ones left
+out; a test that fails, or three times the time of all of them, kills it. A survivor is therefore no proof that no test
+notices: the number of tests that it was given stands beside it, and `--again --budget 60` gives it more. Modules are as
+they were when their mutants ran. The sample is drawn with a seed; the interval is Wilson's, 95 %.
 
 {table(("module", "mutants there are", "drawn", "killed", "share", "interval"), rows)}
 
 ## Survivors
 
-{table(("module", "what was changed"), survived)}
+{table(("module", "what was changed", "tests that it was given"), survived)}
 """
 
 
