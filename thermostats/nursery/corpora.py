@@ -93,7 +93,8 @@ def load(folder: Path, name: str) -> Corpus:
         file = f"{name}-{part}.npy"
         if not _intact(folder, file, record):
             raise DataError(
-                "tokens are missing or damaged", where=folder / file,
+                "tokens are missing or damaged",
+                where=folder / file,
                 next_step=f"thermostats nursery corpora --folder {folder}",
             )
         parts[part] = np.load(folder / file, mmap_mode="r")
