@@ -1,5 +1,7 @@
 """Several fitted means as one fit: means as they were alone, joint probabilities, checks of every one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +41,15 @@ def test_means_are_those_of_the_fits_alone_and_the_joint_probability_is_their_pr
         assert means.loc[name, "p_below_0"] == pytest.approx(1 - fit.probabilities["mean > 0"])
     assert both.probabilities["every mean < 0"] == pytest.approx(means["p_below_0"].prod(), abs=0.02)
     assert (both.n_models, both.n_heritages, both.sources) == (2, 2, ("a file",))
+
+
+def test_a_fit_with_more_draws_than_the_others_keeps_its_mean(alone):
+    longer = fit_line(rows("near", -0.01, 1), "y", scale=0.25, group="kind", sources=["a file"], seed=7)
+    quantities = {name: np.concatenate([drawn, drawn + 1], axis=1) for name, drawn in longer.quantities.items()}
+    table = side_by_side({"low": alone["low"], "near": replace(longer, quantities=quantities)}).table("means")
+    assert table["mean"].tolist() == pytest.approx(
+        [alone["low"].quantities["mean"].mean(), longer.quantities["mean"].mean() + 0.5]
+    )
 
 
 def test_every_fit_keeps_its_checks_updates_and_names(both):

@@ -222,9 +222,10 @@ def test_nothing_is_written_but_where_it_was_asked_for(tmp_path: Path, verb: str
     home.mkdir()
     allowed = os.pathsep.join(str(path) for path in (tmp_path / may, home, tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
+    own = {name: value for name, value in os.environ.items() if not name.startswith("COV")}  # coverage writes files too
     done = subprocess.run(
         [sys.executable, "-c", OUTSIDE, allowed, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "HOME": str(home), "TMPDIR": str(tmp_path / "temporary"),
+        env={**own, "PYTHONPATH": str(PACKAGE.parent), "HOME": str(home), "TMPDIR": str(tmp_path / "temporary"),
              "THERMOSTATS_CACHE": "off", "MPLCONFIGDIR": str(home)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

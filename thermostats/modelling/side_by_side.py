@@ -20,8 +20,8 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
     """Fits of `fit_line` without covariates, by name, as one: P(all means < 0) from draws independent of each other.
 
     Give every fit a seed of its own. Quantities: those that all fits have, chain × draw × fit, of as many draws as the
-    shortest has. Table `means`: mean, its interval and P(mean < 0) of every fit; `rows`: outcomes. The gate holds the
-    checks of every fit.
+    shortest has. Table `means`: mean, its interval and P(mean < 0) of every fit by all its draws; `rows`: outcomes. The
+    gate holds the checks of every fit.
 
     Raises UsageError for no fits, and for fits of different outcomes.
     """
@@ -34,8 +34,6 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         name: np.stack([fit.quantities[name][:, :shortest] for fit in fits.values()], axis=-1) for name in common
     }
     mean = quantities["mean"]
-    lower, upper = np.quantile(mean, [(1 - first.level) / 2, (1 + first.level) / 2], axis=(0, 1))
-    means = {"model_id": list(fits), "mean": mean.mean(axis=(0, 1)), "lower": lower, "upper": upper}
     return replace(
         first,
         sources=tuple(dict.fromkeys(source for fit in fits.values() for source in fit.sources)),
@@ -49,7 +47,7 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         },
         numbers={},
         tables={
-            "means": pd.DataFrame({**means, "p_below_0": (mean < 0).mean(axis=(0, 1))}),
+            "means": pd.DataFrame([_mean(name, fit) for name, fit in fits.items()]),
             "rows": pd.concat([fit.table("rows").assign(model_id=name) for name, fit in fits.items()]),
         },
         warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
@@ -57,6 +55,13 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         influence=partial(_influence, fits),
         labels=dict.fromkeys(common, tuple(fits)),
     )
+
+
+def _mean(name: str, fit: Fitted) -> dict[str, object]:
+    """One fit's mean by all of its draws."""
+    drawn = fit.quantities["mean"]
+    lower, upper = np.quantile(drawn, [(1 - fit.level) / 2, (1 + fit.level) / 2])
+    return {"model_id": name, "mean": drawn.mean(), "lower": lower, "upper": upper, "p_below_0": (drawn < 0).mean()}
 
 
 def _named(name: str, part: Part) -> Part:
