@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling import cache, gaussian
@@ -44,6 +45,19 @@ def test_the_line_is_the_exact_posterior() -> None:
         assert summary["sd"][name] == pytest.approx(drawn.std(), rel=0.12), name
     assert summary["lower"]["x"] < 0.3 < summary["upper"]["x"]
     assert fit.probabilities["x > 0"] > 0.99
+
+
+def test_the_figure_shows_the_covariate_asked_with_the_others_taken_off_and_checks_are_made_once() -> None:
+    rows = table(slope=0.5, labs=1, lab_sd=0).assign(other=lambda t: np.random.default_rng(9).normal(size=len(t)))
+    rows["y"] += 2 * rows["other"]
+    fit = fit_line(rows, "y", ["other", "x"], scale=1.0, group=None, seed=3)
+    axes = fit.plot(Figure().subplots())
+    x, y = np.asarray(axes.lines[0].get_xydata(), dtype=np.float64).T
+    assert axes.get_xlabel() == "x" and x.tolist() == rows["x"].tolist()
+    slope, level = np.polyfit(x, y, 1)
+    assert slope == pytest.approx(0.5, abs=0.05)
+    assert np.std(y - level - slope * x) < 0.2
+    assert fit.check() is fit.check()
 
 
 def test_a_wide_prior_gives_least_squares() -> None:

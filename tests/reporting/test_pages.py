@@ -96,6 +96,15 @@ def test_pages_can_be_read_aloud(out: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALONE)
+def test_every_shape_that_a_figure_uses_is_defined_once(out: Path, name: str) -> None:
+    text = (out / name).read_text(encoding="utf-8")
+    used = set(re.findall(r'<use [^>]*href="#([^"]+)"', text))
+    defined = re.findall(r'<(?:path|g|symbol) id="([^"]+)"', text)
+    assert used <= set(defined)
+    assert len(defined) == len(set(defined))
+
+
+@pytest.mark.parametrize("name", ALONE)
 def test_a_page_runs_no_script_but_its_own(out: Path, name: str) -> None:
     text = (out / name).read_text(encoding="utf-8")
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)

@@ -63,6 +63,10 @@ def test_known_heritages_differ_in_colour_and_in_shape() -> None:
     assert marks.mark("MistralAI") == marks.mark("Mistral AI")
 
 
+def test_recipes_differ_from_one_another() -> None:
+    assert len({marks.mark(f"r{number:02d}") for number in range(1, 17)}) == 16
+
+
 def test_rows_stand_in_the_table_s_order_and_ticks_hold_the_names() -> None:
     axes = HELPERS["forest"](Figure().add_subplot())
     assert [text.get_text() for text in axes.get_yticklabels()] == ["opt-125m", "$x_1$", "<script>", "one"]
