@@ -80,7 +80,7 @@ def _disallowed(table: pd.DataFrame, name: str) -> list[tuple[int, str]]:
         wrong = []
         for case in error.failure_cases.itertuples():
             if "uniqu" not in str(case.check):
-                value = "empty" if pd.isna(case.failure_case) else repr(case.failure_case)
+                value = "empty" if pd.isna(case.failure_case) else store.shown(case.failure_case)
                 wrong.append((int(case.index), f"column {case.column}: {value} is not allowed; {_allowed(name, case)}"))
         twice = table.index[table.duplicated(key(name))]
         named = ", ".join(key(name))
@@ -119,7 +119,8 @@ def _number(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    found = int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else float(value)
+    digits = isinstance(value, int | np.integer) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit())
+    found = int(value) if digits else float(value)
     if isinstance(value, bool) or found != int(found):
         raise ValueError(value)
     return int(found)

@@ -157,7 +157,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
         raise DataError(
             f"table {name}, column {case['column']} has a value that is not allowed",
             where=_row(where, typed, row, name),
-            got=repr(case["failure_case"]),
+            got=shown(case["failure_case"]),
             allowed=_allowed(name, str(case["column"]), str(case["check"])),
         ) from error
     check_names(typed, name, where)
@@ -213,6 +213,11 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     unknown = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
     if unknown:
         raise DataError("table runs refers to a prompt set that table prompts does not have", got=", ".join(unknown))
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: a number as it is written in a file, whatever library it is of."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,123 @@
+"""Files replaced whole: what the staging folder and the lock are called, when they are gone, what a fault is told as."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import filelock
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.tables import atomic
+
+
+def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    with atomic.only_writer(folder):
+        assert folder.is_dir()
+        with pytest.raises(filelock.Timeout):
+            filelock.FileLock(folder / ".lock", timeout=0).acquire()
+    with filelock.FileLock(folder / ".lock", timeout=0):
+        pass
+
+
+def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: Path) -> None:
+    staging = tmp_path / ".staging"
+    for _ in range(2):
+        staging.mkdir()
+        (staging / "models.csv.abc").write_bytes(b"half a li")
+        with atomic.only_writer(tmp_path):
+            assert not staging.exists()
+            staging.mkdir()
+            (staging / "models.csv.def").write_bytes(b"what could not be removed")
+        assert not staging.exists()
+
+
+def test_the_lock_is_free_after_a_fault_and_what_was_staged_is_left_to_the_next(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), atomic.only_writer(tmp_path):
+        raise ZeroDivisionError
+    with filelock.FileLock(tmp_path / ".lock", timeout=0):
+        pass
+
+
+def test_a_lock_that_a_vanished_drive_does_not_take_back_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch, atomic.only_writer(tmp_path):
+        patch.setattr(filelock.FileLock, "release", gone)
+
+
+def test_files_are_staged_in_the_folder_and_none_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    synced = os.fsync
+
+    def noted(descriptor: int) -> None:
+        seen.extend(str(path.relative_to(tmp_path)) for path in (tmp_path / ".staging").iterdir())
+        synced(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    atomic.write_atomically(tmp_path / "models.csv", b"rows")
+    assert len(seen) == 1 and seen[0].startswith(".staging/models.csv.")
+    assert [path.name for path in tmp_path.iterdir()] == ["models.csv"]
+    assert (tmp_path / "models.csv").read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])
+def test_a_fault_is_told_in_words_and_leaves_nothing(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "a")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, full)
+        with pytest.raises(DataError) as caught:
+            atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "b": b"new"})
+    assert (caught.value.got, Path(caught.value.where).name) == ("No space left on device", "a")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_a_staging_folder_that_another_writer_removes_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Path.mkdir
+    left = [3]
+
+    def removed(path: Path, *arguments: object, **options: object) -> None:
+        made(path, *arguments, **options)  # type: ignore[arg-type]
+        if path.name == ".staging" and left[0]:
+            left[0] -= 1
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", removed)
+    atomic.write_atomically(tmp_path / "a", b"rows")
+    assert (tmp_path / "a").read_bytes() == b"rows"
+    left[0] = 99
+    with pytest.raises(DataError, match="the staging folder vanishes"):
+        atomic.write_atomically(tmp_path / "a", b"other rows")
+    assert (tmp_path / "a").read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("place", ["../a", "linked/a"])
+def test_a_place_outside_is_refused_and_says_where_it_leads(place: str, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "linked").symlink_to(tmp_path)
+    with pytest.raises(DataError, match="outside its folder") as caught:
+        atomic.write_all(folder, {folder / "first": b"", folder / place: b""})
+    assert caught.value.got == str(tmp_path.resolve())
+    assert not list(tmp_path.glob("*a")) and not (folder / "first").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DataError, match="cannot lock the folder") as caught, atomic.only_writer(tmp_path / "file" / "x"):
+        raise AssertionError
+    assert caught.value.got == os.strerror(errno.ENOTDIR)
