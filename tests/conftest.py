@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 
 from thermostats.tables import store
+from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import TABLES
 
@@ -74,6 +77,17 @@ def small_store(tmp_path: Path) -> Path:
     rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
     store.save(table("layers", *rows), "layers", folder / "measured" / "layers" / f"{measured['run_id']}.csv")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What can be made again is kept in a folder that all processes of these tests share, not in the user's cache."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        if CACHE_VARIABLE not in os.environ:
+            patch.setenv(CACHE_VARIABLE, str(shared / "cache"))
+        yield
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
