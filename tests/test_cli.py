@@ -159,9 +159,9 @@ def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from thermostats import cli\n"
+        "import os, signal; from thermostats.wrong_use import interrupted\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
-        "signal.signal(signal.SIGINT, cli._interrupted)\n"
+        "signal.signal(signal.SIGINT, interrupted)\n"
         "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -13,11 +10,12 @@ import typer
 
 from thermostats import __version__
 from thermostats.cli_tools import app as tools
-from thermostats.errors import ThermostatsError, UsageError, did_you_mean
+from thermostats.errors import UsageError, did_you_mean
 from thermostats.nursery.cli import app as nursery
-from thermostats.options import NEW, Analyses, Data, Json
+from thermostats.options import Analyses, Data, Json
 from thermostats.tables import folders
-from thermostats.terminal import print_json, print_rows, readable_in_part, refuse, say_next
+from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.wrong_use import near_file, near_model, own_analyses_of, run
 
 app = typer.Typer(
     name="thermostats",
@@ -30,8 +28,6 @@ app = typer.Typer(
 app.add_typer(nursery, rich_help_panel="Commands")
 app.add_typer(tools)
 
-WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
-"""What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
     "claims": "thermostats report C04",
@@ -115,7 +111,7 @@ def join(
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         if not path.is_file():
-            raise UsageError("no such file", where=path, next_step=_near_file(path))
+            raise UsageError("no such file", where=path, next_step=near_file(path))
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
@@ -183,23 +179,9 @@ def measure(
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     print_rows(shown, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
-        say_next(near := _near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
+        say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
     say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)
-
-
-def _near_file(path: Path) -> str:
-    """Question whether a file beside it was meant, else that the path is to be checked."""
-    beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
-    return did_you_mean(path.name, beside, "check the path")
-
-
-def _near_model(model: str, data: Path | None) -> str:
-    """Question whether a model of the tables was meant; empty where it is one, or none is near."""
-    from thermostats.tables.store import load  # noqa: PLC0415
-
-    known = set(load("models", folders.begun_or_shipped(data))["model_id"])
-    return "" if model in known else did_you_mean(model, known)
 
 
 @app.command()
@@ -213,7 +195,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
 
     counts = check_tables(data)
     print_rows([{"table": name, "rows": rows} for name, rows in counts.items()], ["table", "rows"], as_json)
-    say_next("thermostats ls tables", data=data, shown=_watched(as_json))
+    say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
 @app.command()
@@ -239,7 +221,7 @@ def ls(
     else:
         (rows, columns), step = listing.rows(what, data), LISTS[what]
     print_rows(rows, columns, as_json)
-    say_next(step, data=data, shown=_watched(as_json))
+    say_next(step, data=data, shown=watched(as_json))
 
 
 def _claims() -> list[str]:
@@ -276,7 +258,7 @@ def report(
     try:
         chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
     except UsageError as error:
-        if analyses is not None or not (own := _own_folder_of(claims or [])):
+        if analyses is not None or not (own := own_analyses_of(claims or [])):
             raise
         given = " ".join(claims or [])
         step = f"thermostats report {given} --analyses {own} --out my-report"
@@ -292,12 +274,6 @@ def report(
     if not result.ok:
         raise typer.Exit(1)
     say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
-
-
-def _own_folder_of(claims: list[str]) -> Path | None:
-    """Where `thermostats new claim` puts analyses, if one of these claims is there."""
-    there = {path.name[:3].upper() for path in NEW.glob("*.py")}
-    return NEW if there & {claim.upper() for claim in claims} else None
 
 
 @app.command()
@@ -317,88 +293,9 @@ def findings(
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
     columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
     print_rows(shown, columns, as_json)
-    say_next(f"open {out / 'index.html'} in a browser", shown=_watched(as_json))
-
-
-@app.command()
-def power(
-    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
-    labs: Annotated[
-        int, typer.Option(min=2, help="Labs that trained them; each has as many models, one more or less.")
-    ],
-    shares: Annotated[
-        str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
-    ] = "0.60,0.15,0.05",
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="met: labs keep to a head width; free: geometry has nothing to do with labs; unrelated: "
-            "nor scale with geometry."
-        ),
-    ] = "met",
-    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Say how often a study of this size could tell heritage from geometry from scale.
-
-    By simulation and the closed form of the heritage model; seconds.
-
-    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
-    """
-    from thermostats.modelling import planning  # noqa: PLC0415
-
-    found = planning.planned(models, labs, shares, geometry=geometry, simulations=simulations, seed=seed)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
-        print(found.sentence(), file=sys.stderr)
-    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
-    say_next(f"{twice} for a study of twice the size", shown=_watched(as_json))
-
-
-def _watched(as_json: bool) -> bool:
-    """Whether a person looks at the output."""
-    return not as_json and sys.stdout.isatty()
+    say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake gives a sentence, never a traceback."""
-    signal.signal(signal.SIGINT, _interrupted)
-    as_json = "--json" in sys.argv
-    with readable_in_part():
-        try:
-            stopped = app(standalone_mode=False)
-        except ThermostatsError as error:
-            refuse(error, as_json=as_json)
-            sys.exit(error.exit_code)
-        except WRONG_USE as error:
-            sys.exit(_wrong_use(error, as_json))
-        except typer.Abort:
-            sys.exit(1)
-        except OSError as error:
-            if error.filename is None:  # standard output
-                raise
-            refused = ThermostatsError("the system refused", where=error.filename, got=error.strerror or error)
-            refuse(refused, as_json=as_json)
-            sys.exit(refused.exit_code)
-    sys.exit(stopped if isinstance(stopped, int) else 0)
-
-
-def _wrong_use(error: Exception, as_json: bool) -> int:
-    """Say what is wrong with the arguments, and where the help is; without any arguments, show the help."""
-    message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(message)
-        return 0
-    what, _, near = message.partition(" Did you mean ")
-    help_ = f"{context.command_path if context is not None else 'thermostats'} --help"
-    refuse(UsageError(what.rstrip("."), next_step=f"did you mean {near}" if near else help_), as_json=as_json)
-    return UsageError.exit_code
-
-
-def _interrupted(*_: object) -> NoReturn:
-    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # pressed again: no traceback out of the middle of stopping
-    print("\nthermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr)
-    raise KeyboardInterrupt
+    run(app)

@@ -1,4 +1,4 @@
-"""Verbs around the work: what is there, tables for other tools, what to cite, a claim of one's own."""
+"""Verbs around the work: what is there, a study planned, tables for other tools, what to cite, a claim of one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from thermostats.options import NEW, Data, Json
 from thermostats.tables import folders
-from thermostats.terminal import print_json, print_rows, say_next
+from thermostats.terminal import print_json, print_rows, say_next, watched
 
 app = typer.Typer()
 new = typer.Typer(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
@@ -32,7 +32,45 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
         raise typer.Exit(1)
     poor = [check.name for check in found if check.state != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
-    say_next(step, shown=not as_json and sys.stdout.isatty())
+    say_next(step, shown=watched(as_json))
+
+
+@app.command()
+def power(
+    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
+    labs: Annotated[
+        int, typer.Option(min=2, help="Labs that trained them; each has as many models, one more or less.")
+    ],
+    shares: Annotated[
+        str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
+    ] = "0.60,0.15,0.05",
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="met: labs keep to a head width; free: geometry has nothing to do with labs; unrelated: "
+            "nor scale with geometry."
+        ),
+    ] = "met",
+    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Say how often a study of this size could tell heritage from geometry from scale.
+
+    By simulation and the closed form of the heritage model; seconds.
+
+    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
+    """
+    from thermostats.modelling import planning  # noqa: PLC0415
+
+    found = planning.planned(models, labs, shares, geometry=geometry, simulations=simulations, seed=seed)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
+        print(found.sentence(), file=sys.stderr)
+    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
+    say_next(f"{twice} for a study of twice the size", shown=watched(as_json))
 
 
 @app.command()

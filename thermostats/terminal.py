@@ -46,6 +46,11 @@ def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None
         print(f"Next: {step}" + (f" --data {data}" if data else ""), file=sys.stderr)
 
 
+def watched(as_json: bool = False) -> bool:
+    """Whether a person looks at the output."""
+    return not as_json and sys.stdout.isatty()
+
+
 def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
     """Say why nothing came of it: a sentence on standard error, and where asked for an object on standard output."""
     if as_json:

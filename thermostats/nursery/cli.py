@@ -16,7 +16,7 @@ import typer
 from thermostats.errors import DataError, UsageError
 from thermostats.options import Data, Json
 from thermostats.tables import folders
-from thermostats.terminal import print_json, print_rows, say_next
+from thermostats.terminal import print_json, print_rows, say_next, watched
 
 app = typer.Typer(
     name="nursery",
@@ -185,7 +185,7 @@ def models_(as_json: Json = False) -> None:
         print_json(paths)
     else:
         print("\n".join(paths))
-    say_next("thermostats measure $(thermostats nursery models) --data mine", shown=not as_json and sys.stdout.isatty())
+    say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
 
 
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
