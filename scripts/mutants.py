@@ -5,8 +5,8 @@
 Each module is mutated by rule (comparisons, arithmetic, logic, constants, dropped statements), a sample is drawn with a
 seed, and each mutant runs in a process forked from one that has loaded the libraries but none of the package, so that
 declarations at the head of a module are mutated too. Which test reaches which line is measured first; a mutant is given
-the tests that reach its line, the nearest file's quickest first, then the others, as many as take `--budget` seconds
-when nothing is wrong. What takes three times as long as all of them counts as noticed.
+the tests that reach its line (all, where it runs as the module is loaded), the nearest file's quickest first, as many
+as take `--budget` seconds when nothing is wrong. What takes three times as long as all of them counts as noticed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,7 +48,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     f"{TABLES}/atomic.py": ("tests/tables/test_names.py", "tests/faults/test_drives.py", "tests/tables/test_store.py"),
     f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
     f"{TABLES}/bounded.py": ("tests/tables/test_bounded.py",),
-    f"{TABLES}/caching.py": ("tests/tables/test_features_kept.py",),
+    f"{TABLES}/caching.py": ("tests/tables/test_caching.py",),
     f"{TABLES}/codebook.py": STORED,
     f"{TABLES}/croissant.py": ("tests/tables/test_export.py",),
     f"{TABLES}/datapackage.py": ("tests/tables/test_export.py",),
@@ -115,11 +114,11 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @dataclass(frozen=True)
 class Test:
-    """A test, the seconds that it takes, and the lines of the module that it reaches."""
+    """A test, the seconds that it takes, and the lines that it reaches by module."""
 
     name: str
     seconds: float
-    lines: frozenset[int]
+    lines: Mapping[str, Sequence[int]]
 
 
 def forked(work: Callable[[], object], seconds: float) -> str | None:
@@ -166,19 +165,38 @@ def _pytest(arguments: Sequence[str], plugin: object) -> int:
     return int(pytest.main([*quiet, *arguments], plugins=[plugin]))
 
 
-def reach(file: str, tests: Sequence[str]) -> list[Test]:
-    """Tests of a module by file and the time that they take, and the lines that each reaches.
+def reach(module: str, kept: Path) -> list[Test]:
+    """Tests of a module by file and the time that they take, with the lines that each reaches.
 
-    Raises SystemExit where one of them fails.
+    A file of tests is run once: what was found before is taken from the file `kept`, as long as neither it nor the
+    module has changed. Raises SystemExit where a test fails.
     """
+    known = json.loads(kept.read_text()) if kept.is_file() else {}
+    found: list[Test] = []
+    for file in MODULES[module]:
+        of = known.get(file, {"of": {}})["of"]
+        if (of.get(file), of.get(module)) != (digest(file), digest(module)):
+            known[file] = {"of": {name: digest(name) for name in (file, *MODULES)}, "tests": _reached(file)}
+            kept.write_text(json.dumps(known))
+        each = [Test(name, seconds, lines) for name, seconds, lines in known[file]["tests"]]
+        found += sorted(each, key=lambda test: test.seconds)
+    return found
+
+
+def digest(file: str) -> str:
+    """Of a file of the repository."""
+    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:12]
+
+
+def _reached(file: str) -> list[list[Any]]:
+    """Name, seconds and lines by module of each test of a file."""
 
     def run() -> object:
         import coverage  # noqa: PLC0415 - as the package, only in the child
         import pytest  # noqa: PLC0415
 
-        seen = coverage.Coverage(data_file=None, config_file=False, include=[str(ROOT / file)])
+        seen = coverage.Coverage(data_file=None, config_file=False, include=[str(ROOT / name) for name in MODULES])
         seconds: dict[str, float] = {}
-
         shared: dict[str, list[str]] = {}
 
         class Plugin:
@@ -206,26 +224,33 @@ def reach(file: str, tests: Sequence[str]) -> list[Test]:
                 seen.switch_context(context)
 
         seen.start()
-        code = _pytest(tests, Plugin())
+        code = _pytest([file], Plugin())
         seen.stop()
-        lines: dict[str, set[int]] = {}
-        for line, names in seen.get_data().contexts_by_lineno(str((ROOT / file).resolve())).items():
-            for name in names:
-                lines.setdefault(name, set()).add(line)
-        reached = {name: set().union(*(lines.get(part, ()) for part in (name, *shared[name]))) for name in seconds}
-        return [code, [[name, taken, sorted(reached[name])] for name, taken in seconds.items()]]
+        lines: dict[str, dict[str, set[int]]] = {}
+        for module in MODULES:
+            for line, names in seen.get_data().contexts_by_lineno(str((ROOT / module).resolve())).items():
+                for name in names:
+                    lines.setdefault(name, {}).setdefault(module, set()).add(line)
+        found = []
+        for name, taken in seconds.items():
+            parts = [lines.get(part, {}) for part in (name, *shared[name])]
+            every = {module: sorted(set().union(*(part.get(module, ()) for part in parts))) for module in MODULES}
+            found.append([name, taken, {module: reached for module, reached in every.items() if reached}])
+        return [code, found]
 
-    code, found = json.loads(forked(run, 300) or "[1, []]")
+    code, found = json.loads(forked(run, 600) or "[1, []]")
     if code:
         raise SystemExit(f"{file}: its tests fail as it is")
-    each = (Test(name, taken, frozenset(lines)) for name, taken, lines in found)
-    return sorted(each, key=lambda test: (tests.index(test.name.partition("::")[0]), test.seconds))
+    return list(found)
 
 
-def chosen(mutant: Mutant, tests: Sequence[Test], budget: float) -> list[Test]:
-    """Tests that reach a mutant, then the others, in their order, as many as the budget allows; one at least."""
+def chosen(file: str, mutant: Mutant, tests: Sequence[Test], budget: float) -> list[Test]:
+    """Tests that reach a mutant, in their order, as many as the budget allows, one at least.
+
+    Where none does, all may: the line runs when the module is loaded.
+    """
     taken, spent = [], 0.0
-    for test in sorted(tests, key=lambda test: test.lines.isdisjoint(mutant.lines)):
+    for test in [test for test in tests if not set(mutant.lines).isdisjoint(test.lines.get(file, ()))] or tests:
         spent += test.seconds
         if not taken or spent <= budget:
             taken.append(test)
@@ -251,13 +276,13 @@ def main() -> None:
     parser.add_argument("--modules", default="thermostats", help="beginnings of their names, separated by commas")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no mutant after so many")
     parser.add_argument("--budget", type=float, default=6.0, help="seconds of tests that a mutant is given")
-    parser.add_argument("--again", action="store_true", help="run those that survived again")
+    parser.add_argument("--again", action="store_true", help="and those that survived other tests, or less of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("build/mutants.jsonl"))
     given = parser.parse_args()
     given.results.parent.mkdir(parents=True, exist_ok=True)
     noted = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.is_file() else []
-    settled = {(r["sha"], r["mutant"]) for r in noted if not given.again or r["outcome"] != "survived"}
+    last = {(line["sha"], line["mutant"]): line for line in noted}
     for name in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -266,26 +291,30 @@ def main() -> None:
         if not file.startswith(tuple(given.modules.split(","))):
             continue
         source = (ROOT / file).read_text(encoding="utf-8")
-        sha = hashlib.sha256(source.encode()).hexdigest()[:12]
+        sha = digest(file)
         every = mutants(source)
-        drawn = random.Random(f"{given.seed} {file}").sample(every, min(given.sample, len(every)))  # noqa: S311
-        drawn = [mutant for mutant in drawn if (sha, mutant.what) not in settled]
+        shuffled = random.Random(f"{given.seed} {file}").sample(every, len(every))  # noqa: S311 - a draw, no secret
+        state = f"{given.budget:g} s of " + hashlib.sha256("".join(map(digest, tests)).encode()).hexdigest()[:12]
+
+        def settled(before: dict[str, Any] | None, state: str = state) -> bool:
+            survived = before is not None and before["outcome"] == "survived"
+            return before is not None and not (given.again and survived and before["given"] != state)
+
+        drawn = [mutant for mutant in shuffled[: given.sample] if not settled(last.get((sha, mutant.what)))]
         if not drawn or time.monotonic() - began > given.seconds:
             continue
-        known = reach(file, tests)
-        limit = 3 * sum(test.seconds for test in known) + 15
-        if outcome(file, Mutant("as it is", range(1, 2), partial(str, source)), known, limit) != "survived":
-            raise SystemExit(f"{file}: its tests fail as it is")
+        known = reach(file, given.results.with_name("reach.json"))
         for mutant in drawn:
             if time.monotonic() - began > given.seconds:
                 break
-            given_tests = chosen(mutant, known, given.budget)
+            given_tests = chosen(file, mutant, known, given.budget)
+            limit = 3 * sum(test.seconds for test in given_tests) + 15
             line = {
                 "module": file, "sha": sha, "of": len(every), "mutant": mutant.what,
-                "code": source.splitlines()[mutant.lines[0] - 1].strip(), "tests": len(given_tests),
+                "code": source.splitlines()[mutant.lines[0] - 1].strip(), "tests": len(given_tests), "given": state,
                 "outcome": outcome(file, mutant, given_tests, limit),
             }  # fmt: skip
-            print(*line.values(), flush=True)
+            print(*(line[name] for name in ("module", "mutant", "code", "tests", "outcome")), flush=True)
             with given.results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
 

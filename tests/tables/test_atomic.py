@@ -1,4 +1,4 @@
-"""Files replaced whole: what the staging folder and the lock are called, when they are gone, what a fault is told as."""
+"""Files replaced whole: what the staging folder and the lock are called, when they are gone, how a fault is told."""
 
 from __future__ import annotations
 
@@ -118,6 +118,9 @@ def test_a_place_outside_is_refused_and_says_where_it_leads(place: str, tmp_path
 
 def test_a_folder_that_cannot_be_made_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(DataError, match="cannot lock the folder") as caught, atomic.only_writer(tmp_path / "file" / "x"):
+    with (
+        pytest.raises(DataError, match="cannot lock the folder") as caught,
+        atomic.only_writer(tmp_path / "file" / "x"),
+    ):
         raise AssertionError
     assert caught.value.got == os.strerror(errno.ENOTDIR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from conftest import layer, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import store
+from thermostats.tables import bounded, incoming, store
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
 from thermostats.tables.mapping import ColumnMap, load_map
@@ -123,6 +124,15 @@ def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> 
         (b"{", "x.json", "damaged"),
         (b'{"a": 1}', "x.json", "no list of objects"),
         (b'{"a": 1}\n{', "x.jsonl", "line 2"),
+        (b"[1, 2]", "x.json", "no list of objects"),
+        (b'[{"a": 1}, 2]', "x.json", "no list of objects"),
+        (b'"text"', "x.json", "no list of objects"),
+        (b"3\n", "x.jsonl", "no list of objects"),
+        (b"[]", "x.json", "the file is empty"),
+        (b" \n\n", "x.csv", "the file is empty"),
+        (b"\n\n", "x.jsonl", "the file is empty"),
+        (b'a,b\n"1,2\n', "x.csv", "damaged: unexpected end of data"),
+        (b'a,b\n"1"x,2\n', "x.csv", "damaged: ',' expected"),
         (b"PAR1", "x.parquet", "damaged"),
         (b"a", "x.xlsx", "allowed: .csv, .tsv, .json, .jsonl, .parquet"),
         (b"a", "x.jsonn", "did you mean .json"),
@@ -134,6 +144,62 @@ def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataError, UsageError), match=words):
         read(tmp_path / name)
+
+
+def test_texts_are_read_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "x.CSV"
+    path.write_bytes(b'\xef\xbb\xbfa,b\r\n\r\nNA,"1,\n2"\r\n 007,\r\n')
+    assert read(path).to_dict("list") == {"a": ["NA", " 007"], "b": ["1,\n2", ""]}
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"a\tb\n1,5\tnull\n")
+    assert read(str(path)).to_dict("list") == {"a": ["1,5"], "b": ["null"]}
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+def test_objects_need_not_have_the_same_names(tmp_path: Path, ending: str) -> None:
+    rows = [{"b": 1, "a": "x"}, {"c": None, "a": 2.5}]
+    text = "\n\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows)
+    (tmp_path / f"x.{ending}").write_text("\ufeff" + text, encoding="utf-8")
+    found = read(tmp_path / f"x.{ending}")
+    assert found.columns.tolist() == ["b", "a", "c"]
+    assert found["a"].tolist() == ["x", 2.5]
+    assert found["b"].isna().tolist() == [False, True]
+
+
+def test_a_frame_is_taken_with_its_columns_as_texts_and_its_rows_counted_from_the_first() -> None:
+    found = read(pd.DataFrame({1: ["x", "y"]}, index=[7, 7]))
+    assert (found.columns.tolist(), found.index.tolist()) == (["1"], [0, 1])
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        read(tmp_path)
+
+
+def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": range(4), "b": 1.0, "c": "x" * 300_000}, index=[3, 1, 2, 0])
+    frame.to_parquet(tmp_path / "x.parquet")
+    found = read(tmp_path / "x.parquet")
+    assert (found.index.tolist(), found["a"].tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
+    size = (tmp_path / "x.parquet").stat().st_size
+    assert size < 50_000
+    monkeypatch.setattr(bounded, "CELLS", 16)  # its index is a column
+    assert len(read(tmp_path / "x.parquet")) == 4
+    monkeypatch.setattr(bounded, "CELLS", 15)
+    with pytest.raises(DataError, match="about 16 cells"):
+        read(tmp_path / "x.parquet")
+    monkeypatch.setattr(bounded, "CELLS", 100)
+    monkeypatch.setattr(incoming, "ROWS", 50_000)
+    with pytest.raises(DataError, match="4 rows of long texts"):
+        read(tmp_path / "x.parquet")
+
+
+def test_without_pyarrow_it_is_said_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(UsageError, match=r"Parquet needs pyarrow.*pip install 'thermostats\[parquet\]'"):
+        read(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pandas as pd
@@ -74,3 +75,79 @@ def test_of_some_runs_only_files_that_may_hold_them_are_read(many: Path) -> None
     wanted = paths[2].stem
     found = store.load("layers", many, runs={wanted})
     assert set(found["run_id"]) == {wanted, paths[0].stem}
+
+
+def read_all(paths: list[Path]) -> tuple[list[int], list[Path]]:
+    """Rows of each table that comes of files of layers, and the files that were read alone."""
+    alone: list[Path] = []
+
+    def read(path: Path) -> pd.DataFrame:
+        alone.append(path)
+        return pd.DataFrame()
+
+    frames = reading.read_all(paths, store.dtypes("layers"), read)
+    return [len(frame) for frame in frames], alone
+
+
+def test_sound_files_are_parsed_together_as_many_as_fit(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = store.files("layers", many)
+    assert read_all(paths) == ([4 * len(paths)], [])
+    size = paths[0].stat().st_size
+    assert {path.stat().st_size for path in paths} == {size}
+    monkeypatch.setattr(reading, "AT_ONCE", 3 * size)
+    assert read_all(paths) == ([16, 16], [])
+    monkeypatch.setattr(reading, "AT_ONCE", 3 * size - 1)
+    assert read_all(paths) == ([12, 12, 8], [])
+    assert read_all([]) == ([], [])
+
+
+ODD = {
+    "a quote": lambda content: content.replace(b"left out", b'"left out'),
+    "a carriage return": lambda content: content.replace(b"left out", b'"left\r out"'),
+    "a zero": lambda content: content.replace(b"left out", b"left\0out"),
+    "half a line": lambda content: content[:-1],
+    "another header": lambda content: content.replace(b"gain_block", b"gain", 1),
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_a_file_that_may_change_how_others_are_read_is_read_alone(how: str, many: Path) -> None:
+    paths = store.files("layers", many)
+    change = ODD[how]
+    if change is None:
+        paths[3].unlink()
+        paths[3].mkdir()
+    else:
+        paths[3].write_bytes(change(paths[3].read_bytes()))
+    counts, alone = read_all(paths)
+    assert alone == [paths[3]]
+    assert sorted(counts) == [0, 4 * (len(paths) - 1)]
+
+
+def test_quotes_that_close_are_no_reason_to_read_alone(many: Path) -> None:
+    paths = store.files("layers", many)
+    paths[3].write_bytes(paths[3].read_bytes().replace(b"left out", b'"left, out"'))
+    assert read_all(paths) == ([4 * len(paths)], [])
+
+
+@pytest.mark.parametrize("change", [(b",1.3333333333333333,", b",many,"), (b"left out", b'"left\nout"')])
+def test_what_cannot_be_parsed_as_a_row_a_line_is_read_one_by_one(many: Path, change: tuple[bytes, bytes]) -> None:
+    paths = store.files("layers", many)
+    paths[3].write_bytes(paths[3].read_bytes().replace(*change))
+    counts, alone = read_all(paths)
+    assert (counts, alone) == ([0] * len(paths), paths)
+
+
+def test_an_empty_cell_of_a_number_is_missing_and_of_a_text_is_empty() -> None:
+    frame = pd.read_csv(
+        io.StringIO("run_id,tied_embeddings,n_layers,value\n,,,\nNA,True,1,0.1\nnan,False,2,1e-3\n"),
+        **reading.options({"run_id": "str", "tied_embeddings": "boolean", "n_layers": "Int64", "value": "float64"}),
+    )
+    assert frame["run_id"].tolist() == ["", "NA", "nan"]
+    assert frame["tied_embeddings"].tolist() == [pd.NA, True, False]
+    assert frame["n_layers"].tolist() == [pd.NA, 1, 2]
+    assert frame["value"].isna().tolist() == [True, False, False]
+    for word in ("NA", "true", "1.5"):
+        with pytest.raises((ValueError, TypeError)):
+            pd.read_csv(io.StringIO(f"n_layers\n{word}\n"), **reading.options({"n_layers": "Int64"}))

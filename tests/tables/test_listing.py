@@ -1,0 +1,121 @@
+"""What there is, as rows: of a small store, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import layer, run, table
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import listing, states, store
+from thermostats.tables.schemas import TABLES
+
+
+def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
+    rows, shown = listing.rows("tables", small_store)
+    assert shown == ["table", "rows", "key", "meaning"]
+    by = {row["table"]: row for row in rows}
+    assert list(by) == list(TABLES)
+    assert (by["layers"]["rows"], by["layers"]["key"]) == (6, "run_id, layer, prompt_id, position")
+    assert (by["weights"]["rows"], by["prompts"]["rows"]) == (0, 2)
+    assert by["runs"]["meaning"] == "one row per measurement of one model on one prompt set"
+    assert set(rows[0]) == set(shown)
+
+
+def test_columns_with_their_types_and_units() -> None:
+    rows, shown = listing.rows("columns", "/nowhere")
+    assert shown == ["table", "column", "key", "type", "unit", "meaning"]
+    by = {(row["table"], row["column"]): row for row in rows}
+    assert len(by) == sum(len(schema.columns) for schema in TABLES.values())
+    assert by["layers", "norm_in"] == {
+        "table": "layers", "column": "norm_in", "key": "", "type": "float64", "unit": "norm",
+        "meaning": "n_(l-1), Euclidean norm of the stream entering the block",
+    }  # fmt: skip
+    assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]
+
+
+def test_models_and_prompts(small_store: Path) -> None:
+    (row,), shown = listing.rows("models", small_store)
+    assert shown == [
+        "model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params",
+    ]  # fmt: skip
+    assert [row[name] for name in shown] == ["lab/small", "Lab", "small", "base", 3, 8, 2, 4, 2840]
+    assert set(row) == set(TABLES["models"].columns)
+    prompts = store.load("prompts", small_store).assign(category=["", "Odd"], text=["", "Hello"])
+    store.save(prompts, "prompts", small_store / "prompts.csv")
+    rows, shown = listing.rows("prompts", small_store)
+    assert shown == ["prompt_set", "prompts", "texts", "categories"]
+    assert rows == [{"prompt_set": "two", "prompts": 2, "texts": 1, "categories": "Odd"}]
+
+
+def test_runs_then_what_is_not_measured(small_store: Path) -> None:
+    told = states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
+    states.write(small_store, "x", told)
+    (done, failed), shown = listing.rows("runs", small_store)
+    assert shown == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
+    measured = run()
+    assert [done[name] for name in shown] == [
+        measured["run_id"], "lab/small", "main", "float32", "two", "tests", "done", "",
+    ]  # fmt: skip
+    assert [failed[name] for name in shown] == [
+        "", "lab/big", "main", "bfloat16", "two", "", "failed", "no such model",
+    ]  # fmt: skip
+    assert set(failed) == set(done) and failed["seconds"] is None and done["seconds"] is None
+
+
+def test_architectures() -> None:
+    rows, shown = listing.rows("architectures", "/nowhere")
+    assert shown == ["architecture", "model_type", "values", "parallel", "additive", "when"]
+    by = {row["architecture"]: row for row in rows}
+    assert (by["gptj"]["model_type"], by["gptj"]["parallel"], by["gptj"]["when"]) == ("gptj", True, "")
+    assert not by["gpt2"]["parallel"]
+    assert any(" = " in row["when"] for row in rows)
+
+
+def test_claims_of_the_package() -> None:
+    rows, shown = listing.rows("claims")
+    assert shown == ["claim", "title"]
+    assert {"C01", "C20", "N01"} <= {row["claim"] for row in rows}
+    assert all(row["title"] and row["said"] and row["rule"] for row in rows)
+
+
+def test_what_cannot_be_listed_is_said_with_what_is_near() -> None:
+    with pytest.raises(UsageError, match=r"did you mean models\?") as caught:
+        listing.rows("model")
+    assert caught.value.allowed == "architectures, claims, columns, models, prompts, runs, tables"
+    assert caught.value.got == "'model'"
+    with pytest.raises(UsageError) as caught:
+        listing.rows("zzz")
+    assert caught.value.next_step == ""
+
+
+def finding(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
+    return {
+        "claim": claim, "estimand": estimand, "headline": headline, "published": '{"a": 1.5}', "reproduced": "{}",
+        "verdict": "inconclusive", "n_models": 3, "n_heritages": 1, **fields,
+    }  # fmt: skip
+
+
+def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
+    rows = [finding("C02", "x", True), finding("C01", "a", False), finding("C01", "b", True, estimate=0.5)]
+    store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
+    found = listing.findings(tmp_path)
+    assert [(row["claim"], row["estimand"]) for row in found] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
+    assert (found[0]["published"], found[0]["reproduced"]) == ({"a": 1.5}, {})
+    assert (found[0]["estimate"], found[1]["estimate"], found[0]["n_models"]) == (0.5, None, 3)
+    json.dumps(found, allow_nan=False)
+
+
+def test_findings_that_are_not_there_or_damaged(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no report yet") as caught:
+        listing.findings(tmp_path)
+    assert (caught.value.where, caught.value.next_step) == (str(tmp_path), "thermostats report --all")
+    store.save(table("findings", finding("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
+    with pytest.raises(DataError, match="no JSON") as damaged:
+        listing.findings(tmp_path)
+    assert damaged.value.where == str(tmp_path / "findings.csv")
+    store.save(table("layers", layer(run(), 1, 1.0)), "layers", tmp_path / "findings.csv")
+    with pytest.raises(DataError, match="columns of table findings"):
+        listing.findings(tmp_path)

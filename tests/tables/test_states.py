@@ -1,0 +1,124 @@
+"""What is said of specs that are being measured: written, read, forgotten; a process that has ended is noticed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.tables import states
+from thermostats.tables.states import State
+
+
+def said(state: str, **fields: object) -> State:
+    return State(**{"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state, **fields})  # type: ignore[arg-type]
+
+
+def ended() -> int:
+    """Number of a process that is no more."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
+    assert states.read(tmp_path) == []
+    first, second = said("waiting"), said("failed", model="lab/b", reason="no such model", attempt=3)
+    states.write(tmp_path, "b", second)
+    states.write(tmp_path, "a", first)
+    assert states.read(tmp_path) == [first, second]
+    running = said("running", attempt=2)
+    states.write(tmp_path, "a", running)
+    assert states.read(tmp_path) == [running, second]
+    assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["a.json", "b.json"]
+    states.clear(tmp_path, "a")
+    states.clear(tmp_path, "a")
+    assert states.read(tmp_path) == [second]
+
+
+def test_it_says_who_and_when() -> None:
+    state = said("waiting")
+    assert (state.host, state.pid, state.attempt, state.reason) == (socket.gethostname(), os.getpid(), 1, "")
+    assert state.since.endswith("+00:00") and len(state.since) == len("2026-01-01T00:00:00+00:00")
+
+
+def test_what_a_killed_process_left_half_written_is_no_state_and_goes_with_it(tmp_path: Path) -> None:
+    states.write(tmp_path, "a", said("running"))
+    half = tmp_path / ".measuring" / "a.host.7"
+    half.write_text('{"model": "la')
+    other = tmp_path / ".measuring" / "ab.host.7"
+    other.write_text("")
+    assert len(states.read(tmp_path)) == 1
+    states.clear(tmp_path, "a")
+    assert (half.exists(), other.exists()) == (False, True)
+
+
+def test_names_of_models_are_kept_to_the_character(tmp_path: Path) -> None:
+    states.write(tmp_path, "a", said("running", model="ラボ/モデル"))
+    assert "ラボ/モデル" in (tmp_path / ".measuring" / "a.json").read_text(encoding="utf-8")
+    assert states.read(tmp_path)[0].model == "ラボ/モデル"
+
+
+@pytest.mark.parametrize("state", ["waiting", "running"])
+def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
+    gone = said(state, pid=ended())
+    states.write(tmp_path, "a", gone)
+    (found,) = states.read(tmp_path)
+    assert found.state == "interrupted" and "the same command goes on" in found.reason
+    assert {**asdict(found), "state": state, "reason": ""} == asdict(gone)
+
+
+def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = ended()
+    for number, state in enumerate((said("failed", pid=pid), said("running", host="elsewhere", pid=pid))):
+        states.write(tmp_path, str(number), state)
+    assert [state.state for state in states.read(tmp_path)] == ["failed", "running"]
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    states.write(tmp_path, "2", said("waiting", pid=1))
+    assert [state.state for state in states.read(tmp_path)] == ["failed", "running", "waiting"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(said("done")), "x": 1})])
+def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
+    states.write(tmp_path, "a", said("running"))
+    path = tmp_path / ".measuring" / "a.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match="remove the file") as caught:
+        states.read(tmp_path)
+    assert caught.value.where == str(path)
+
+
+def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        states.write(tmp_path, name, said("running", model=name))
+    read = Path.read_text
+
+    def gone(path: Path, **options: str) -> str:
+        if path.name == "a.json":
+            raise FileNotFoundError
+        return read(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", gone)
+    assert [state.model for state in states.read(tmp_path)] == ["b"]
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".measuring").write_text("")
+    with pytest.raises(DataError, match="cannot write what is being measured") as caught:
+        states.write(tmp_path, "a", said("running"))
+    assert caught.value.got == os.strerror(errno.EEXIST)
+    assert caught.value.where == str(tmp_path / ".measuring" / "a.json")
