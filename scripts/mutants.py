@@ -33,47 +33,43 @@ from mutation_rules import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES, MEASURED, MODELLED = "thermostats/tables", "thermostats/measurement", "thermostats/modelling"
-STORED = ("tests/tables/test_store.py", "tests/tables/test_names.py")
-JOINED = ("tests/tables/test_join.py", "tests/tables/test_incoming.py")
+DECLARED = tuple(f"tests/tables/test_{name}.py" for name in ("described", "rows", "names", "identities", "store"))
+EXPORTED = ("tests/tables/test_described.py", "tests/tables/test_export.py")
 FEATURES = ("tests/tables/test_features.py", "tests/tables/test_features_kept.py")
 MODULES: dict[str, tuple[str, ...]] = {
     f"{MEASURED}/sheaf.py": ("tests/measurement/test_sheaf.py",),
     f"{MEASURED}/spectra.py": ("tests/measurement/test_spectra.py",),
     f"{MEASURED}/residual.py": ("tests/measurement/test_gains.py",),
-    f"{MODELLED}/heritage.py": (
-        "tests/modelling/test_heritage_fit.py",
-        "tests/modelling/test_heritage_many.py",
-        "tests/modelling/test_heritage_classical.py",
-    ),
-    f"{TABLES}/atomic.py": ("tests/tables/test_names.py", "tests/faults/test_drives.py", "tests/tables/test_store.py"),
+    f"{MODELLED}/heritage.py": ("tests/modelling/test_heritage_fit.py",),
+    f"{TABLES}/atomic.py": ("tests/tables/test_atomic.py", "tests/tables/test_names.py"),
     f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
     f"{TABLES}/bounded.py": ("tests/tables/test_bounded.py",),
     f"{TABLES}/caching.py": ("tests/tables/test_caching.py",),
-    f"{TABLES}/codebook.py": STORED,
-    f"{TABLES}/croissant.py": ("tests/tables/test_export.py",),
-    f"{TABLES}/datapackage.py": ("tests/tables/test_export.py",),
-    f"{TABLES}/declare.py": STORED,
-    f"{TABLES}/describe.py": ("tests/tables/test_export.py",),
-    f"{TABLES}/export.py": ("tests/tables/test_export.py",),
+    f"{TABLES}/codebook.py": EXPORTED,
+    f"{TABLES}/croissant.py": EXPORTED,
+    f"{TABLES}/datapackage.py": EXPORTED,
+    f"{TABLES}/declare.py": DECLARED,
+    f"{TABLES}/describe.py": EXPORTED,
+    f"{TABLES}/export.py": EXPORTED,
     f"{TABLES}/features.py": FEATURES,
-    f"{TABLES}/features_kept.py": FEATURES,
-    f"{TABLES}/folders.py": ("tests/tables/test_begin.py", *STORED, "tests/faults/test_drives.py"),
+    f"{TABLES}/features_kept.py": ("tests/tables/test_features_kept.py",),
+    f"{TABLES}/folders.py": ("tests/tables/test_folders.py", "tests/tables/test_begin.py"),
     f"{TABLES}/grouped.py": FEATURES,
     f"{TABLES}/identities.py": ("tests/tables/test_identities.py",),
-    f"{TABLES}/incoming.py": JOINED,
-    f"{TABLES}/join.py": JOINED,
-    f"{TABLES}/listing.py": ("tests/test_cli.py",),
-    f"{TABLES}/mapping.py": ("tests/tables/test_incoming.py",),
+    f"{TABLES}/incoming.py": ("tests/tables/test_incoming.py",),
+    f"{TABLES}/join.py": ("tests/tables/test_join.py", "tests/tables/test_incoming.py"),
+    f"{TABLES}/listing.py": ("tests/tables/test_listing.py",),
+    f"{TABLES}/mapping.py": ("tests/tables/test_mapping.py", "tests/tables/test_incoming.py"),
     f"{TABLES}/names.py": ("tests/tables/test_names.py",),
     f"{TABLES}/parameters.py": ("tests/tables/test_parameters.py",),
-    f"{TABLES}/reading.py": ("tests/tables/test_reading.py", *STORED),
-    f"{TABLES}/rows.py": JOINED,
-    f"{TABLES}/runs.py": JOINED,
-    f"{TABLES}/schemas.py": (*STORED, *JOINED),
-    f"{TABLES}/states.py": ("tests/measurement/test_execute.py", "tests/test_cli.py"),
-    f"{TABLES}/store.py": (*STORED, *JOINED),
-    f"{TABLES}/study_schemas.py": (*STORED, "tests/tables/test_published_tables.py"),
-    f"{TABLES}/vocabulary.py": (*STORED, *JOINED),
+    f"{TABLES}/reading.py": ("tests/tables/test_reading.py",),
+    f"{TABLES}/rows.py": ("tests/tables/test_rows.py", "tests/tables/test_incoming.py"),
+    f"{TABLES}/runs.py": ("tests/tables/test_run_ids.py", "tests/tables/test_join.py"),
+    f"{TABLES}/schemas.py": DECLARED,
+    f"{TABLES}/states.py": ("tests/tables/test_states.py",),
+    f"{TABLES}/store.py": ("tests/tables/test_store.py", "tests/tables/test_join.py"),
+    f"{TABLES}/study_schemas.py": DECLARED,
+    f"{TABLES}/vocabulary.py": DECLARED,
 }
 """Modules and the files of their tests, the nearest first; those of `tables/published` are left out: they read the
 study's files, which few have, and a test holds what they make of them to the byte."""

@@ -141,12 +141,6 @@ def test_import_is_quick_and_loads_neither_torch_nor_pymc() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_codebook_is_what_the_schemas_say() -> None:
-    from thermostats.tables.codebook import codebook
-
-    assert (SHIPPED / "CODEBOOK.md").read_text() == codebook()
-
-
 def test_every_column_has_a_meaning_and_every_key_exists() -> None:
     for name, schema in TABLES.items():
         assert set(key(name)) <= set(schema.columns), name

@@ -1,0 +1,107 @@
+"""Which folder is read and which is written, what lies beneath a store, which files make up a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import folders
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
+
+
+def test_the_argument_comes_before_the_variable_and_the_package_s_tables_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = folders.shipped("data")
+    assert (shipped / "models.csv").is_file() and list(folders.shipped("analyses").glob("c01*.py"))
+    for chosen in (folders.data_folder, folders.begun_or_shipped):
+        monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
+        assert chosen() == shipped
+        monkeypatch.setenv("THERMOSTATS_DATA", "")
+        assert chosen() == shipped
+        monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path))
+        assert chosen() == tmp_path
+        (tmp_path / "a").mkdir(exist_ok=True)
+        assert chosen(str(tmp_path / "a")) == tmp_path / "a"
+    assert folders.own_folder() == tmp_path
+    assert folders.own_folder(tmp_path / "new") == tmp_path / "new"
+
+
+def test_a_folder_that_is_not_there_is_looked_up_in_the_package_s_and_not_read(tmp_path: Path) -> None:
+    assert folders.begun_or_shipped(tmp_path / "new") == folders.shipped("data")
+    with pytest.raises(UsageError, match="no such data folder") as caught:
+        folders.data_folder(tmp_path / "new")
+    assert caught.value.where == str(tmp_path / "new")
+    with pytest.raises(UsageError, match="where your rows go is not said"):
+        folders.own_folder()
+
+
+def test_a_wheel_holds_what_ships_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "thermostats" / "tables" / "folders.py"
+    monkeypatch.setattr(folders, "__file__", str(module))
+    assert folders.shipped("data") == tmp_path / "data"
+    inside = tmp_path / "thermostats" / "_shipped" / "data"
+    inside.mkdir(parents=True)
+    assert folders.shipped("data") == inside
+    assert folders.shipped("analyses") == tmp_path / "analyses"
+
+
+@pytest.mark.parametrize("said", ["schema = 1\n", "", 'begun_with = "0.1"\n'])
+def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_tables(tmp_path: Path, said: str) -> None:
+    assert folders.layers(tmp_path) == (tmp_path,)
+    (tmp_path / "store.toml").write_text(said)
+    assert folders.layers(tmp_path) == (folders.shipped("data"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "got"),
+    [
+        ("schema = 0", "begun with an older schema", "schema = 0"),
+        ("schema = 2", "begun with a newer schema", "schema = 2"),
+        ('schema = "1"', "begun with a newer schema", "schema = '1'"),
+        ("schema", "store.toml cannot be read", None),
+    ],
+)
+def test_a_store_of_another_schema_is_not_read(tmp_path: Path, said: str, words: str, got: str | None) -> None:
+    (tmp_path / "store.toml").write_text(said)
+    with pytest.raises(DataError, match=words) as caught:
+        folders.layers(tmp_path)
+    assert caught.value.where == str(tmp_path / "store.toml")
+    if got is not None:
+        assert (caught.value.got, caught.value.allowed) == (got, "1")
+        assert ("export it" in caught.value.next_step) == ("older" in words)
+
+
+def test_files_of_a_table_in_their_order(tmp_path: Path) -> None:
+    assert folders.own_files("runs", tmp_path) == []
+    names = ["measured/runs/b.csv", "measured/runs/a.csv", "published/runs.csv", "runs.csv"]
+    spare = ["measured/runs/.c.csv", "measured/runs/a.txt", "measured/layers/a.csv", "published/layers.csv", "runs"]
+    for name in (*names, *spare):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert folders.own_files("runs", tmp_path) == [
+        tmp_path / name for name in ("runs.csv", "published/runs.csv", "measured/runs/a.csv", "measured/runs/b.csv")
+    ]
+    assert folders.has_run("runs", "a", tmp_path) and not folders.has_run("runs", "c", tmp_path)
+    assert not folders.has_run("weights", "a", tmp_path)
+
+
+def test_a_file_in_the_place_of_a_folder_holds_no_tables_and_one_that_is_refused_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "measured").write_text("")
+    assert folders.own_files("runs", tmp_path) == []
+
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(DataError, match="a folder of tables cannot be read") as caught:
+        folders.own_files("runs", tmp_path)
+    assert (caught.value.where, caught.value.got) == (str(tmp_path), "Permission denied")

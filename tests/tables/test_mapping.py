@@ -1,0 +1,177 @@
+"""From other people's columns to ours: what a mapping may say, what comes of rows under it, the runs that they tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables.mapping import ColumnMap, filled, load_map, mapped, with_runs
+from thermostats.tables.runs import run_id
+from thermostats.tables.schemas import TABLES
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "map.toml").write_text(text, encoding="utf-8")
+    return tmp_path / "map.toml"
+
+
+def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
+    found = load_map(
+        written(
+            tmp_path,
+            'table = "layers"\nignore = ["a", 3]\n[columns]\nblock = "layer"\nwho = "model_id"\n'
+            '[factors]\nnorm_in = 2\nseconds = 0.5\n[constants]\nposition = "last"\n',
+        )
+    )
+    assert found == ColumnMap(
+        "layers", {"block": "layer", "who": "model_id"}, {"norm_in": 2, "seconds": 0.5}, {"position": "last"},
+        ("a", "3"),
+    )  # fmt: skip
+    assert load_map(str(written(tmp_path, 'table = "models"\nignore = "*"\n'))) == ColumnMap("models", ignore="*")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "got"),
+    [
+        ("", "names no table", "''"),
+        ('table = "layer"', "names no table", "'layer'"),
+        ("table = 3", "table of the mapping file is not as it must be", "3"),
+        ('table = "layers"\ncolumns = "x"', "columns of the mapping file is not as it must be", "'x'"),
+        ('table = "layers"\nfactors = []', "factors of the mapping file is not as it must be", "[]"),
+        ('table = "layers"\nconstants = 1', "constants of the mapping file is not as it must be", "1"),
+        ('table = "layers"\nignore = 1', "ignore of the mapping file is not as it must be", "1"),
+        ('table = "layers"\nrename = 1', "has no such entry", "rename"),
+        ('table = "layers"\n[columns]\na = "b"', "columns of the mapping file names no column of ours", "'b'"),
+        ('table = "layers"\n[columns]\na = 1', "columns of the mapping file names no column of ours", "1"),
+        ('table = "layers"\n[factors]\na = 1', "factors of the mapping file names no column of ours", "'a'"),
+        ('table = "layers"\n[constants]\na = 1', "constants of the mapping file names no column of ours", "'a'"),
+        ('table = "models"\n[constants]\nseconds = 1', "constants of the mapping file names no column", "'seconds'"),
+        ('table = "layers"\n[factors]\nnorm_in = "1"', "a factor is a number for a column", "norm_in = '1'"),
+        ('table = "layers"\n[factors]\nnorm_in = true', "a factor is a number for a column", "norm_in = True"),
+        ('table = "layers"\n[factors]\nlayer = 2', "a factor is a number for a column", "layer = 2"),
+    ],
+)
+def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str, words: str, got: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UsageError, match=words) as caught:
+        load_map(path)
+    assert (caught.value.got, caught.value.where) == (got, str(path))
+
+
+def test_a_mapping_file_that_cannot_be_read_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such mapping file"):
+        load_map(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_map(tmp_path)
+    (tmp_path / "map.toml").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_map(tmp_path / "map.toml")
+
+
+def test_what_is_near_is_suggested(tmp_path: Path) -> None:
+    for text, near in (
+        ('table = "layrs"', "did you mean layers?"),
+        ('table = "layers"\n[column]', "did you mean columns?"),
+        ('table = "layers"\n[columns]\na = "gain_blok"', "did you mean gain_block?"),
+        ('table = "layers"\n[columns]\na = "zzzzzz"', "thermostats ls columns"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            load_map(written(tmp_path, text))
+        assert caught.value.next_step == near
+
+
+THEIRS = pd.DataFrame({"block": ["1", "2"], "n": ["1500", ""], "gain_block": ["1.5", "2"], "note": "x", "more": "y"})
+USING = ColumnMap("layers", {"block": "layer", "n": "norm_in"}, {"norm_in": 0.001}, {"position": "last"}, "*")
+
+
+def test_rows_under_a_mapping() -> None:
+    found = mapped(THEIRS, USING, "here")
+    assert found["layer"].tolist() == ["1", "2"]
+    assert found["norm_in"].tolist()[0] == 1.5 and pd.isna(found["norm_in"][1])
+    assert found["gain_block"].tolist() == ["1.5", "2"]
+    assert found["position"].tolist() == ["last", "last"]
+    assert {"note", "more", "block", "n"}.isdisjoint(found.columns)
+    assert found["cosine"].isna().all() and (found["missing"] == "").all()
+    assert "norm_in" in THEIRS.rename(columns={"n": "norm_in"}) and THEIRS["n"].tolist() == ["1500", ""]
+
+
+def test_a_factor_of_a_column_that_is_not_there_leaves_it_empty() -> None:
+    assert (
+        mapped(THEIRS, ColumnMap("layers", {"block": "layer"}, {"cosine": 2.0}, ignore="*"), "")["cosine"].isna().all()
+    )
+
+
+@pytest.mark.parametrize(
+    ("using", "words", "got"),
+    [
+        ({"columns": {"blok": "layer"}}, "a column that the mapping file names is not there", "'blok'"),
+        ({"ignore": ("note",)}, "columns that are not ours and that the mapping file does not name", "more"),
+        ({"ignore": ()}, "columns that are not ours and that the mapping file does not name", "note, more"),
+        ({"constants": {"gain_block": 1.0}}, "a column of ours is filled twice", "gain_block"),
+        ({"columns": {"block": "layer", "n": "gain_block"}}, "a column of ours is filled twice", "gain_block"),
+    ],
+)
+def test_rows_that_do_not_fit_a_mapping_are_refused(using: dict[str, object], words: str, got: str) -> None:
+    given = {"columns": USING.columns, "ignore": "*", **using}
+    with pytest.raises(UsageError, match=words) as caught:
+        mapped(THEIRS, ColumnMap("layers", **given), "here")  # type: ignore[arg-type]
+    assert (caught.value.got, caught.value.where) == (got, "here")
+    assert len(mapped(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")) == 2
+
+
+def test_what_is_to_be_converted_is_numbers() -> None:
+    with pytest.raises(DataError, match="column norm_in is to be converted and is not all numbers"):
+        mapped(THEIRS.assign(n=["1", "many"]), USING, "here")
+
+
+def test_what_may_be_empty_is_filled_and_nothing_else() -> None:
+    found = filled(pd.DataFrame({"run_id": ["r"], "gain_block": [2.0]}), "layers")
+    assert found["gain_block"].tolist() == [2.0]
+    assert set(TABLES["layers"].columns) - set(found.columns) == {"layer", "prompt_id", "position"}
+    found = filled(pd.DataFrame({"model_id": ["m"]}), "models")
+    lacking = {"variant", "norm_kind", "norm_place", "position_scheme", "tied_embeddings", "n_layers", "revision"}
+    assert lacking.isdisjoint(found.columns)
+    assert found["heritage"].tolist() == [""] and found["year"].isna().all()
+
+
+def test_runs_are_made_of_what_their_rows_tell() -> None:
+    frame = pd.DataFrame(
+        {"model_id": "m", "source": ["x", "x", "y"], "measure_version": [1.0, 1.0, 2.0], "seconds": [3.0, 4.0, 5.0],
+         "layer": [1, 2, 1], "gain_block": 2.0}
+    )  # fmt: skip
+    rows, runs = with_runs(frame, "layers")
+    assert runs is not None
+    told = {
+        "model_id": "m", "revision": "main", "dtype": "unstated", "attention": "unstated", "prompt_set": "",
+        "prompt_sha": "", "measure_version": "1", "source": "x",
+    }  # fmt: skip
+    first, second = run_id(told), run_id({**told, "measure_version": "2", "source": "y"})
+    assert rows["run_id"].tolist() == [first, first, second]
+    assert set(rows.columns) == {"layer", "gain_block", "run_id"}
+    assert runs.set_index("run_id")["seconds"].to_dict() == {first: 3.0, second: 5.0}
+    assert {name: runs.iloc[0][name] for name in told} == told
+    stated, known = with_runs(frame.assign(dtype="float16", revision="r", attention="sdpa"), "layers")
+    assert known is not None
+    assert known.iloc[0][["dtype", "revision", "attention"]].tolist() == ["float16", "r", "sdpa"]
+    assert stated["run_id"].nunique() == 2
+
+
+@pytest.mark.parametrize("without", ["model_id", "source"])
+def test_rows_that_tell_of_no_run_are_as_they_are(without: str) -> None:
+    frame = pd.DataFrame({"model_id": ["m"], "source": ["x"], "layer": [1]})
+    rows, runs = with_runs(frame.drop(columns=without), "layers")
+    assert runs is None and rows.equals(frame.drop(columns=without))
+    for other, name in ((frame.assign(run_id="r"), "layers"), (frame, "models")):
+        rows, runs = with_runs(other, name)
+        assert runs is None and rows is other
+
+
+def test_columns_that_a_table_has_in_common_with_runs_stay() -> None:
+    assert TABLES["runs"].columns.keys() & TABLES["statements"].columns.keys() == {"model_id", "source"}
+    rows, _ = with_runs(
+        pd.DataFrame({"model_id": ["m"], "source": ["x"], "seconds": [1.0], "value": [2.0]}), "summaries"
+    )
+    assert set(rows.columns) == {"run_id", "value"}
