@@ -26,8 +26,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.modelling.blocks import Dominance, block_f, dominance, freedman_lane
-from thermostats.modelling.heritage import CLOSED, ORDER, HeritageFit, fit_heritage
+from thermostats.modelling.heritage import CLOSED, fit_heritage
 from thermostats.modelling.heritage_checks import sensitivity
+from thermostats.modelling.heritage_fit import ORDER, HeritageFit
 from thermostats.modelling.simulate import power
 from thermostats.modelling.validation import HeldOut, leave_one_out
 from thermostats.reporting.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows

@@ -31,7 +31,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.blocks import block_f, freedman_lane
-from thermostats.modelling.heritage import ORDER, HeritageFit
+from thermostats.modelling.heritage_fit import ORDER, HeritageFit
 from thermostats.reporting.evidence import LEVEL
 from thermostats.reporting.figures.posterior import variance_shares
 from thermostats.reporting.findings import Claim, Finding, Tables, run

@@ -15,8 +15,9 @@
 # %%
 import matplotlib.pyplot as plt
 
-from thermostats.modelling.heritage import ORDER, fit_heritage
+from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_checks import sensitivity
+from thermostats.modelling.heritage_fit import ORDER
 from thermostats.modelling.heritage_rows import gain_rows
 
 rows = gain_rows("penultimate_gain")

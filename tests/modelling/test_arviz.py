@@ -11,7 +11,7 @@ import pytest
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import Diagnostics, Draws, Settings
 from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.heritage import HeritageFit
+from thermostats.modelling.heritage_fit import HeritageFit
 
 arviz = pytest.importorskip("arviz")
 VALUES = {"mu": np.arange(8.0).reshape(2, 4), "theta": np.arange(24.0).reshape(2, 4, 3)}

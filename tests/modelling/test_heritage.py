@@ -13,9 +13,10 @@ from thermostats.errors import UsageError
 from thermostats.modelling import cache
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import HeritageFit, fit_heritage, verdict
+from thermostats.modelling.heritage import fit_heritage
+from thermostats.modelling.heritage_bases import lab_basis, scaled_basis
 from thermostats.modelling.heritage_checks import sensitivity
-from thermostats.modelling.heritage_design import lab_basis, scaled_basis
+from thermostats.modelling.heritage_fit import HeritageFit, verdict
 from thermostats.modelling.interface import Fit
 from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.validation import leave_one_out, refit_without

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER
-from thermostats.modelling.heritage import ORDER, HeritageFit, fit_heritage, prior_orders, verdict
+from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY
+from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_model import prior_blocks
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import integrate, stats
 
 from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.heritage import prior_orders
 from thermostats.modelling.heritage_design import BLOCKS, design
+from thermostats.modelling.heritage_fit import prior_orders
 from thermostats.modelling.simulate import TOTAL_SD, contributions, model_facts
 
 ORDER = "heritage > geometry > scale"

@@ -9,8 +9,9 @@ import pytest
 
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import PASSED
-from thermostats.modelling.heritage import HeritageFit, fit_heritage
+from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import BLOCKS
+from thermostats.modelling.heritage_fit import HeritageFit
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 from thermostats.modelling.validation import leave_one_out

@@ -15,8 +15,10 @@ from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage import CLOSED, ORDER, SAMPLING, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, Design, Integers, scaled_basis
+from thermostats.modelling.heritage import CLOSED, SAMPLING
+from thermostats.modelling.heritage_bases import Integers, scaled_basis
+from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, Design
+from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model, prior_blocks
 

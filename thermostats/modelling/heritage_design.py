@@ -1,9 +1,5 @@
 """From a table of gains to the arrays of the heritage model: blocks of contributions, observations, and what is wrong.
 
-A block b contributes f_b (one value per model, in log gain) with E[Σ_i f_b,i² / M] = 1 before it is scaled:
-grouping blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
-covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
-
 Families within labs: where at least `ENOUGH_LABS` labs have `ENOUGH_FAMILIES` families or more of `ENOUGH_MODELS`
 models or more each, heritage is half lab and half family in expected variance, and its standard deviation is that of
 both together. Elsewhere heritage is the lab, and a warning says so.
@@ -11,19 +7,17 @@ both together. Elsewhere heritage is the lab, and a warning says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels
-
-Integers = NDArray[np.int64]
+from thermostats.modelling.heritage_bases import Integers, lab_basis, scaled_basis
+from thermostats.modelling.heritage_observations import observations
 
 BLOCKS = ("heritage", "geometry", "scale", "model")
 """The last is what is left to the single model."""
@@ -49,7 +43,7 @@ class Design:
     sources: tuple[str, ...]
     """Files or measurements that the rows come from."""
     geometry: Array
-    """M × rank, scaled as the module says."""
+    """M × rank, scaled as `heritage_bases` says."""
     scale: Array
     categories: tuple[str, ...]
     y: Array
@@ -169,29 +163,9 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
         sources=tuple(sorted(set(rows["source"].dropna()))) if "source" in rows else (),
         geometry=bases["geometry"],
         scale=bases["scale"],
-        **_observations(rows, models, warnings),
+        **observations(rows, models, warnings),
         warnings=tuple(warnings),
     )
-
-
-def lab_basis(lab: Integers) -> Array:
-    """Centred indicators of groups, M × groups, scaled to unit expected variance of exchangeable effects."""
-    indicators = np.eye(int(lab.max()) + 1)[lab]
-    shares = indicators.mean(axis=0)
-    return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
-
-
-def scaled_basis(columns: Array) -> Array:
-    """√(M/r)·Q, Q an orthonormal basis of the centred, standardised columns; rank 0 for columns without variation."""
-    centred = columns - columns.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=0)
-    kept = norms > 1e-9 * (1 + np.abs(columns).max())
-    if not kept.any():
-        return np.empty((columns.shape[0], 0))
-    u, s, _ = np.linalg.svd(centred[:, kept] / norms[kept], full_matrices=False)
-    q = u[:, s > 1e-8 * s[0]]
-    q = q * np.sign(q[np.abs(q).argmax(axis=0), np.arange(q.shape[1])])
-    return np.ascontiguousarray(q * np.sqrt(columns.shape[0] / q.shape[1]))
 
 
 def _facts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -280,69 +254,3 @@ def _basis(block: Array, name: str, warnings: list[str]) -> Array:
     if basis.shape[1] < block.shape[1]:
         warnings.append(f"{name} has rank {basis.shape[1]} of {block.shape[1]} columns")
     return basis
-
-
-def _observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
-    """Prompt rows and averages; the log of an average: log m − s²/(2 m²), standard error s/(m √n)."""
-    prompt = rows["prompt_id"].fillna("") if "prompt_id" in rows else pd.Series("", index=rows.index)
-    has_sd = rows["gain_sd"].notna() if "gain_sd" in rows else pd.Series(False, index=rows.index)
-    averaged = (prompt == "") & has_sd
-    single, means = rows[~averaged], rows[averaged]
-    number = {name: i for i, name in enumerate(models)}
-    both = set(single["model_id"]) & set(means["model_id"])
-    if both or means["model_id"].duplicated().any():
-        raise UsageError(
-            "a model has an average beside other rows",
-            got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
-            allowed="prompt rows, or one average",
-        )
-    named = prompt[~averaged] != ""
-    again = single.loc[named, ["model_id"]].assign(prompt=prompt[~averaged][named]).duplicated()
-    if again.any():
-        raise UsageError(
-            "a prompt twice in one model",
-            where=single["model_id"][again[again].index].iloc[0],
-            got=f"{int(again.sum())} rows beside others of the same prompt",
-            allowed="one row per model and prompt",
-            next_step="take one run per model",
-        )
-    once = single["model_id"].value_counts()
-    if (once == 1).any():
-        warnings.append(
-            "every model has a single row: what is the model's and what is the prompt's cannot be told apart"
-            if (once == 1).all() and means.empty
-            else f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
-        )
-    m, s, n = (
-        means[name].to_numpy(dtype=np.float64, na_value=np.nan) if len(means) else np.empty(0)
-        for name in ("gain", "gain_sd", "n_prompts")
-    )
-    if len(means) and not ((s > 0) & (n >= 2)).all():
-        raise UsageError(
-            "an average without its spread or number of prompts",
-            got=", ".join(means["model_id"].to_numpy()[~((s > 0) & (n >= 2))][:5]),
-            allowed="gain_sd above 0 and n_prompts of 2 or more",
-        )
-    if "category" in single and (single["category"].fillna("") != "").all() and len(single):
-        category = single["category"].astype(str)
-    else:
-        category = pd.Series("all", index=single.index)
-        if "category" in single and (single["category"].fillna("") != "").any():
-            warnings.append("some prompts have no category: categories are left out")
-    names = sorted(set(category))
-    if len(set(rows["prompt_set"]) if "prompt_set" in rows else {""}) > 1:
-        warnings.append(
-            "models were measured on different prompt sets: differences between sets are part of the models'"
-        )
-    y_model = np.array([number[name] for name in single["model_id"]], dtype=np.int64)
-    return {
-        "categories": tuple(names),
-        "y": np.log(single["gain"].to_numpy(dtype=np.float64)),
-        "y_model": y_model,
-        "y_category": np.array([names.index(name) for name in category], dtype=np.int64),
-        "prompted": np.unique(y_model),
-        "average": np.log(m) - np.square(s / m) / 2,
-        "average_error": s / m / np.sqrt(n),
-        "average_df": n - 1,
-        "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
-    }

@@ -15,7 +15,8 @@ from scipy import stats
 from scipy.linalg import null_space
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage_design import BLOCKS, Integers
+from thermostats.modelling.heritage_bases import Integers
+from thermostats.modelling.heritage_design import BLOCKS
 
 TOTAL_GRID = 40
 FLOOR = 1e-4

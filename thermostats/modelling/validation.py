@@ -16,8 +16,9 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import Array, Draws, Settings, equal_tailed
-from thermostats.modelling.heritage import CLOSED, SAMPLING, HeritageFit
+from thermostats.modelling.heritage import CLOSED, SAMPLING
 from thermostats.modelling.heritage_design import BLOCKS
+from thermostats.modelling.heritage_fit import HeritageFit
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model, without
 

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from thermostats.modelling import checks, heritage_checks, sampling
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage import CLOSED, ORDER, SUMMED, SUMMED_TOTAL_SD, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage_design import design, scaled_basis
+from thermostats.modelling.heritage import CLOSED, SUMMED, SUMMED_TOTAL_SD
+from thermostats.modelling.heritage_bases import scaled_basis
+from thermostats.modelling.heritage_design import design
+from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_gaussian import block_sds, orders
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import TOTAL_SD, block_contributions

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage import HeritageFit
+from thermostats.modelling.heritage_fit import HeritageFit
 from thermostats.modelling.validation import HeldOut, leave_one_out
 from thermostats.reporting.evidence import LEVEL, gains
 from thermostats.reporting.figures.posterior import left_out_errors
