@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,10 @@ pytest.importorskip("huggingface_hub")
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import downloads, hub
 from thermostats.measurement.downloads import Downloads
-from thermostats.measurement.engines import Job
+from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.engines.local import Inline
+from thermostats.measurement.execute import _measured
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 
 SIZE = 1000
@@ -105,3 +109,28 @@ def test_two_commands_do_not_share_a_budget(tmp_path: Path, net: list[str]) -> N
         Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE)
     first.close()
     Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE).close()
+
+
+def test_the_next_models_come_while_one_is_measured(
+    tmp_path: Path, net: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, fetch = threading.Event(), downloads.folder_of
+
+    def fetched(spec: RunSpec) -> None:
+        fetch(spec)
+        if len(net) == 3:
+            here.set()
+
+    monkeypatch.setattr(downloads, "folder_of", fetched)
+
+    class Slow(Inline):
+        """Is through with the first model only when the last one is on this machine."""
+
+        def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+            job = self.jobs.pop(0)
+            assert here.wait(20.0), "models come one after the other"
+            return [(job, Outcome(job.spec.model, "measured"))]
+
+    asked = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
+    outcomes = list(_measured(asked, tmp_path, Slow(Settings(), tmp_path), 0, None))
+    assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net

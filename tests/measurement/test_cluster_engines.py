@@ -1,0 +1,252 @@
+"""What the engines of clusters ask for and make of what they hear; clusters stand in by what their libraries call."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.measurement.engines import Job, Settings, open_engine
+from thermostats.measurement.estimate import PROCESS, Need, Place
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.spec import RunSpec
+
+GIB = 2**30
+
+
+def job(model: str = "lab/a", gib: float = 1.0, **fields: Any) -> Job:
+    return Job(RunSpec(model), Need(1, int(gib * GIB), 0), **fields)
+
+
+def test_what_is_set_aside_doubles_with_every_attempt() -> None:
+    assert [job(attempt=attempt).n_bytes for attempt in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
+    assert Job(RunSpec("lab/a")).n_bytes == 2 * GIB
+
+
+@pytest.mark.parametrize("name", ["ray", "slurm"])
+def test_without_its_library_an_engine_says_what_to_install(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"thermostats.measurement.engines.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, {"ray": "ray", "slurm": "submitit"}[name], None)
+    with pytest.raises(UsageError, match=rf"pip install 'thermostats\[{name}\]'"):
+        open_engine(Settings(name), tmp_path)
+
+
+class Cluster:
+    """A Ray cluster of two nodes: 8 GiB without a GPU, 4 GiB with four; tasks are noted, not run."""
+
+    def __init__(self) -> None:
+        self.alive = [
+            {"Alive": True, "Resources": {"CPU": 4.0, "memory": 8.0 * GIB}},
+            {"Alive": True, "Resources": {"CPU": 4.0, "memory": 4.0 * GIB, "GPU": 4.0}},
+            {"Alive": True, "Resources": {"memory": 99.0 * GIB}},
+            {"Alive": False, "Resources": {"CPU": 64.0, "memory": 999.0 * GIB, "GPU": 64.0}},
+        ]
+        self.asked: dict[str, dict[str, Any]] = {}
+        self.results: dict[str, Any] = {}
+        self.cancelled: list[str] = []
+        self.shut = 0
+
+    def options(self, **asked: Any) -> SimpleNamespace:
+        def remote(spec: RunSpec, data: str, attempt: int) -> str:
+            self.asked[spec.model] = {**asked, "data": data, "attempt": attempt}
+            return spec.model
+
+        return SimpleNamespace(remote=remote)
+
+    def wait(self, references: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        del num_returns, timeout
+        return [each for each in references if each in self.results][:1], []
+
+    def get(self, reference: str) -> Outcome:
+        if isinstance(self.results[reference], Exception):
+            raise self.results[reference]
+        return self.results[reference]  # type: ignore[no-any-return]
+
+    def shutdown(self) -> None:
+        self.shut += 1
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    pytest.importorskip("ray")
+    from thermostats.measurement.engines import ray as module
+
+    found = Cluster()
+    ray = module.ray
+    for name, value in {
+        "is_initialized": lambda: False, "init": lambda **options: None, "shutdown": found.shutdown,
+        "nodes": lambda: found.alive, "remote": lambda _: found, "wait": found.wait, "get": found.get,
+        "cancel": lambda reference, force: found.cancelled.append(reference),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(ray, name, value)
+    return found
+
+
+def test_the_room_of_a_ray_cluster_is_that_of_its_largest_node_at_work(cluster: Cluster, tmp_path: Path) -> None:
+    assert open_engine(Settings("ray"), tmp_path).place == Place("cpu", 8 * GIB)
+    gpu = Settings("ray", gpu_memory=80 * GIB, gpus=8)
+    assert open_engine(gpu, tmp_path).place == Place("accelerator", 80 * GIB, 4)
+    assert open_engine(Settings("ray", gpu_memory=80 * GIB, gpus=2), tmp_path).place.devices == 2
+    on_cpu = open_engine(Settings("ray", gpu_memory=80 * GIB, device="cpu"), tmp_path)
+    assert on_cpu.place.kind == "cpu"
+    cluster.alive = []
+    assert open_engine(Settings("ray"), tmp_path).place == Place("cpu", 0)
+
+
+def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Cluster, tmp_path: Path) -> None:
+    engine = open_engine(Settings("ray", cpus=3), tmp_path)
+    assert engine.wait(1.0) == []
+    for name in ("lab/a", "lab/b"):
+        engine.submit(job(name, attempt=2))
+    assert cluster.asked["lab/a"] == {
+        "max_retries": 0, "num_cpus": 3, "memory": 2 * GIB + PROCESS, "data": str(tmp_path.resolve()), "attempt": 2,
+    }  # fmt: skip
+    assert engine.wait(1.0) == []
+    cluster.results["lab/b"] = Outcome("lab/b", "measured")
+    ((through, outcome),) = engine.wait(1.0)
+    assert (through.spec.model, outcome.status) == ("lab/b", "measured")
+    engine.close()
+    assert (cluster.cancelled, cluster.shut) == (["lab/a"], 1)
+
+
+def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+    import ray.exceptions
+
+    engine = open_engine(Settings("ray"), tmp_path)
+    engine.submit(job("lab/a", 6.0))
+    cluster.results["lab/a"] = ray.exceptions.WorkerCrashedError()
+    ((_, outcome),) = engine.wait(1.0)
+    assert (outcome.status, outcome.again) == ("failed", True)
+    assert outcome.reason.startswith("WorkerCrashedError: The worker died unexpectedly")
+    for name, gib in (("lab/large", 6.0), ("lab/small", 1.0)):
+        engine.submit(job(name, gib))
+    cluster.alive = cluster.alive[1:]
+    ((through, outcome),) = engine.wait(1.0)
+    assert (through.spec.model, outcome.reason) == ("lab/large", "no node that is left has the memory")
+    assert outcome.again and cluster.cancelled == ["lab/large"]
+    assert engine.wait(1.0) == []
+
+
+def test_a_job_on_gpus_waits_for_its_place(cluster: Cluster, tmp_path: Path) -> None:
+    engine = open_engine(Settings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
+    engine.submit(job("lab/a", 160.0, devices=3))
+    assert cluster.asked["lab/a"]["num_gpus"] == 3 and cluster.asked["lab/a"]["num_cpus"] == 1
+    cluster.alive = []
+    assert engine.wait(1.0) == []
+
+
+def test_a_cluster_that_is_there_already_is_not_shut_down(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    open_engine(Settings("ray"), tmp_path).close()
+    assert cluster.shut == 0
+
+
+@pytest.mark.parametrize(("address", "where"), [("far:6379", "far:6379"), (None, "this machine")])
+def test_a_cluster_that_cannot_be_reached_is_said(
+    address: str | None, where: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    def unreachable(**_: object) -> None:
+        raise ConnectionError("ray.init() could not connect\nmore")
+
+    monkeypatch.setattr(ray, "init", unreachable)
+    with pytest.raises(ThermostatsError, match="the Ray cluster cannot be reached") as caught:
+        open_engine(Settings("ray", address=address), tmp_path)
+    assert (caught.value.where, caught.value.got) == (where, "ray.init() could not connect")
+
+
+@pytest.mark.parametrize("name", ["ray", "slurm"])
+def test_what_runs_on_a_node_is_what_runs_here(name: str, tmp_path: Path) -> None:
+    pytest.importorskip({"ray": "ray", "slurm": "submitit"}[name])
+    module = __import__(f"thermostats.measurement.engines.{name}", fromlist=["_measure"])
+    (tmp_path / "model").mkdir()
+    outcome = module._measure(RunSpec(str(tmp_path / "model")), str(tmp_path), 2)
+    assert outcome.status == "failed" and "no config.json" in outcome.reason
+
+
+SBATCH = """#!/bin/sh
+cp "$1" "{folder}/script.sh"
+echo "Submitted batch job 4242"
+"""
+SACCT = """#!/bin/sh
+echo "JobID|State|NodeList"
+cat "{folder}/states"
+"""
+SCANCEL = """#!/bin/sh
+echo "$@" >> "{folder}/cancelled"
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with Slurm's commands, which note what they are given and tell of no job before one is written down."""
+    submitit = pytest.importorskip("submitit")
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 0)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in {"sbatch": SBATCH, "sacct": SACCT, "scancel": SCANCEL, "srun": "#!/bin/sh\n"}.items():
+        (folder / name).write_text(text.format(folder=folder))
+        (folder / name).chmod(stat.S_IRWXU)
+    (folder / "states").write_text("")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def test_jobs_of_a_size_are_one_array(slurm: Path, tmp_path: Path) -> None:
+    options = ("partition=long", "time=30")
+    engine = open_engine(Settings("slurm", cpus=6, gpu_memory=80 * GIB, gpus=2, slurm=options), tmp_path)
+    assert engine.place == Place("accelerator", 80 * GIB, 2)
+    for name in "abc":
+        engine.submit(job(f"lab/{name}", 5.0, devices=2))
+    assert engine.wait(0.0) == []
+    script = (slurm / "script.sh").read_text()
+    for line in (
+        "--array=0-2%3", "--cpus-per-task=6", "--gpus-per-node=2", "--job-name=thermostats", "--mem=8GB",
+        "--partition=long", "--time=30", "--ntasks-per-node=1",
+    ):  # fmt: skip
+        assert f"#SBATCH {line}\n" in script, line
+    engine.close()
+    assert (slurm / "cancelled").read_text().split() == ["4242_0", "4242_1", "4242_2"]
+
+
+def test_a_job_that_slurm_ended_without_a_result_may_be_tried_again(slurm: Path, tmp_path: Path) -> None:
+    (slurm / "states").write_text("4242_0|OUT_OF_MEMORY|n1\n4242_1|RUNNING|n1\n")
+    engine = open_engine(Settings("slurm"), tmp_path)
+    assert (engine.place, engine.limit) == (Place("cpu", None), 1000)  # type: ignore[attr-defined]
+    for name in "ab":
+        engine.submit(job(f"lab/{name}"))
+    ((through, outcome),) = engine.wait(60.0)
+    assert (through.spec.model, outcome.status, outcome.again) == ("lab/a", "failed", True)
+    assert outcome.reason.startswith("its job 4242_0 ended without a result")
+    engine.close()
+
+
+def test_an_option_that_sbatch_does_not_have_is_named_before_anything_waits(tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    with pytest.raises(UsageError, match="no such option of a Slurm job") as caught:
+        open_engine(Settings("slurm", slurm=("partitoin=long",)), tmp_path)
+    assert caught.value.where == "--slurm"
+
+
+@pytest.mark.parametrize(("gib", "expected"), [(0.1, 1), (1.0, 4), (5.0, 8), (30.0, 64)])
+def test_memory_of_a_slurm_job_is_a_power_of_two(gib: float, expected: int) -> None:
+    pytest.importorskip("submitit")
+    from thermostats.measurement.engines.slurm import gigabytes
+
+    assert gigabytes(job(gib=gib)) == expected
+    assert gigabytes(job(gib=gib)) * 1e9 >= 1.2 * (job(gib=gib).n_bytes + PROCESS)
