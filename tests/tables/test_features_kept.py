@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,60 @@ def test_only_runs_that_are_new_or_changed_are_made(
     write(many, 2, scale=1.25)
     assert_same(features(many), from_scratch(many, monkeypatch))
     assert made[-2] == {ids(many)["lab/2"], beside}
+
+
+def test_what_other_code_kept_is_made_anew(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    every, beside = set(ids(many).values()), ids(many)["lab/1"]
+    first = features(many)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_code", lambda: "of another version")
+        assert_same(features(many), first)
+        assert made[-1] == every
+    assert_same(features(many), first)
+    assert made[-1] == {beside}
+
+
+def test_code_is_every_module_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "features.py"))
+    seen = []
+    for name, text in (
+        ("features.py", "a"), ("grouped.py", "b"), ("grouped.py", "c"), ("read.py", "c"), ("notes.txt", "d"),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(text)
+        seen.append(module._code())
+    assert len(set(seen[:4])) == 4
+    assert seen[4] == seen[3]
+    (tmp_path / "read.py").rename(tmp_path / "reading.py")
+    assert module._code() not in seen
+
+
+def test_what_another_library_kept_is_made_anew(
+    many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features(many)
+    for library in (np, pd):
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "__version__", "0")
+            features(many)
+        assert made[-1] == set(ids(many).values())
+
+
+def test_a_folder_s_features_are_its_own(many: Path, made: list[set[str]], tmp_path: Path) -> None:
+    features(many)
+    other = tmp_path / "other"
+    shutil.copytree(many, other)
+    features(other)
+    assert made[-1] == set(ids(many).values())
+    (kept, also) = sorted((tmp_path / "cache").rglob("*.npz"))
+    assert kept.parent == also.parent == tmp_path / "cache" / "features"
+
+
+def test_with_the_cache_off_nothing_is_kept(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
+    for _ in range(2):
+        features(many)
+        assert made[-1] == set(ids(many).values())
+    assert not (many.parent / "cache").exists()
 
 
 def test_a_run_that_is_gone_is_gone_and_one_of_another_depth_is_made_anew(

@@ -151,3 +151,142 @@ def test_saving_an_unsorted_frame_sorts_it(tmp_path: Path) -> None:
     rows = table("layers", *(layer(run(), number, 1.0) for number in (1, 2, 3)))
     assert store.to_csv(rows.iloc[::-1], "layers") == store.to_csv(rows, "layers")
     assert isinstance(store.validate(rows, "layers"), pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "cell", "dtype"),
+    [("models", "n_layers", "many", "Int64"), ("models", "n_layers", "3.5", "Int64"),
+     ("models", "tied_embeddings", "yes", "boolean"), ("layers", "gain_block", "1,5", "float64")],
+)  # fmt: skip
+def test_a_cell_of_another_type_is_named_with_its_line(
+    small_store: Path, name: str, label: str, cell: str, dtype: str
+) -> None:
+    path = store.files(name, small_store)[0]
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame.loc[len(frame) - 1, label] = cell
+    frame.to_csv(path, index=False, lineterminator="\n")
+    with pytest.raises(DataError, match=f"line {len(frame) + 1}, column {label}: '{cell}' is not a {dtype}") as caught:
+        store.read(path, name)
+    assert caught.value.where == str(path)
+
+
+def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(small_store: Path) -> None:
+    path = store.files("layers", small_store)[0]
+    whole = path.read_text()
+    for old, new, said in (
+        ("cosine,", "", "lacking cosine"),
+        ("cosine,", "cosine,more,", "unknown 'more'"),
+        ("cosine,anisotropy", "angle,anisotropy", "lacking cosine; unknown 'angle'"),
+        ("cosine,anisotropy", "anisotropy,cosine", "another order"),
+    ):
+        path.write_text(whole.replace(old, new, 1))
+        with pytest.raises(DataError, match="columns of table layers are not as declared") as caught:
+            store.read(path, "layers")
+        assert caught.value.got == said
+    frame = table("layers", layer(run(), 1, 1.0))
+    with pytest.raises(DataError, match="table layers lacks columns") as caught:
+        store.validate(frame.drop(columns=["cosine", "missing"]), "layers", "here")
+    assert (caught.value.got, caught.value.where) == ("cosine, missing", "here")
+    with pytest.raises(DataError, match="table layers has unknown columns") as caught:
+        store.validate(frame.assign(note=1, more=2), "layers", "here")
+    assert caught.value.got == "note, more"
+
+
+def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
+    frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
+    frame["missing"] = None
+    found = store.validate(frame.iloc[::-1, ::-1], "layers")
+    assert {label: str(found[label].dtype) for label in found} == store.dtypes("layers")
+    assert found.columns.tolist() == list(TABLES["layers"].columns)
+    assert (found["layer"].tolist(), found["missing"].tolist(), found.index.tolist()) == ([1, 2], ["", ""], [0, 1])
+    with pytest.raises(DataError, match="table layers, column cosine is not of type float64"):
+        store.validate(frame.assign(cosine="many"), "layers")
+    infinite = frame.assign(cosine=[0.5, float("inf")])
+    with pytest.raises(DataError, match="column cosine is infinite") as caught:
+        store.validate(infinite, "layers", "here")
+    assert caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
+
+
+def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None:
+    rows = [layer(run(), 1, 1.0), layer(run(), 2, 1.0)]
+    frame = table("layers", *rows)
+    with pytest.raises(DataError, match="column cosine has a value that is not allowed") as caught:
+        store.validate(frame.assign(cosine=[0.5, 7.0]), "layers")
+    assert (caught.value.got, caught.value.allowed) == ("7.0", "at least -1.0001; at most 1.0001")
+    assert caught.value.where.startswith("run_id") and "layer 2" in caught.value.where
+    with pytest.raises(DataError, match="table layers holds a key twice") as caught:
+        store.validate(pd.concat([frame, frame.iloc[[1]].assign(gain_block=2.0)]), "layers")
+    assert caught.value.allowed == "one row per run_id, layer, prompt_id, position" and "layer 2" in caught.value.where
+    models = table("models", model()).astype(object).assign(tied_embeddings=None)
+    with pytest.raises(DataError, match="column tied_embeddings has a value that is not allowed") as caught:
+        store.validate(models, "models")
+    assert caught.value.allowed == "not_nullable"
+
+
+def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: Path) -> None:
+    texts = ["a\rb", "a\nb", "a\r\nb", "\x1e", 'a"b', "a,b", " "]
+    rows = [{"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)]
+    path = tmp_path / "outputs.csv"
+    store.save(table("outputs", *rows), "outputs", path)
+    assert store.read(path, "outputs")["top_token"].tolist() == texts
+    with pytest.raises(DataError, match="holds what no CSV file can"):
+        store.to_csv(table("outputs", {**rows[0], "top_token": "a\x1e\r\nb"}), "outputs")
+
+
+def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> None:
+    other = run(source="elsewhere")
+    place = small_store / "measured" / "layers"
+    store.save(table("layers", layer(other, 1, 2.0)), "layers", place / f"{other['run_id']}.csv")
+    (place / "0123456789abcdef.csv").write_text("damaged")
+    wanted = {str(other["run_id"])}
+    assert store.load("layers", small_store, runs=wanted)["gain_block"].tolist() == [2.0]
+    assert store.load("layers", small_store, runs=set()).empty
+    (place / "0123456789abcdeg.csv").write_text("damaged")  # named after no run: it may hold any
+    with pytest.raises(DataError, match="columns of table layers"):
+        store.load("layers", small_store, runs=wanted)
+
+
+def test_texts_that_are_private_stay_where_that_is_asked(small_store: Path) -> None:
+    prompts = store.load("prompts", small_store).assign(text=["", "public"])
+    store.save(prompts, "prompts", small_store / "prompts.csv")
+    twice = pd.concat([prompts.iloc[[0]].assign(text="secret"), prompts.iloc[[0]].assign(prompt_id="c", text="other")])
+    store.save(twice, "prompts", small_store / "private" / "prompts.csv")
+    assert store.load("prompts", small_store)["text"].tolist() == ["secret", "public"]
+    assert store.load("prompts", small_store, private=False)["text"].tolist() == ["", "public"]
+
+
+def test_what_a_row_refers_to_must_be_there() -> None:
+    models = table("models", model(), model("lab/other"))
+    store.check_reference(table("runs", run()), "runs", "model_id", models, "models")
+    with pytest.raises(DataError, match="table runs refers to a row that table models does not have") as caught:
+        store.check_reference(table("runs", run(revision="step1")), "runs", "model_id", models, "models")
+    assert caught.value.got == "model_id 'lab/small' @ 'step1'"
+    assert caught.value.next_step.startswith("did you mean lab/small? Otherwise add it to models")
+    rows = table("layers", layer({"run_id": "r"}, 1, 1.0))
+    with pytest.raises(DataError, match="table layers refers to a row that table runs") as caught:
+        store.check_reference(rows, "layers", "run_id", table("runs", run()), "runs")
+    assert (caught.value.got, caught.value.next_step) == (
+        "run_id 'r'",
+        "add it to runs, for instance with thermostats join",
+    )
+    prompts = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64})
+    store.check_prompts(table("runs", run(), run(prompt_set="")), prompts)
+    with pytest.raises(DataError, match="refers to a prompt set") as caught:
+        store.check_prompts(table("runs", run(prompt_set="x"), run(prompt_set="three")), prompts)
+    assert caught.value.got == "three, x"
+
+
+def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="table cannot be read") as caught:
+        store.read(tmp_path, "layers")
+    assert (caught.value.got, caught.value.where) == ("Is a directory", str(tmp_path))
+    path = tmp_path / "layers.csv"
+    path.write_bytes(b"run_id\n\xc3\x28")
+    with pytest.raises(DataError, match="table is not UTF-8 text") as caught:
+        store.header(path)
+    assert caught.value.got == "byte 0xc3 at 7"
+    path.write_bytes(b'"' + b"x" * 200_000)
+    with pytest.raises(DataError, match="table is damaged: field larger than"):
+        store.header(path)
+    path.write_bytes(b"")
+    assert store.header(path) == []

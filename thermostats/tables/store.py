@@ -128,7 +128,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             got=", ".join(map(str, unknown)),
             allowed=", ".join(declared),
         )
-    typed = frame.loc[:, list(declared)].copy()
+    typed = frame.loc[:, list(declared)].reset_index(drop=True)
     for label, dtype in declared.items():
         try:
             typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
