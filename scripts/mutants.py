@@ -39,8 +39,9 @@ FEATURES = ("tests/tables/test_features.py", "tests/tables/test_features_kept.py
 MODULES: dict[str, tuple[str, ...]] = {
     f"{MEASURED}/sheaf.py": ("tests/measurement/test_sheaf.py",),
     f"{MEASURED}/spectra.py": ("tests/measurement/test_spectra.py",),
-    f"{MEASURED}/residual.py": ("tests/measurement/test_gains.py",),
+    f"{MEASURED}/residual.py": ("tests/measurement/test_residual.py", "tests/measurement/test_gains.py"),
     f"{MODELLED}/heritage.py": ("tests/modelling/test_heritage_fit.py",),
+    f"{MODELLED}/heritage_fit.py": ("tests/modelling/test_heritage_fit.py",),
     f"{TABLES}/atomic.py": ("tests/tables/test_atomic.py", "tests/tables/test_names.py"),
     f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
     f"{TABLES}/bounded.py": ("tests/tables/test_bounded.py",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -88,31 +89,65 @@ the branches they reach. A fault is anything but acceptance or a sentence: anoth
 """
 
 
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.csv")
+"""Mutants that change nothing which anyone could notice, each with the reason: judged by hand, one by one."""
+
+
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """Reasons by module, line of code and what is changed in it."""
+    with EQUIVALENT.open(encoding="utf-8", newline="") as stream:
+        return {(row["module"], row["code"], row["changed"]): row["reason"] for row in csv.DictReader(stream)}
+
+
+def judged(line: Line, known: dict[tuple[str, str, str], str]) -> str:
+    """Why a survivor is no fault of the tests; empty for others."""
+    changed = line["mutant"].partition(":")[2]
+    return known.get((line["module"], line["code"], changed), "") if line["outcome"] == "survived" else ""
+
+
 def mutants(found: list[Line]) -> str:
     """Page about mutants."""
-    found = list({(line["sha"], line["mutant"]): line for line in found}.values())  # the last outcome of each
-    rows = []
+    newest = {line["module"]: line["sha"] for line in found}  # of a module that has changed since, its newest form
+    found = [line for line in found if line["sha"] == newest[line["module"]]]
+    found = sorted({(line["module"], line["mutant"]): line for line in found}.values(), key=lambda line: line["module"])
+    known = equivalents()
+    rows, same, survived = [], [], []
     for module, group in [*by(found, "module"), ("all", found)]:
         dead = sum(line["outcome"] != "survived" for line in group)
+        nothing = sum(bool(judged(line, known)) for line in group)
         every = group[0]["of"] if module != "all" else sum(lines_[0]["of"] for _, lines_ in by(found, "module"))
-        interval = binomtest(dead, len(group)).proportion_ci(method="wilson")
-        rows.append([module, every, len(group), dead, f"{100 * dead / len(group):.0f} %",
-                     f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"])  # fmt: skip
-    survived = [[line["module"], line["mutant"], line["tests"]] for line in found if line["outcome"] == "survived"]
+        counted = len(group) - nothing
+        interval = binomtest(dead, counted).proportion_ci(method="wilson")
+        shares = [f"{100 * dead / of:.0f} %" for of in (len(group), counted)]
+        within = f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"
+        rows.append([module, every, len(group), nothing, dead, *shares, within])
+    for line in found:
+        if reason := judged(line, known):
+            same.append([line["module"], f"`{line['code']}`", line["mutant"], reason])
+        elif line["outcome"] == "survived":
+            survived.append([line["module"], f"`{line['code']}`", line["mutant"], line["tests"]])
+    columns = ("module", "mutants there are", "drawn", "change nothing", "killed", "of those drawn",
+               "of those that change something", "interval")  # fmt: skip
     return f"""# Mutants
 
 `make mutants`, then `make robustness`. One thing in a module is changed (a comparison, an operator, a condition, a
 constant, a word, a result, a dropped call); words for people are left alone. Each mutant runs against the tests of the
-module that reach its line and then its others, as many as take a few seconds when nothing is wrong, the slow ones left
-out; a test that fails, or three times the time of all of them, kills it. A survivor is therefore no proof that no test
-notices: the number of tests that it was given stands beside it, and `--again --budget 60` gives it more. Modules are as
-they were when their mutants ran. The sample is drawn with a seed; the interval is Wilson's, 95 %.
+module that reach its line, as many as take a few seconds when nothing is wrong, the slow ones left out; a test that
+fails, or three times the time of all of them, kills it. A survivor is therefore no proof that no test notices: the
+number of tests that it was given stands beside it, and `--again --budget 60` gives it more. Modules are as they were
+when their mutants ran. The sample is drawn with a seed; the interval is Wilson's, 95 %, of those that change something.
 
-{table(("module", "mutants there are", "drawn", "killed", "share", "interval"), rows)}
+{table(columns, rows)}
 
 ## Survivors
 
-{table(("module", "what was changed", "tests that it was given"), survived)}
+{table(("module", "code", "what was changed", "tests that it was given"), survived)}
+
+## Survivors that change nothing
+
+Judged by hand, in `scripts/equivalent_mutants.csv`; they are left out of the last share and not of the one before.
+
+{table(("module", "code", "what was changed", "why nothing changes"), same)}
 """
 
 

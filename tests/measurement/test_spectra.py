@@ -253,3 +253,11 @@ def test_an_embedding_that_is_no_matrix(tmp_path):
     model(tmp_path, LLAMA, tensors)
     with pytest.raises(DataError, match="no matrix"):
         spectra.weights(tmp_path)
+
+
+@pytest.mark.parametrize("runs", [[slice(1, 3)], [slice(0, 2), slice(3, 5)], [slice(0, 1), slice(2, 3), slice(4, 6)]])
+def test_rows_of_values_are_gathered_in_their_order(runs):
+    fused_rows = np.arange(24, dtype=np.float16).reshape(6, 4)
+    found = spectra._values(fused_rows, runs)
+    np.testing.assert_array_equal(found, np.concatenate([fused_rows[run] for run in runs]))
+    assert found.dtype == np.float16

@@ -10,11 +10,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER
+from thermostats.modelling import sampling
+from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
 from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY
+from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, design
 from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage_model import prior_blocks
+from thermostats.modelling.heritage_many import closed_form
+from thermostats.modelling.heritage_model import arrays, heritage_levels, heritage_model, prior_blocks
+from thermostats.modelling.interface import sampler_table
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
@@ -188,3 +191,98 @@ def test_what_cannot_be_fitted_is_refused(options: dict[str, object]) -> None:
 def test_a_large_study_takes_the_closed_form_by_itself() -> None:
     large = fit_heritage(rows(LARGE_STUDY + 1, 10), estimand="last_gain", seed=1)
     assert large.method == "closed form"
+
+
+@pytest.mark.parametrize(("estimand", "total_sd"), [("total_amplification", 2.0), ("last_gain", 0.5)])
+def test_sampling_is_given_the_design_its_priors_and_its_settings(
+    estimand: str, total_sd: float, fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, object] = {}
+
+    def sampled(model: object, data: dict[str, object], **options: object) -> Draws:
+        given.update(model=model, data=data, **options)
+        return fitted.draws
+
+    monkeypatch.setattr(sampling, "fit", sampled)
+    fit = fit_heritage(
+        rows(),
+        estimand=estimand,
+        seed=5,
+        lab_df=4.0,
+        concentration=2.0,
+        residualise="scale",
+        cache=False,
+        progress=True,
+    )
+    expected = arrays(fit.design, total_sd=total_sd, concentration=2.0, lab_df=4.0)
+    data = given.pop("data")
+    assert isinstance(data, dict) and data.keys() == expected.keys()
+    assert all(np.array_equal(data[name], value) for name, value in expected.items())
+    settings = given.pop("settings")
+    assert isinstance(settings, Settings) and settings.target_accept == 0.98
+    assert given == {"model": heritage_model, "seed": 5, "cache": False, "progress": True}
+    assert (fit.method, fit.total_sd, fit.concentration, fit.lab_df, fit.seed) == ("sampling", total_sd, 2.0, 4.0, 5)
+    assert fit.prior == prior_orders(fit.design, concentration=2.0, lab_df=4.0, seed=5)
+    assert fit.prior != prior_orders(fit.design, concentration=2.0, lab_df=0.0, seed=5)
+    assert fit.warnings == fit.design.warnings
+    assert fit.design.geometry.shape == design(rows(), estimand, residualise="scale").geometry.shape
+    assert not np.allclose(fit.design.geometry, design(rows(), estimand).geometry)
+    fit_heritage(rows(), estimand=estimand, seed=5, method="sampling", settings=Settings(target_accept=0.9))
+    assert given["cache"] is True and given["progress"] is None
+    assert given["settings"] == Settings(target_accept=0.9)
+
+
+def test_the_closed_form_is_given_its_priors(fitted: HeritageFit) -> None:
+    other = fit_heritage(rows(), estimand="last_gain", seed=3, method="closed form", concentration=4.0)
+    expected = closed_form(other.design, total_sd=0.5, concentration=4.0, seed=3, settings=Settings(target_accept=0.98))
+    assert np.array_equal(other.draws["share"], expected["share"])
+    assert not np.array_equal(other.draws["share"], fitted.draws["share"])
+    assert other.prior == prior_orders(other.design, concentration=4.0, seed=3)
+
+
+@pytest.mark.parametrize("options", [{"lab_df": 2.01}, {"concentration": 0.01}])
+def test_priors_just_within_their_range_are_taken(
+    options: dict[str, float], fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "fit", lambda *_, **__: fitted.draws)
+    assert fit_heritage(rows(), estimand="last_gain", seed=1, **options).method == "sampling"
+
+
+def test_what_is_refused_is_said(fitted: HeritageFit) -> None:
+    for options, words, got in (
+        ({"concentration": 0.0, "lab_df": 4.0}, "priors out of range", "concentration 0.0, lab_df 4.0"),
+        ({"lab_df": 1.0}, "priors out of range", "concentration 1.0, lab_df 1.0"),
+        ({"method": "guess"}, "no such method", "guess"),
+        ({"lab_df": 4.0, "method": "closed form"}, "Student-t lab effects have no closed form", "4.0"),
+    ):
+        with pytest.raises(UsageError, match=words) as caught:
+            fit_heritage(rows(), estimand="last_gain", seed=1, **options)
+        assert caught.value.got == got
+    with pytest.raises(UsageError):
+        fit_heritage(rows().assign(gain=2.0), estimand="last_gain", seed=1, method="closed form")
+
+
+def test_a_study_of_just_the_size_is_sampled(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "fit", lambda *_, **__: fitted.draws)
+    assert fit_heritage(rows(LARGE_STUDY, 10), estimand="last_gain", seed=1).method == "sampling"
+
+
+def test_families_add_an_equation_and_two_quantities() -> None:
+    table = rows(12, 3).sort_values("model_id")
+    facts = table.drop_duplicates("model_id").sort_values(["heritage", "model_id"])
+    family = dict(zip(facts["model_id"], ["x", "x", "y", "y"] * 3, strict=True))
+    fit = fit_heritage(
+        table.assign(family=table["model_id"].map(family)), estimand="last_gain", seed=1, method="closed form"
+    )
+    assert len(fit.design.families) == 6
+    levels = heritage_levels(fit.design, fit.draws)
+    for name, part in levels.items():
+        assert fit.quantities[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
+    assert levels.keys() == {"lab", "family"}
+    assert len(fit.equations) == len(replace(fit, design=replace(fit.design, families=())).equations) + 1
+
+
+def test_draws_for_arviz_and_diagnostics_are_by_part(fitted: HeritageFit) -> None:
+    assert list(fitted.to_arviz()) == ["heritage"]
+    expected = sampler_table({"heritage": fitted.draws})
+    assert fitted.diagnostics().equals(expected)
