@@ -146,3 +146,66 @@ def test_writers_at_once_lose_nothing(small_store: Path) -> None:
     with get_context("fork").Pool(4) as pool:
         assert sum(pool.map(_join_model, [(small_store, number) for number in range(12)])) == 12
     assert len(store.load("models", small_store)) == 13
+
+
+def test_of_equal_differences_the_first_column_is_named_and_of_texts_the_first_row(small_store: Path) -> None:
+    runs, layers = new_run()
+    join([runs, layers.assign(cosine=0.5, anisotropy=0.5)], data=small_store)
+    with pytest.raises(DataError, match=r"has 3 of these rows .* difference is in cosine at .*layer 1") as caught:
+        join(layers.assign(cosine=0.25, anisotropy=0.25), data=small_store)
+    assert "there 0.5, new 0.25" in str(caught.value)
+    with pytest.raises(DataError, match=r"has 1 of these rows .* difference is in missing at .*layer 2"):
+        join(layers.assign(cosine=0.5, anisotropy=0.5, missing=["", "a reason", ""]), data=small_store)
+    other = table("models", {**model(), "heritage": "Another", "family": "other"})
+    with pytest.raises(DataError, match=r"difference is in heritage at model_id lab/small, revision main: there Lab"):
+        join(other, data=small_store)
+
+
+def test_replacing_some_rows_leaves_the_others_and_adds_what_is_new(small_store: Path) -> None:
+    before = store.load("layers", small_store)
+    some = before.iloc[[0, 1]].assign(gain_block=[before["gain_block"][0], 7.0])
+    new = before.iloc[[0]].assign(position="first")
+    (done,) = join(pd.concat([some, new]), data=small_store, replace=True)
+    assert (done.table, done.added, done.unchanged, done.replaced) == ("layers", 1, 1, 1)
+    assert [path.name for path in done.files] == [f"{run()['run_id']}.csv"]
+    after = store.load("layers", small_store)
+    kept = after[after["position"] == "last"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept.drop(columns="gain_block"), before.drop(columns="gain_block"))
+    assert kept["gain_block"].tolist() == [before["gain_block"][0], 7.0, *before["gain_block"][2:]]
+    assert (after["position"] == "first").sum() == 1
+
+
+def test_rows_of_several_sources_are_one_table(small_store: Path, tmp_path: Path) -> None:
+    runs, layers = new_run()
+    (tmp_path / "half.csv").write_bytes(store.to_csv(layers.iloc[:2], "layers"))
+    done = join([tmp_path / "half.csv", runs, layers.iloc[1:]], data=small_store)
+    assert [(each.table, each.added) for each in done] == [("runs", 1), ("layers", 3)]
+    assert [[path.relative_to(small_store).as_posix() for path in each.files] for each in done] == [
+        [f"measured/{name}/{runs['run_id'][0]}.csv"] for name in ("runs", "layers")
+    ]
+
+
+def test_what_belongs_to_no_table_is_told_with_the_nearest_and_what_is_refused(small_store: Path) -> None:
+    with pytest.raises(UsageError, match="nearly those of runs: lacking none, unknown note"):
+        join(new_run()[0].assign(note=1), data=small_store)
+    with pytest.raises(UsageError, match="no such table") as caught:
+        join(new_run()[0], table="runz", data=small_store)
+    assert caught.value.got == "'runz'" and "findings" not in caught.value.allowed and "models" in caught.value.allowed
+    with pytest.raises(UsageError, match="columns are not those of table layers") as caught:
+        join(
+            new_run()[1].rename(columns={"gain_block": "gain"}).drop(columns="position"),
+            table="layers",
+            data=small_store,
+        )
+    assert caught.value.got == "lacking position; unknown gain"
+    with pytest.raises(UsageError, match="thermostats report"):
+        join(table("findings"), table="findings", data=small_store)
+
+
+def test_a_model_and_its_run_may_come_together(small_store: Path) -> None:
+    theirs = run("lab/new", source="elsewhere")
+    rows = [layer(theirs, number, 2.0) for number in (1, 2, 3)]
+    done = join([table("layers", *rows), table("runs", theirs), table("models", model("lab/new"))], data=small_store)
+    assert [each.table for each in done] == ["models", "runs", "layers"]
+    assert store.check(small_store)["runs"] == 2
+    assert (small_store / "models.csv").read_text().count("lab/new") == 1
