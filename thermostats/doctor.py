@@ -105,7 +105,7 @@ def _machine(_: object) -> Iterator[Check]:
     yield Check("cores", SLOW if few else OK, str(cores), "four chains are sampled at once on four" if few else "")
     if _installed(("torch",)):
         yield _accelerator()
-    from thermostats.modelling.cache import cache_folder  # noqa: PLC0415 - kept from the verbs that do without
+    from thermostats.tables.caching import cache_folder  # noqa: PLC0415 - kept from the verbs that do without
 
     cache = cache_folder()
     yield Check(

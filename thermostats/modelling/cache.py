@@ -16,7 +16,6 @@ import numpy as np
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Diagnostics, Draws, Settings
 from thermostats.tables.caching import CACHE_VARIABLE, OFF
-from thermostats.tables.caching import cache_folder as cache_folder  # noqa: PLC0414 (said here too)
 
 
 def source_of(function: Callable[..., Any]) -> str:

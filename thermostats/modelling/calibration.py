@@ -26,6 +26,7 @@ from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.heritage_design import BLOCKS, Design, design
 from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model
 from thermostats.modelling.simulate import TOTAL_SD, contributions, model_facts, simulate_heritage
+from thermostats.tables.caching import cache_folder
 
 SHORT = Settings(chains=2, draws=250, tune=300, target_accept=0.9)
 RANKED = 30
@@ -251,7 +252,7 @@ def _tails(n: int) -> tuple[Array, Array]:
 
 
 def _path(data: Mapping[str, Any], simulations: int, seed: int, settings: Settings) -> Path | None:
-    folder = files.cache_folder()
+    folder = cache_folder()
     if folder is None:
         return None
     same = {"simulations": simulations, "settings": settings, "versions": sampling.versions(), "ranked": RANKED}

@@ -28,6 +28,7 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling import cache as files
 from thermostats.modelling.draws import KIND, LEVEL, Array, Diagnostics, Draws, Settings, element_names, equal_tailed
 from thermostats.modelling.draws import finite as check_finite
+from thermostats.tables.caching import cache_folder
 
 Model = Callable[[Any, Mapping[str, Any]], None]
 Data = Mapping[str, Any]
@@ -59,7 +60,7 @@ def fit(
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
     _check(data)
-    folder = files.cache_folder() if cache else None
+    folder = cache_folder() if cache else None
     path = None
     if folder is not None:
         wanted = {"settings": asdict(settings), "keep": keep and sorted(keep), "retry": retry, "versions": versions()}

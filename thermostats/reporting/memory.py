@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError
-from thermostats.modelling.cache import cache_folder
 from thermostats.reporting.freshness import Record, machine, sha_of
 from thermostats.reporting.runner import Run
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.caching import cache_folder
 
 FOLDER = "analyses"
 PLAIN = {

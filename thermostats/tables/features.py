@@ -38,7 +38,7 @@ def features(data: str | Path | None = None) -> pd.DataFrame:
     runs, models = store.load("runs", data), store.load("models", data)
     depths = _depths(runs, models).to_dict()
     found = features_kept.signatures(data, depths)
-    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    code = _code()
     if found is None:
         return combine(runs, models, **{name: store.load(name, data) for name in features_kept.OF_RUNS})
     known, kept = features_kept.read(data, code)
@@ -92,6 +92,14 @@ def combine(
     of_runs = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
     _check_references(runs, models, of_runs)
     return _assembled(runs, models, by_run(runs, models, **of_runs))
+
+
+def _code() -> str:
+    """Digest of the modules of this folder: whatever reads, groups or sums up rows is in it."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _check_references(runs: pd.DataFrame, models: pd.DataFrame, of_runs: Mapping[str, pd.DataFrame]) -> None:
