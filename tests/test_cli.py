@@ -119,26 +119,6 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_about_a_model_is_told_before_torch_is_loaded(tmp_path: Path) -> None:
-    code = (
-        "import sys; from thermostats.cli import main\n"
-        "try:\n main()\n"
-        "except SystemExit as end:\n print('torch' in sys.modules, end.code)"
-    )
-    for arguments, words in (
-        (["./nowhere"], "thermostats nursery models"),
-        (["gpt2", "--what", "gain"], "allowed: weights, gains"),
-        (["gpt2", "--dtype", "float8"], "allowed: float32"),
-        (["gpt2", "--prompts", "cor"], "did you mean core?"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "measure", *arguments, "--data", "mine"],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
-        assert (done.stdout.split(), list(tmp_path.iterdir())) == (["False", "2"], []), done.stderr
-        assert words in done.stderr
-
-
 def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     [good] = [path for path in shipped_models() if path.name == "r07-5"]

@@ -12,10 +12,10 @@ from thermostats import __version__
 from thermostats.cli_tools import app as tools
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.nursery.cli import app as nursery
-from thermostats.options import Analyses, Data, Json
+from thermostats.options import Analyses, Data, Json, check_file
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.wrong_use import near_file, near_model, own_analyses_of, run
+from thermostats.wrong_use import near_model, own_analyses_of, run
 
 app = typer.Typer(
     name="thermostats",
@@ -110,8 +110,7 @@ def join(
     """
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
-        if not path.is_file():
-            raise UsageError("no such file", where=path, next_step=near_file(path))
+        check_file(path)
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
@@ -144,7 +143,9 @@ def measure(
     cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
-    gpu_memory: Annotated[float | None, typer.Option(help="GB of one GPU of a cluster; without it, its CPUs.")] = None,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=0.0, help="GB of one GPU of a cluster; without it, its CPUs.")
+    ] = None,
     slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
     retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
     disk_budget: Annotated[
@@ -213,6 +214,10 @@ def ls(
         allowed = ", ".join(LISTS)
         raise UsageError("no such list", got=what, allowed=allowed, next_step=did_you_mean(what, LISTS))
     folders.data_folder(data)
+    if analyses is not None and what == "claims":
+        from thermostats.reporting.scripts import scripts  # noqa: PLC0415 - a listing must not load it
+
+        scripts(analyses)  # says what is wrong with the folder before anything large is loaded
     from thermostats.tables import listing  # noqa: PLC0415
 
     if analyses is not None and what == "claims":

@@ -11,6 +11,7 @@ import typer
 
 from thermostats.options import NEW, Data, Json
 from thermostats.tables import folders
+from thermostats.tables.asked import check_export
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
 app = typer.Typer()
@@ -52,7 +53,7 @@ def power(
         ),
     ] = "met",
     simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Say how often a study of this size could tell heritage from geometry from scale.
@@ -61,9 +62,13 @@ def power(
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """
-    from thermostats.modelling import planning  # noqa: PLC0415
+    from thermostats.modelling import study  # noqa: PLC0415 - only this verb needs it
 
-    found = planning.planned(models, labs, shares, geometry=geometry, simulations=simulations, seed=seed)
+    study.check_size(models, labs, geometry)
+    parts = study.parsed(shares)
+    from thermostats.modelling import planning  # noqa: PLC0415 - scipy
+
+    found = planning.planned(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -89,7 +94,8 @@ def export(
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """
     folders.data_folder(data)
-    from thermostats.tables.export import export as export_tables  # noqa: PLC0415
+    check_export(out, tables or None, format_, partition)
+    from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
 
     done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from thermostats.errors import UsageError, did_you_mean
+
 NEW = Path("analyses")
 """Folder that a user's own analyses are written to where none is named."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -21,3 +23,11 @@ Data = Annotated[
 Analyses = Annotated[
     Path | None, typer.Option("--analyses", help="Folder of your own analyses; without it those that ship.")
 ]
+
+
+def check_file(path: Path, otherwise: str = "check the path") -> None:
+    """Raise UsageError where there is no file, with the nearest name of one beside it, else with what else to do."""
+    if path.is_file():
+        return
+    beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
+    raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, beside, otherwise))

@@ -61,12 +61,6 @@ def interrupted(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def near_file(path: Path) -> str:
-    """Question whether a file beside it was meant, else that the path is to be checked."""
-    beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
-    return did_you_mean(path.name, beside, "check the path")
-
-
 def near_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415

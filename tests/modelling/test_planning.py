@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from thermostats.cli import app
 from thermostats.errors import UsageError
-from thermostats.modelling import planning
+from thermostats.modelling import planning, study
+from thermostats.modelling.heritage_design import BLOCKS
 from thermostats.modelling.simulate import Power
 
 ORDER = "heritage > geometry > scale"
@@ -47,4 +48,8 @@ def test_verb() -> None:
 @pytest.mark.parametrize("text", ["0.6,0.15", "0.6,0.3,0.2", "a,b,c", "0.5,-0.1,0.1", "nan,0.1,0.1"])
 def test_shares_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="not shares of one whole"):
-        planning.parsed(text)
+        study.parsed(text)
+
+
+def test_shares_are_of_the_causes_that_the_heritage_model_has() -> None:
+    assert (*study.CAUSES, "model") == BLOCKS

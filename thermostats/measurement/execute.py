@@ -19,11 +19,11 @@ from thermostats.measurement.hub import config_folder
 from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, spec_id, tell
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import finished_runs, folder_of, measure_plan, model_id, plan
+from thermostats.measurement.settings import RETRIES
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
 from thermostats.tables.begin import writable_folder
 
-RETRIES = 2
 ASKED_AT_ONCE = 16
 """Configurations that are fetched at a time."""
 

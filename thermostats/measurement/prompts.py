@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import hashlib
 import io
 import json
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.prompt_sets import no_such_set
 from thermostats.tables import store
 from thermostats.tables.bounded import PROMPTS, read_bytes
 from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)
@@ -38,12 +38,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
         return _with_texts(rows, name)
     path = Path(name)
     if not path.is_file():
-        sets = sorted(set(known["prompt_set"]))
-        near = difflib.get_close_matches(name, sets, n=1)
-        raise UsageError(
-            "no such prompt set or file", got=repr(name), allowed=", ".join([*sets, "a file .txt, .csv or .jsonl"]),
-            next_step=f"did you mean {near[0]}?" if near else "thermostats ls prompts",
-        )  # fmt: skip
+        raise no_such_set(name, known["prompt_set"])
     found = read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):

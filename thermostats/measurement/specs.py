@@ -45,6 +45,8 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
         path = Path(model).expanduser()
         if path.suffix.lower() in SUFFIXES and path.is_file():
             found += read_specs(path, options)
+        elif path.suffix.lower() in SUFFIXES and not path.exists():
+            raise UsageError("no such file of specs", got=model, next_step="check the path")
         else:
             found.append(RunSpec(model, **options))
     return list(dict.fromkeys(_placed(spec) for spec in found))

@@ -15,6 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError
+from thermostats.measurement.devices import check_device, check_here
+from thermostats.measurement.prompt_sets import check_set
+from thermostats.measurement.settings import RETRIES, Settings
+from thermostats.measurement.specs import specs
 from thermostats.tables import folders
 from thermostats.tables.begin import writable_folder
 
@@ -36,24 +40,30 @@ def measure_models(
 
     What can be told without torch is told before torch is loaded.
 
-    Raises UsageError where the extra that measuring needs is not installed, or none of the models is a model's folder
-    or a hub id; DataError for a file of specs that cannot be read.
+    Raises UsageError for options that do not exist, a GPU that is not there, where the extra that measuring needs is
+    not installed, or none of the models is a model's folder or a hub id; DataError for a file of specs that cannot be
+    read.
     """
     how = dict(running or {})
     budget = how.pop("disk_budget", None)
     there = folders.begun_or_shipped(data)
+    retries = how.pop("retries", RETRIES)
+    check_device(options["device"], options["device_map"])
+    settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
+    if settings.name == "local":
+        check_here(settings.device)
     try:
-        from thermostats.measurement.specs import specs  # noqa: PLC0415 - needs the extra
-
         asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
+        for prompts in {spec.prompts for spec in asked}:
+            check_set(prompts, there)
         _check_places([spec.model for spec in asked])
         from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
 
         for prompts in {spec.prompts for spec in asked}:
             load_prompts(prompts, there)
-        from thermostats.measurement.engines import Settings, open_engine  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.engines import open_engine  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - as above
-        from thermostats.measurement.execute import RETRIES, execute  # noqa: PLC0415 - as above
+        from thermostats.measurement.execute import execute  # noqa: PLC0415 - as above
         from thermostats.measurement.outcome import quiet  # noqa: PLC0415 - as above
 
         quiet()
@@ -61,8 +71,6 @@ def measure_models(
         raise UsageError(
             "measuring needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
         ) from error
-    retries = how.pop("retries", RETRIES)
-    settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
     folder = there if dry_run else writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []

@@ -1,7 +1,8 @@
-"""What a planned study could show, for the command line: shares as text, progress, a table and a sentence."""
+"""What a planned study could show, for the command line: progress, a table and a sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from scipy import stats
 
-from thermostats.errors import UsageError
 from thermostats.modelling import simulate
-from thermostats.modelling.heritage_design import BLOCKS
 
 LEVEL = 0.95
 """Of the intervals for the rates."""
@@ -66,36 +65,21 @@ class Plan:
         }
 
 
-def planned(n_models: int, n_labs: int, shares: str, *, geometry: str, simulations: int, seed: int) -> Plan:
+def planned(
+    n_models: int, n_labs: int, shares: Mapping[str, float], *, geometry: str, simulations: int, seed: int
+) -> Plan:
     """Simulate; a bar on standard error where that is a terminal.
 
-    Raises UsageError for shares that are not three numbers of at least 0 with a sum of at most 1, and as `power` does.
+    Raises UsageError as `simulate.power` does.
     """
-    numbers = parsed(shares)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("simulating studies")
         found = simulate.power(
-            n_models, n_labs, numbers, geometry=geometry, simulations=simulations, seed=seed,
+            n_models, n_labs, shares, geometry=geometry, simulations=simulations, seed=seed,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     return Plan(power=found, geometry=geometry, seed=seed)
-
-
-def parsed(shares: str) -> dict[str, float]:
-    """Shares of heritage, geometry and scale from text such as 0.60,0.15,0.05."""
-    names = BLOCKS[:-1]
-    try:
-        numbers = [float(part) for part in shares.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != len(names) or not all(number >= 0 for number in numbers) or sum(numbers) > 1 + 1e-9:
-        raise UsageError(
-            "not shares of one whole", where="--shares", got=shares,
-            allowed=f"three numbers of at least 0, of {', '.join(names)}, together at most 1",
-            next_step="for example --shares 0.60,0.15,0.05",
-        )  # fmt: skip
-    return dict(zip(names, numbers, strict=True))
 
 
 def _limits(rate: float, size: int) -> tuple[float, float]:

@@ -12,14 +12,12 @@ from thermostats.errors import UsageError
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import Array
 from thermostats.modelling.heritage_design import BLOCKS, Design, design
+from thermostats.modelling.study import check_size
 
 TOTAL_SD = 0.5
 SUPPORTED_ABOVE = 0.95
 HEAD_WIDTHS = (64, 80, 128, 256)
 VOCABULARIES = (32_000, 50_304, 128_256, 256_000)
-GEOMETRIES = ("met", "free", "unrelated")
-"""How geometry and scale are drawn: as they are met (see `model_facts`); the same with labs dealt out at random; and
-with a number of parameters that has nothing to do with depth, heads and width either."""
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
 NODES, MANY_MODELS = 2048, 60
@@ -65,13 +63,7 @@ def model_facts(n_models: int, n_labs: int, rng: np.random.Generator, *, geometr
     R² ≈ 0.96 on log L, log H, log d_h (0.98 in the tables that ship), and the lab explains two thirds of log ρ.
     Raises UsageError for fewer than 2 labs or 4 models, for as many labs as models, for another `geometry`.
     """
-    if geometry not in GEOMETRIES:
-        raise UsageError("no such geometry", got=geometry, allowed=", ".join(GEOMETRIES))
-    if n_labs < 2 or n_models < n_labs + 1 or n_models < 4:
-        raise UsageError(
-            "no study of this size", got=f"{n_models} models in {n_labs} labs",
-            allowed="2 labs or more, 4 models or more, more models than labs",
-        )  # fmt: skip
+    check_size(n_models, n_labs, geometry)
     lab = np.arange(n_models) % n_labs
     favourite = rng.choice(HEAD_WIDTHS, size=n_labs)
     d_head = np.where(rng.random(n_models) < 0.8, favourite[lab], rng.choice(HEAD_WIDTHS, size=n_models))

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from thermostats.errors import DataError, UsageError
-from thermostats.options import Data, Json
+from thermostats.measurement.devices import check_device, check_here, count_gpus
+from thermostats.options import Data, Json, check_file
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
@@ -29,11 +30,12 @@ Recipes = Annotated[list[str], typer.Option("--recipe", help="Models of a recipe
 Models = Annotated[list[str], typer.Argument(help="Models of the design such as r03-2; without any, all.")]
 Design = Annotated[Path | None, typer.Option("--design", help="A design of your own; without it, the shipped one.")]
 HERE = Path("nursery")
+DESIGN = "thermostats nursery design --out FILE writes one"
 
 
 @app.command()
 def design(
-    seed: Annotated[int | None, typer.Option(help="Draw a design with another seed.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw a design with another seed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to a file, for train --design.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -71,8 +73,8 @@ def corpora(
 
     Example: `thermostats nursery corpora --folder nursery`
     """
-    if text is not None and not text.is_file():
-        raise UsageError("no such file", where=text, next_step="--text FILE with English text in UTF-8")
+    if text is not None:
+        check_file(text, "--text FILE with English text in UTF-8")
     from thermostats.nursery.corpora import build  # noqa: PLC0415
 
     build(folder, text)
@@ -88,7 +90,7 @@ def train(
     design: Design = None,
     budget: Annotated[float, typer.Option(help="Times the 600 steps of the shipped models; 10 suits a GPU.")] = 1.0,
     tune: Annotated[bool, typer.Option(help="Fine-tune the first model of each recipe on the other corpus.")] = True,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
         int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
     ] = None,
@@ -102,10 +104,18 @@ def train(
         raise UsageError(
             "a budget is a number above 0", got=str(budget), next_step="--budget 1 for the shipped models' 600 steps"
         )
-    from thermostats.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
-    from thermostats.nursery.plan import chosen, tuned_rows  # noqa: PLC0415 - pandas
+    check_device(device)
+    check_here(device)
+    device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
+    if design is not None:
+        check_file(design, DESIGN)
+    from thermostats.nursery.plan import chosen, tuned_rows  # noqa: PLC0415 - other verbs do without
+    from thermostats.nursery.records import check_corpora  # noqa: PLC0415 - as above
 
     rows = chosen(models, recipe, design)
+    check_corpora(folder)
+    from thermostats.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+
     for name in NAMES:
         load(folder, name)
     with _measuring():
@@ -190,8 +200,10 @@ def models_(as_json: Json = False) -> None:
 
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
     """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
-    from thermostats.nursery.plan import chosen  # noqa: PLC0415 - pandas
-    from thermostats.nursery.records import read_record  # noqa: PLC0415 - pandas
+    if design is not None:
+        check_file(design, DESIGN)
+    from thermostats.nursery.plan import chosen  # noqa: PLC0415 - other verbs do without
+    from thermostats.nursery.records import read_record  # noqa: PLC0415 - as above
 
     rows = chosen(models, recipes, design)
     if not any(read_record(folder, row["model"]) for row in rows):

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
 from thermostats.nursery import english, synthetic, tokenizer
+from thermostats.nursery.records import CORPORA, check_corpora
 from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ Tokens = npt.NDArray[np.uint16]
 
 NAMES = ("english", "synthetic")
 HELD_OUT = 0.05
-RECORD = "corpora.json"
 SEPARATOR = "\f\n"
 """Between the documents of `english.txt` and `synthetic.txt`."""
 _LEAST_DOCUMENTS = 20
@@ -85,9 +85,8 @@ def load(folder: Path, name: str) -> Corpus:
     """
     if name not in NAMES:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
-    record = _record(folder)
-    if record is None:
-        raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
+    check_corpora(folder)
+    record = _record(folder) or {}
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
@@ -138,7 +137,7 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         "tokens": tokens,
         "files": {name: {"sha256": _sha256(content), "bytes": len(content)} for name, content in files.items()},
     }
-    files[RECORD] = (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
+    files[CORPORA] = (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
     write_all(folder, {folder / name: content for name, content in files.items()})
 
 
@@ -150,7 +149,7 @@ def encode(learned: Tokenizer, found: Sequence[str]) -> Tokens:
 
 def _record(folder: Path) -> Mapping[str, Any] | None:
     """What `corpora.json` says, None where there is none. Raises DataError where it cannot be read."""
-    path = folder / RECORD
+    path = folder / CORPORA
     if not path.exists():
         return None
     try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.folders import shipped
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def shipped_table(name: str = "design") -> pd.DataFrame:
@@ -17,11 +19,18 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
 
     Raises DataError where it cannot be read.
     """
-    path = shipped("data") / "nursery" / f"{name}.csv"
+    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+
+    path = shipped_path(name)
     try:
         return pd.read_csv(path, keep_default_na=name != "design")
     except (OSError, ValueError) as error:
         raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
+
+
+def shipped_path(name: str = "design") -> Path:
+    """File of a table of the nursery that ships."""
+    return shipped("data") / "nursery" / f"{name}.csv"
 
 
 def shipped_models() -> list[Path]:
@@ -34,15 +43,8 @@ def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = 
 
     Raises UsageError for a name that is not in the design, DataError where the file is none.
     """
+    _check_names(models, recipes, design or shipped_path())
     frame = shipped_table() if design is None else _read(design)
-    for column, names in (("model", models), ("recipe", recipes)):
-        known = sorted(set(frame[column]))
-        for name in names:
-            if name not in known:
-                raise UsageError(
-                    f"no such {column} in the design", got=name, allowed=f"{known[0]} … {known[-1]}",
-                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
-                )  # fmt: skip
     if models or recipes:
         frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
     return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
@@ -53,7 +55,26 @@ def tuned_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["model"].endswith("-1")]
 
 
+def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) -> None:
+    """Raise UsageError for a model or a recipe that a design does not have; without pandas, so that it is told soon."""
+    try:
+        with design.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError("a design cannot be read", where=design, got=str(error)) from error
+    for column, names in (("model", models), ("recipe", recipes)):
+        known = sorted({row.get(column) or "" for row in rows} - {""})
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"no such {column} in the design", got=name, allowed=" … ".join(known[:1] + known[-1:]),
+                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
+                )  # fmt: skip
+
+
 def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - as above
+
     try:
         frame = pd.read_csv(path, keep_default_na=False)
     except (OSError, ValueError) as error:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+from thermostats.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CORPORA = "corpora.json"
+"""Record of a folder's corpora."""
 
 RECORD = "training.json"
 LOSSES = "losses.csv"
@@ -61,5 +68,13 @@ def write_record(part: Path, trained: Trained, losses: pd.DataFrame) -> None:
 
 def read_losses(folder: Path, model: str) -> pd.DataFrame:
     """Losses of a finished training: columns model, step, part (train or heldout), loss in nat per token."""
+    import pandas as pd  # noqa: PLC0415 - reading a record does without
+
     losses = pd.read_csv(model_folder(folder, model) / LOSSES)
     return losses.assign(model=model)[["model", "step", "part", "loss"]]
+
+
+def check_corpora(folder: Path) -> None:
+    """Raise DataError where a folder has no corpora to train on."""
+    if not (folder / CORPORA).is_file():
+        raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")

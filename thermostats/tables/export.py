@@ -14,10 +14,9 @@ import pandas as pd
 import thermostats
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import croissant, datapackage, store
+from thermostats.tables.asked import check_export
 from thermostats.tables.codebook import codebook
 from thermostats.tables.schemas import TABLES
-
-FORMATS = ("csv", "parquet")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,11 @@ def export(
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.
     """
     folder = Path(out)
-    chosen = _chosen(tables, format, partition, folder)
+    check_export(folder, tables, format, partition)
+    chosen = list(tables) if tables is not None else list(TABLES)
+    known = {label for name in TABLES for label in store.dtypes(name)}
+    if partition is not None and partition not in known:
+        raise UsageError("no such column to partition by", got=partition, next_step=did_you_mean(partition, known))
     frames = {name: store.load(name, data, private=False) for name in chosen}
     if tables is None:
         frames = {name: frame for name, frame in frames.items() if len(frame)}
@@ -69,26 +72,6 @@ def export(
     except OSError as error:
         raise DataError("cannot export", where=folder, got=error.strerror or str(error)) from error
     return [Exported(name, len(frames[name]), folder / path.name) for name, path in paths.items()]
-
-
-def _chosen(tables: Sequence[str] | None, format_: str, partition: str | None, folder: Path) -> list[str]:
-    if format_ not in FORMATS:
-        raise UsageError("tables are not exported like that", got=format_, allowed=", ".join(FORMATS),
-                         next_step=did_you_mean(format_, FORMATS))  # fmt: skip
-    chosen = list(tables) if tables is not None else list(TABLES)
-    for name in chosen:
-        if name not in TABLES:
-            raise UsageError("no such table", got=name, allowed=", ".join(TABLES),
-                             next_step=did_you_mean(name, TABLES, "thermostats ls tables"))  # fmt: skip
-    if partition is not None:
-        known = {label for name in TABLES for label in store.dtypes(name)}
-        if format_ != "parquet":
-            raise UsageError("only Parquet is partitioned", got=format_, next_step="leave out --partition or --format")
-        if partition not in known:
-            raise UsageError("no such column to partition by", got=partition, next_step=did_you_mean(partition, known))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("the folder to export to is not empty", where=folder, next_step="name a new one")
-    return chosen
 
 
 def _write(

@@ -9,9 +9,9 @@ from typing import Protocol
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Need, Place
 from thermostats.measurement.outcome import Outcome, Progress
+from thermostats.measurement.settings import Settings as Settings
 from thermostats.measurement.spec import RunSpec
 
-ENGINES = ("local", "ray", "slurm")
 UNKNOWN = 2 * 2**30
 """Bytes that are set aside for a spec whose need cannot be told beforehand."""
 
@@ -48,36 +48,12 @@ class Engine(Protocol):
         """Stop what still runs."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to run many specs."""
-
-    name: str = "local"
-    cpus: int | None = None
-    """Threads that a model is measured with."""
-    device: str = "auto"
-    spread: bool = False
-    """Models are spread over all devices."""
-    address: str | None = None
-    """Of a Ray cluster that exists."""
-    gpu_memory: int | None = None
-    """Bytes of one GPU of a cluster; without it models run on CPUs there."""
-    gpus: int = 1
-    """GPUs that a model may have, where one does not hold it."""
-    slurm: tuple[str, ...] = ()
-    """Options of sbatch, as name=value."""
-
-
 def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:
-    """The engine of a name.
+    """The engine that the settings name.
 
-    Raises UsageError where there is none of that name or its extra is not installed.
+    Raises UsageError where its extra is not installed.
     """
     try:
-        if settings.name == "local":
-            from thermostats.measurement.engines.local import Local  # noqa: PLC0415 - only what is asked for
-
-            return Local(settings, data, progress)
         if settings.name == "ray":
             from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
 
@@ -86,9 +62,11 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
             from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
 
             return Slurm(settings, data)
+        from thermostats.measurement.engines.local import Local  # noqa: PLC0415 - only what is asked for
+
+        return Local(settings, data, progress)
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the engine {settings.name} is not installed", got=str(error),
             next_step=f"pip install 'thermostats[{settings.name}]'",
         ) from error  # fmt: skip
-    raise UsageError("no such engine", where="--engine", got=settings.name, allowed=", ".join(ENGINES))

@@ -1,0 +1,166 @@
+"""What is wrong is said before anything large is loaded, so that nobody waits seconds for it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import UsageError
+from thermostats.measurement import devices
+from thermostats.measurement.devices import check_device, check_here, count_gpus
+from thermostats.measurement.prompt_sets import check_set
+from thermostats.tables.schemas import TABLES
+from thermostats.tables.vocabulary import TABLE_NAMES
+
+LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas", "pandera", "pymc",
+         "ray", "scipy", "statsmodels", "submitit", "torch", "transformers"]  # fmt: skip
+ASKED = """
+import contextlib, io, json, sys
+from thermostats.cli import main
+cases, large = json.load(sys.stdin)
+told = []
+for arguments in cases:
+    sys.argv, said = ["thermostats", *arguments], io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            main()
+    except SystemExit as end:
+        told.append([end.code, said.getvalue(), [name for name in large if name in sys.modules]])
+print(json.dumps(told))
+"""
+MINE = ["--data", "mine"]
+CASES = [
+    ("chek", "did you mean 'check'?"),
+    ("ls model", "did you mean models?"),
+    ("ls models --data nowhere", "--data nowhere begins it"),
+    ("ls claims --analyses nowhere", "no such folder of analyses"),
+    ("check --data nowhere", "no such data folder"),
+    ("report C99", "no such claim"),
+    ("report --analyses nowhere", "no such folder of analyses"),
+    ("findings", "thermostats report --all"),
+    ("cite --data nowhere", "no such data folder"),
+    ("export out --format xls", "allowed: csv, parquet"),
+    ("export out modells", "did you mean models?"),
+    ("export out --partition model_id", "only Parquet is partitioned"),
+    ("new claim !?", "no letters"),
+    ("import nowhere --data mine", "no such folder"),
+    ("join nothing.csv --data mine", "no such file"),
+    ("power --models 12 --labs 4 --shares 1,2", "not shares of one whole"),
+    ("power --models 12 --labs 12", "more models than labs"),
+    ("power --models 12 --labs 4 --geometry fre", "did you mean free?"),
+    ("power --models 12 --labs 4 --seed -1", "--seed"),
+    ("measure gpt2", "--data mine"),
+    ("measure gpt2 --data mine --what gain", "allowed: weights, gains"),
+    ("measure gpt2 --data mine --dtype float8", "allowed: float32"),
+    ("measure gpt2 --data mine --prompts cor", "did you mean core?"),
+    ("measure gpt2 --data mine --prompts nothing", "thermostats ls prompts"),
+    ("measure gpt2 --data mine --engine slum", "did you mean slurm?"),
+    ("measure gpt2 --data mine --engine slurm --slurm partition", "allowed: name=value"),
+    ("measure gpt2 --data mine --device gpu", "allowed: auto, cpu, cuda"),
+    ("measure gpt2 --data mine --device cuda:999", "there is no such GPU on this machine"),
+    ("measure gpt2 --data mine --device-map even", "allowed: auto, balanced"),
+    ("measure gpt2 --data mine --gpu-memory -1", "--gpu-memory"),
+    ("measure gpt2 --data mine --token-budget 0", "a batch holds a token at least"),
+    ("measure nothing.toml --data mine", "no such file of specs"),
+    ("nursery design --seed -1", "--seed"),
+    ("nursery train --recipe r99", "no such recipe in the design"),
+    ("nursery train --design nothing.csv", "no such file"),
+    ("nursery train --device cuda:999", "there is no such GPU"),
+    ("nursery train --budget 0", "a budget is a number above 0"),
+    ("nursery measure r01-9 --data mine", "no such model in the design"),
+    ("nursery compare --recipe r99", "did you mean"),
+    ("nursery corpora --text nothing.txt", "no such file"),
+]
+TABLES_READ = [
+    ("export out --format parquet --partition modl_id", "did you mean model_id?"),
+    ("measure ./nowhere --data mine", "thermostats nursery models"),
+    ("measure a/b/c/d --data mine", "hub id"),
+]
+"""Told with the tables' columns or the hub's names of models, which take less than a second to load."""
+NEEDED = {"huggingface_hub", "numpy", "pandas", "pandera"}
+
+
+def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> None:
+    cases = [*CASES, *TABLES_READ]
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], input=json.dumps([[words.split() for words, _ in cases], LARGE]),
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert len(told) == len(cases)
+    for (arguments, words), (code, said, loaded) in zip(cases, told, strict=True):
+        assert (code, words in said) == (2, True), f"{arguments}: {code} {said}"
+        assert set(loaded) <= (NEEDED if (arguments, words) in TABLES_READ else set()), f"{arguments} loads {loaded}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
+    """The arguments are right, what they need is missing: exit code 1."""
+    cases = ["nursery train --recipe r05", "nursery measure --data mine", "nursery compare"]
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], input=json.dumps([[case.split() for case in cases], ["torch", "scipy"]]),
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert [(code, loaded) for code, _, loaded in json.loads(done.stdout)] == [(1, [])] * 3
+    assert all("thermostats nursery corpora" in said for _, said, _ in json.loads(done.stdout))
+
+
+def test_names_of_tables_are_those_of_the_schemas() -> None:
+    assert tuple(TABLES) == TABLE_NAMES
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])
+def test_names_of_devices(device: str) -> None:
+    check_device(device)
+    for wrong in (device.upper(), f"{device}:", f"{device}:-1", f" {device}"):
+        with pytest.raises(UsageError, match="no such device"):
+            check_device(wrong)
+
+
+class Driver:
+    """NVIDIA's driver with so many GPUs, or an error."""
+
+    def __init__(self, count: int, error: int = 0) -> None:
+        self.count, self.error = count, error
+
+    def cuInit(self, _: int) -> int:
+        return self.error
+
+    def cuDeviceGetCount(self, found: object) -> int:
+        found._obj.value = self.count  # type: ignore[attr-defined]
+        return 0
+
+
+@pytest.mark.parametrize(("driver", "count"), [(Driver(2), 2), (Driver(2, error=100), 0), (None, 0)])
+def test_gpus_are_counted_by_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: Driver | None, count: int
+) -> None:
+    def library(name: str) -> Driver:
+        if driver is None:
+            raise OSError(f"{name}: cannot open shared object file")
+        return driver
+
+    monkeypatch.setattr(ctypes, "CDLL", library)
+    monkeypatch.setattr(devices, "AMD", tmp_path / "kfd")
+    assert count_gpus() == count
+    there = ["auto", "cpu", *(f"cuda:{number}" for number in range(count)), *(["cuda"] if count else [])]
+    for device in there:
+        check_here(device)
+    with pytest.raises(UsageError, match=f"no such GPU on this machine.*got cuda:{count}; allowed: auto, cpu"):
+        check_here(f"cuda:{count}")
+    (tmp_path / "kfd").touch()
+    assert count_gpus() is None
+    check_here("cuda:7")
+
+
+def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:
+    check_set("two", small_store)
+    with pytest.raises(UsageError, match=r"got 'too'; allowed: two, a file .*did you mean two\?"):
+        check_set("too", small_store)
+    (small_store / "prompts.csv").write_bytes(b"\xff\xfe")
+    check_set("too", small_store)

@@ -1,0 +1,26 @@
+"""What is asked of an export, held against what there is before pandas is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.tables.vocabulary import TABLE_NAMES
+
+FORMATS = ("csv", "parquet")
+
+
+def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:
+    """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a folder with content."""
+    if format_ not in FORMATS:
+        raise UsageError("tables are not exported like that", got=format_, allowed=", ".join(FORMATS),
+                         next_step=did_you_mean(format_, FORMATS))  # fmt: skip
+    for name in tables or ():
+        if name not in TABLE_NAMES:
+            raise UsageError("no such table", got=name, allowed=", ".join(TABLE_NAMES),
+                             next_step=did_you_mean(name, TABLE_NAMES, "thermostats ls tables"))  # fmt: skip
+    if partition is not None and format_ != "parquet":
+        raise UsageError("only Parquet is partitioned", got=format_, next_step="leave out --partition or --format")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("the folder to export to is not empty", where=folder, next_step="name a new one")
