@@ -201,15 +201,22 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         if len(rows) < 2:
             continue
         small, large = rows.iloc[-2], rows.iloc[-1]
-        power = np.log(large["seconds"] / small["seconds"]) / np.log(large["runs"] / small["runs"])
-        each = (large["seconds"] - small["seconds"]) / (large["runs"] - small["runs"])
-        memory = (large["gigabytes"] - small["gigabytes"]) / (large["runs"] - small["runs"])
-        ahead = large["seconds"] + each * (100_000 - large["runs"])
+        runs, cost = large["runs"] / small["runs"], large["cpu_seconds"] / small["cpu_seconds"]
+        further = large["runs"] - small["runs"]
+        each = (large["cpu_seconds"] - small["cpu_seconds"]) / further
+        memory = (large["gigabytes"] - small["gigabytes"]) / further
+        ahead = 100_000 - large["runs"]
         lines.append(
-            f"- {name}: from {small['runs']:,} to {large['runs']:,} runs seconds grow with the power {power:.2f} of "
-            f"the runs, {1000 * each:.2f} ms and {1000 * memory:.2f} MB a run; for 100,000 runs of "
-            f"{large['prompts']} prompts that would be {ahead:.0f} s and "
-            f"{large['gigabytes'] + memory * (100_000 - large['runs']):.0f} GB."
+            f"- {name}: from {small['runs']:,} to {large['runs']:,} runs, {runs:.0f} times as many, "
+            f"{small['cpu_seconds']:.2f} s become {large['cpu_seconds']:.2f} s, {cost:.1f} times as many, the power "
+            f"{np.log(cost) / np.log(runs):.2f} of the runs: {1000 * each:.2f} ms and {1000 * memory:.2f} MB for each "
+            f"further run. At that rate 100,000 runs of {large['prompts']} prompts would take "
+            f"{large['cpu_seconds'] + each * ahead:.0f} s and {large['gigabytes'] + memory * ahead:.1f} GB."
+        )
+    if len(lines) > 2:
+        lines.append(
+            "\nGrowth is told in seconds of CPU, as other programs ran on the machine meanwhile (`load`): a power of 1 "
+            "is linear, less is a cost that is there once. The figures for 100,000 runs are reckoned, not measured."
         )
     return lines
 

@@ -74,17 +74,9 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules and the files of their tests, the nearest first; those of `tables/published` are left out: they read the
 study's files, which few have, and a test holds what they make of them to the byte."""
-LIBRARIES = (
-    "numpy",
-    "pandas",
-    "scipy.stats",
-    "pandera.pandas",
-    "pytest",
-    "hypothesis",
-    "filelock",
-    "torch",
-    "transformers",
-)
+LIBRARIES = ("numpy", "pandas", "pandera.pandas", "pytest", "hypothesis", "filelock")
+OF_MODELS = ("scipy.stats", "torch", "transformers")
+"""Loaded beside them where what is mutated is not of the tables."""
 
 
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -280,9 +272,6 @@ def main() -> None:
     given.results.parent.mkdir(parents=True, exist_ok=True)
     noted = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.is_file() else []
     last = {(line["sha"], line["mutant"]): line for line in noted}
-    for name in LIBRARIES:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
     began = time.monotonic()
     for file, tests in MODULES.items():
         if not file.startswith(tuple(given.modules.split(","))):
@@ -300,6 +289,9 @@ def main() -> None:
         drawn = [mutant for mutant in shuffled[: given.sample] if not settled(last.get((sha, mutant.what)))]
         if not drawn or time.monotonic() - began > given.seconds:
             continue
+        for name in (*LIBRARIES, *(OF_MODELS if not file.startswith(TABLES) else ())):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
         known = reach(file, given.results.with_name("reach.json"))
         for mutant in drawn:
             if time.monotonic() - began > given.seconds:

@@ -225,8 +225,8 @@ def test_sampling_is_given_the_design_its_priors_and_its_settings(
     assert fit.prior == prior_orders(fit.design, concentration=2.0, lab_df=4.0, seed=5)
     assert fit.prior != prior_orders(fit.design, concentration=2.0, lab_df=0.0, seed=5)
     assert fit.warnings == fit.design.warnings
-    assert fit.design.geometry.shape == design(rows(), estimand, residualise="scale").geometry.shape
-    assert not np.allclose(fit.design.geometry, design(rows(), estimand).geometry)
+    assert np.array_equal(fit.design.scale, design(rows(), estimand, residualise="scale").scale)
+    assert not np.allclose(fit.design.scale, design(rows(), estimand).scale)
     fit_heritage(rows(), estimand=estimand, seed=5, method="sampling", settings=Settings(target_accept=0.9))
     assert given["cache"] is True and given["progress"] is None
     assert given["settings"] == Settings(target_accept=0.9)
