@@ -1,13 +1,27 @@
-"""Progress where nobody looks: plain lines, few of them, with the time left."""
+"""Progress: plain lines where nobody looks, few of them, with the time left; a bar on a terminal."""
 
 from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from thermostats.measurement.terminal import plain_report
+from thermostats.errors import UsageError
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.terminal import (
+    CACHE_VARIABLE,
+    _progress,
+    measure_models,
+    own_cache,
+    plain_report,
+    summary,
+)
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,3 +36,62 @@ def test_a_line_at_the_start_of_a_part_and_then_now_and_again(capsys: pytest.Cap
         "gpt2: gains, 5 of 25, about 160 s left",
         "gpt2: attention",
     ]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with _progress() as (report, done):
+        bars = report.__self__.bars  # type: ignore[attr-defined]
+        report("lab/a", "gains", 3, 25)
+        assert [(task.description, task.completed, task.total) for task in bars.tasks] == [("lab/a gains", 3, 25)]
+        report("lab/a", "attention", 25, 25)
+        assert [(task.description, task.completed) for task in bars.tasks] == [("lab/a attention", 25)]
+        done(1, 2, Outcome("lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, seconds=4.2))
+        assert bars.tasks == []
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]
+    assert "[1/2] lab/a measured: 2 runs, 7 rows in 4 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (Outcome("lab/a", "planned", "main", ("x",), ("y", "z")), "[2/3] lab/a planned: 1 runs to measure, 2 finished"),
+        (Outcome("lab/a", "skipped", "step5"), "[2/3] lab/a@step5 skipped: every run is finished"),
+        (Outcome("lab/a", "failed", "", reason="no room"), "[2/3] lab/a failed: no room"),
+    ],
+)
+def test_where_nobody_looks_a_line_says_what_became_of_a_model(
+    outcome: Outcome, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with _progress() as (_, done):
+        done(2, 3, outcome)
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_many_specs_are_summed_up() -> None:
+    outcomes = [Outcome("a", "measured"), Outcome("b", "failed", attempts=3), Outcome("c", "measured")]
+    assert summary(outcomes) == "3 specs: 1 failed, 2 measured; 1 tried more than once"
+    assert summary(outcomes[:1]) == "1 specs: 1 measured"
+
+
+def test_models_within_a_budget_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, "/scratch/models")
+    assert own_cache() == Path("/scratch/models")
+    monkeypatch.delenv(CACHE_VARIABLE)
+    assert own_cache().name == "thermostats"
+
+
+def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    options = {"device": "cpu", "device_map": None}
+    monkeypatch.setitem(sys.modules, "thermostats.measurement.execute", None)
+    with pytest.raises(UsageError, match=r"pip install 'thermostats\[measure\]'"):
+        measure_models(["gpt2"], options, tmp_path / "mine", dry_run=False)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,145 @@
+"""The nursery's verbs: what they hand on, what they print, how they end. Nothing is trained here."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from thermostats.measurement import devices
+from thermostats.measurement.outcome import Outcome
+from thermostats.nursery import corpora, measuring, repeat, runner
+from thermostats.nursery import design as designs
+from thermostats.nursery.cli import _progress, app
+from thermostats.nursery.plan import shipped_table
+from thermostats.nursery.records import CORPORA, RECORD, Trained, model_folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def record(model, steps=600):
+    return Trained(model, "", "english", steps, 1000, 3.25, 4.5, True, 2.0)
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """What the trainer was asked for; a folder that says it has corpora."""
+    told = {}
+
+    def train_all(wanted, folder, *, device, processes):
+        told.update(jobs=wanted, folder=folder, device=device, processes=processes)
+        for job in wanted:
+            yield runner.Step(job, 0.5)
+            yield runner.Step(job, 1.0, record(job.name, job.steps))
+
+    monkeypatch.setattr(runner, "train_all", train_all)
+    monkeypatch.setattr(corpora, "load", lambda folder, name: told.setdefault("corpora", []).append(name))
+    (tmp_path / CORPORA).write_text("{}")
+    return told
+
+
+def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
+    said = run("train", "r05-1", "r05-2", "--folder", tmp_path, "--budget", "2", "--processes", "3")
+    assert said.exit_code == 0, said.exception
+    assert [job.name for job in asked["jobs"]] == ["r05-1", "r05-2", "r05-1-tuned"]
+    assert asked["corpora"] == ["english", "synthetic"]
+    assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
+    lines = said.stdout.splitlines()
+    assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
+    assert lines[1].split("\t")[:4] == ["r05-1", "english", "1200", "3.25"]
+    assert "r05-1: 1200 steps, held-out loss 3.25, about 0 min left" in said.stderr
+    assert f"thermostats nursery measure --folder {tmp_path} --data mine" in said.stderr
+
+
+def test_train_without_tuning_as_json(asked, tmp_path):
+    said = run("train", "r05-1", "--folder", tmp_path, "--no-tune", "--json")
+    assert [row["model"] for row in json.loads(said.stdout)] == ["r05-1"]
+    assert "Next:" not in said.stderr
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
+def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
+    monkeypatch.setattr("thermostats.nursery.cli.count_gpus", lambda: gpus)
+    run("train", "r05-1", "--folder", tmp_path, "--device", "auto")
+    assert asked["device"] == device
+    assert devices.NAMES.fullmatch(asked["device"])
+
+
+def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with _progress(10.0) as tell:
+        tell("r05-1", 10.0, 0.5, None)
+        tell("r05-1", 10.0, 1.0, record("r05-1"))
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
+    assert "r05-1: held-out loss 3.25" in shown and "training r05-1" in shown and "100%" in shown
+
+
+@pytest.fixture
+def trained(tmp_path):
+    folder = model_folder(tmp_path, "r05-1")
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_text(json.dumps(asdict(record("r05-1"))))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("status", "code"), [("measured", 0), ("failed", 1)])
+def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, status, code):
+    def measure_all(rows, folder, data):
+        assert ([row["model"] for row in rows], folder) == (["r05-1"], trained)
+        yield "r05-1", Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
+
+    monkeypatch.setattr(measuring, "measure_all", measure_all)
+    said = run("measure", "r05-1", "--folder", trained, "--data", trained / "mine")
+    assert said.exit_code == code
+    assert said.stdout.splitlines()[1].split("\t")[:4] == ["r05-1", "step00600", status, "1.5"]
+    assert f"r05-1 step00600: {status}" in said.stderr
+    assert ("thermostats report --all --data" in said.stderr) == (code == 0)
+
+
+@pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
+def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
+    table = pd.DataFrame({"model": "r05-1", "checkpoint": ["step00000", "step00600"], "same": same})
+    monkeypatch.setattr(repeat, "compare", lambda rows, folder: table)
+    said = run("compare", "r05-1", "--folder", trained)
+    assert said.exit_code == code
+    assert said.stdout.splitlines()[2].split("\t") == ["r05-1", "step00600", str(same[1])]
+    assert "differ by at most 0.05" in said.stderr
+    assert "differ by at most" not in run("compare", "r05-1", "--folder", trained, "--json").stderr
+
+
+def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(corpora, "build", lambda folder, text: told.append((folder, text)))
+    text = tmp_path / "novel.txt"
+    text.write_text("It is a truth.")
+    said = run("corpora", "--folder", tmp_path / "own", "--text", text)
+    assert told == [(tmp_path / "own", text)]
+    assert said.stdout == f"{tmp_path / 'own'}\n"
+    assert f"thermostats nursery train --recipe r05 --folder {tmp_path / 'own'}" in said.stderr
+
+
+def test_a_design_of_another_seed_is_drawn(monkeypatch):
+    monkeypatch.setattr(designs, "design", lambda seed: shipped_table().head(2).assign(seed=seed))
+    assert [row["seed"] for row in json.loads(run("design", "--seed", "7", "--json").stdout)] == [7, 7]
+
+
+def test_models_that_ship_are_folders_of_models():
+    lines = run("models").stdout.splitlines()
+    assert lines == json.loads(run("models", "--json").stdout)
+    assert len(lines) == 3 and all(line.startswith("/") for line in lines)
