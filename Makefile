@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report test test-slow coverage docs notebooks describe smoke kills writers fuzz mutants robustness format clean
+.PHONY: report test test-slow coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -39,7 +39,7 @@ smoke: $(VENV)/.test
 	$(BIN)/python scripts/smoke_wheel.py dist/*.whl python3.11 python3.12 python3.13
 
 # Harnesses, each of minutes to hours; again with another SEED to go on. What they find is added to build/*.jsonl, and
-# `make robustness` writes benchmarks/results/{faults,fuzz,mutants}.md from it. Atheris is used where it is installed.
+# `make robustness` writes benchmarks/results/{faults,fuzz,clusters,mutants}.md from it. Atheris is used where it is installed.
 SEED ?= 1
 HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/faults $(BIN)/python
 
@@ -52,6 +52,9 @@ writers: $(VENV)/.test
 fuzz: $(VENV)/.test
 	$(HARNESS) tests/fuzz/fuzz.py --inputs 3000 --seed $(SEED)
 	if $(BIN)/python -c 'import atheris' 2> /dev/null; then $(HARNESS) tests/fuzz/fuzz.py --guided --inputs 3000; fi
+
+clusters: $(VENV)/.test
+	PYTHONPATH=tests:tests/measurement OMP_NUM_THREADS=1 $(BIN)/python tests/measurement/clusters.py
 
 mutants: $(VENV)/.test
 	$(HARNESS) scripts/mutants.py --sample 20 --seed $(SEED)

@@ -151,6 +151,26 @@ Judged by hand, in `scripts/equivalent_mutants.csv`; they are left out of the la
 """
 
 
+def clusters(found: list[Line]) -> str:
+    """Page about engines."""
+    rows = [
+        [line["engine"], line["nodes"], line["specs"], line["kills"], line["measured"], line["again"], line["differ"],
+         line["left"], line["seconds"]]
+        for line in found
+    ]  # fmt: skip
+    columns = ("engine", "nodes", "specs", "kills", "measured", "of these tried again", "files that differ",
+               "states left", "seconds")  # fmt: skip
+    return f"""# Engines
+
+`make clusters`, then `make robustness`. Small models are measured one after the other, then on every engine: processes
+of this machine, a Ray cluster reached by its address (a head without cores and so many nodes, all on one machine), jobs
+of submitit's local executor. Once every node is at work one of those is killed (a process, a node, a job) with SIGKILL.
+Every spec must be measured all the same, and the files of gains be those of the uninterrupted run, to the byte.
+
+{table(columns, rows)}
+"""
+
+
 def main() -> None:
     """Write the pages whose harness was run."""
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
@@ -158,6 +178,8 @@ def main() -> None:
         (out / "faults.md").write_text(faults(kills, lines(folder, "writers")), encoding="utf-8")
     if found := lines(folder, "fuzz"):
         (out / "fuzz.md").write_text(fuzz(found), encoding="utf-8")
+    if found := lines(folder, "clusters"):
+        (out / "clusters.md").write_text(clusters(found), encoding="utf-8")
     if found := lines(folder, "mutants"):
         (out / "mutants.md").write_text(mutants(found), encoding="utf-8")
 
