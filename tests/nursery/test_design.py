@@ -11,6 +11,7 @@ import pytest
 from thermostats.nursery.design import (
     DISTINCT,
     TWO_LEVEL,
+    _exchange,
     blocks,
     candidates,
     design,
@@ -112,3 +113,31 @@ def test_each_two_level_factor_is_aliased_with_one_interaction_of_optimiser_and_
         level = points[:, list(coordinates)].sum(axis=1) % 2
         exists = (frame[name] != "none").to_numpy()
         assert (frame[name] == np.array(RECIPE[name])[level])[exists].all()
+
+
+def test_another_seed_draws_another_design_of_the_same_kind(monkeypatch):
+    """One start of the exchange in the place of eight."""
+    monkeypatch.setattr("thermostats.nursery.design.STARTS", 1)
+    drawn = design(3)
+    pd.testing.assert_frame_equal(drawn, design(3))
+    assert len(drawn) == 96 and drawn["model"].is_unique and drawn["seed"].is_unique
+    distinct = drawn[drawn["replicate_of"] == ""]
+    cells = distinct.groupby(["n_layers", "rho"]).size()
+    assert len(cells) == 12 and cells.min() >= 6 and cells.max() <= 7
+    assert np.isfinite(efficiency(drawn)["variance"]).all()
+    assert not drawn["model"].equals(shipped_table()["model"])
+    again = drawn[drawn["replicate_of"] != ""].set_index("replicate_of")
+    first = drawn.set_index("model").loc[again.index]
+    same = list(candidates().columns)
+    assert len(again) == 16 and (again[same] == first[same]).all(axis=None) and (again["seed"] != first["seed"]).all()
+
+
+def test_the_exchange_raises_the_determinant_above_that_of_random_choices():
+    rng = np.random.default_rng(1)
+    reached, frame = _exchange(np.random.default_rng(1))
+    pool, menu = recipes(), candidates()
+    assert len(frame) == len(pool) * DISTINCT
+    for _ in range(5):
+        picked = menu.iloc[rng.integers(len(menu), size=len(frame))].reset_index(drop=True)
+        x = model_matrix(picked.assign(**{c: np.repeat(pool[c].to_numpy(), DISTINCT) for c in pool})).to_numpy()
+        assert np.linalg.slogdet(x.T @ x)[1] < reached
