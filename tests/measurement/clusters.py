@@ -121,6 +121,7 @@ def main() -> None:
     given.results.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+        (folder / "models").mkdir()
         asked = small.specs(folder / "models", given.specs, what=("gains",))
         plain = [outcome.status for outcome in execute(asked, folder / "plain")]
         if plain != ["measured"] * given.specs:

@@ -50,6 +50,7 @@ def test_it_says_what_it_rests_on(fitted: HeritageFit) -> None:
 
 def test_models_are_summed_up_from_their_draws(fitted: HeritageFit) -> None:
     m, table = fitted.draws["m"], fitted.models()
+    assert list(table)[:2] == ["model_id", "heritage"]
     assert table["model_id"].tolist() == list(fitted.design.models)
     labs = rows().drop_duplicates("model_id").set_index("model_id")["heritage"]
     assert table["heritage"].tolist() == labs[table["model_id"]].tolist()
@@ -62,6 +63,7 @@ def test_models_are_summed_up_from_their_draws(fitted: HeritageFit) -> None:
 
 def test_labs_are_means_over_their_models(fitted: HeritageFit) -> None:
     m, effect, table = fitted.draws["m"], fitted.contributions["heritage"], fitted.labs().set_index("heritage")
+    assert list(fitted.labs())[:2] == ["heritage", "n_models"]
     assert list(table.index) == list(fitted.design.labs)
     for number, lab in enumerate(fitted.design.labs):
         own = np.flatnonzero(fitted.design.lab == number)
