@@ -157,7 +157,7 @@ def fit_invariance(
         tables={"pairs": by_pair, "new_pair": _new_table(new, prior), "shown": _shown(n)},
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_influence, pairs, draws, cache) if n > 1 else None,
+        influence=partial(_influence, pairs, draws, settings, cache) if n > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -180,7 +180,7 @@ def _shown(n: int) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in ASKED})
 
 
-def _influence(pairs: Pairs, draws: Draws, cache: bool, seed: int) -> checks.Check:
+def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed: int) -> checks.Check:
     """Exact refits without each pair: is the mean change below 1, above, or open; P(a new pair changes sides)."""
 
     def say(found: Draws) -> tuple[str, dict[str, float]]:
@@ -192,7 +192,9 @@ def _influence(pairs: Pairs, draws: Draws, cache: bool, seed: int) -> checks.Che
         return verdict if found.status == PASSED else found.status, figures
 
     found = {
-        name: say(sampling.fit(pairs_model, _arrays(without_pair(pairs, j)), seed=seed + j, cache=cache))
+        name: say(
+            sampling.fit(pairs_model, _arrays(without_pair(pairs, j)), seed=seed + j, settings=settings, cache=cache)
+        )
         for j, name in enumerate(pairs.names)
     }
     return checks.influence(say(draws)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})

@@ -2,36 +2,75 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
-from thermostats.modelling.checks import Check, influence
-from thermostats.modelling.draws import Array, Settings
-from thermostats.modelling.estimates import columns_of
-from thermostats.modelling.fitted import Fitted, sampled_part
+from thermostats.modelling import binomial, sampling
+from thermostats.modelling.binomial import MU_SD, TAU_SCALE, Counts
+from thermostats.modelling.checks import Check, exact_pit, influence
+from thermostats.modelling.draws import Array, Draws, Settings
+from thermostats.modelling.estimates import columns_of, labels
+from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
+from thermostats.modelling.interface import Update, updates_of
 
-MU_SD, TAU_SCALE = 1.5, 1.0
-STEPS = Settings(target_accept=0.95)
+SETTINGS = Settings()
 SURE = 0.95
+FEW = 5
+"""Units below which the result says that its prior speaks loudest."""
+LEFT_OUT = 1000
+"""Predictive draws of a group that is left out."""
 
 
-def share_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g, z_g ~ N(0, 1); without groups p is one number."""
-    mu = pm.Normal("mu", 0.0, data["mu_sd"])
-    logit = mu
-    if data["grouped"]:
-        tau = pm.HalfNormal("tau", data["tau_scale"])
-        logit = mu + tau * pm.Normal("z", 0.0, 1.0, shape=data["n_groups"])
-    else:
-        logit = mu + np.zeros(data["n_groups"])
-    p = pm.Deterministic("p", pm.math.sigmoid(logit))
-    pm.Binomial("count", n=data["n"], p=p, observed=data["k"])
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """Counts of groups and the draws of their shares."""
+
+    k: Counts
+    n: Counts
+    grouped: bool
+    draws: Draws
+
+    def part(self, decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+        """What the checks need."""
+        size = self.draws["mu"].size
+        p = self.draws.flat("p")[np.linspace(0, size - 1, CHECKED).astype(int)]
+        return Part(
+            draws=self.draws,
+            observed=self.k.astype(np.float64),
+            statistics={
+                "units it holds for": lambda k: k.sum(axis=-1),
+                "spread of groups' shares": lambda k: (k / self.n).std(axis=-1),
+            },
+            decisive=decisive,
+            prior=self._prior_outcomes,
+            replicate=lambda seed: np.random.default_rng(seed).binomial(self.n, p).astype(np.float64),
+            density=lambda: np.asarray(stats.binom.logpmf(self.k, self.n, p)),
+            log_prior=self._log_prior,
+            updates=self._updates,
+            loo=self._pit if self.grouped else None,
+        )
+
+    def _prior_outcomes(self, seed: int) -> Array:
+        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=CHECKED)
+        return np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
+
+    def _log_prior(self) -> Array:
+        return -0.5 * (np.square(self.draws["mu"] / MU_SD) + np.square(self.draws["tau"] / TAU_SCALE))
+
+    def _updates(self, seed: int) -> dict[str, Update]:
+        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=UPDATED)
+        return updates_of({"mu": found.mu} | ({"tau": found.tau} if self.grouped else {}), self.draws.values)
+
+    def _pit(self, seed: int) -> Check:
+        return exact_pit(binomial.left_out_pit(self.k, self.n, seed=seed, draws=LEFT_OUT))
 
 
 def fit_share(
@@ -42,7 +81,6 @@ def fit_share(
     group: str | None = "heritage",
     sources: Sequence[str] = (),
     seed: int,
-    cache: bool = True,
 ) -> Fitted:
     """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
 
@@ -51,20 +89,21 @@ def fit_share(
     half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
     where there are groups share_of_new_group and τ. Probabilities: "share > {against}", "every group > {against}".
 
-    Raises UsageError for missing columns, an empty table, cells that are neither true nor false, `against` outside
-    (0, 1).
+    Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
+    `against` outside (0, 1).
     """
     columns_of(table, "model_id", "heritage", holds, *([group] if group else []))
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
     if not set(table[holds]) <= {True, False}:
         raise UsageError("neither true nor false", where=holds, got=str(sorted(map(str, set(table[holds])))[:5]))
+    if group:
+        labels(table[group], group)
     keys = table[group].astype(str) if group else pd.Series("all", index=table.index)
     counts = table.assign(_key=keys, _holds=table[holds].astype(bool)).groupby("_key")["_holds"].agg(["sum", "size"])
     grouped, names = len(counts) >= 2, tuple(counts.index)
-    data = _data(counts["sum"].to_numpy(), counts["size"].to_numpy(), grouped)
-    draws = sampling.fit(share_model, data, seed=seed, settings=STEPS, cache=cache)
-    p = draws["p"]
+    found = _drawn(counts, grouped, seed)
+    draws, p = found.draws, found.draws["p"]
     weight = (counts["size"] / counts["size"].sum()).to_numpy()
     share = p @ weight
     quantities: dict[str, Array] = {"share": share, "p": p}
@@ -73,26 +112,18 @@ def fit_share(
         quantities["share_of_new_group"] = 1 / (1 + np.exp(-(draws["mu"] + draws["tau"] * fresh)))
         quantities["tau"] = draws["tau"]
     decided = {f"share > {against:g}": share > against, f"every group > {against:g}": (p > against).all(axis=-1)}
-    part = sampled_part(
-        share_model, data, draws, "count", observed=data["k"].astype(np.float64), top=("mu", "tau")[: 1 + grouped],
-        statistics={
-            "units it holds for": lambda k: k.sum(axis=-1),
-            "spread of groups' shares": lambda k: (k / data["n"]).std(axis=-1),
-        },
-        decisive=decided,
-    )  # fmt: skip
     return Fitted(
         family="share",
         estimand=holds,
         sources=tuple(sources),
         n_models=table["model_id"].nunique(),
         n_heritages=table["heritage"].nunique(),
-        parts={"share": part},
+        parts={"share": found.part(decided)},
         quantities=quantities,
         probabilities={statement: float(true.mean()) for statement, true in decided.items()},
         numbers={"holds": float(counts["sum"].sum()), "units": float(counts["size"].sum())},
         tables={"groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index()},
-        warnings=() if grouped or group is None else (f"one {group}: units count as independent",),
+        warnings=_said(counts, group),
         figure=_figure,
         influence=(lambda s: _without_each(counts, against, s)) if grouped else None,
         labels={"p": names},
@@ -105,23 +136,33 @@ def fit_share(
     )
 
 
-def _data(k: Any, n: Any, grouped: bool) -> dict[str, Any]:
-    return {
-        "k": np.asarray(k, dtype=np.int64),
-        "n": np.asarray(n, dtype=np.int64),
-        "n_groups": len(k),
-        "grouped": grouped,
-        "mu_sd": MU_SD,
-        "tau_scale": TAU_SCALE,
-    }
+def _said(counts: pd.DataFrame, group: str | None) -> tuple[str, ...]:
+    said, held, units = [], int(counts["sum"].sum()), int(counts["size"].sum())
+    if group and len(counts) == 1:
+        said.append(f"one {group}: units count as independent")
+    if group and len(counts) > 1 and (counts["size"] == 1).all():
+        said.append(f"one unit of every {group}: how alike units of one {group} are is the prior's")
+    if held in (0, units):
+        said.append(f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's")
+    if units < FEW:
+        said.append(f"{units} units: the share stays close to its prior")
+    return tuple(said)
+
+
+def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Groups:
+    start = time.perf_counter()
+    k, n = (counts[name].to_numpy(dtype=np.int64) for name in ("sum", "size"))
+    found = binomial.posterior(k, n, grouped=grouped, seed=seed, draws=SETTINGS.chains * SETTINGS.draws)
+    values = {"mu": found.mu, "tau": found.tau, "p": found.p}
+    draws = sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
+    return Groups(k=k, n=n, grouped=grouped, draws=draws)
 
 
 def _without_each(counts: pd.DataFrame, against: float, seed: int) -> Check:
     """P(share > against) with each group left out, by exact refits."""
 
     def say(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
-        data = _data(rows["sum"].to_numpy(), rows["size"].to_numpy(), True)
-        drawn = sampling.fit(share_model, data, seed=seed, settings=STEPS)["p"]
+        drawn = _drawn(rows, True, seed).draws["p"]
         p = float((drawn @ (rows["size"] / rows["size"].sum()).to_numpy() > against).mean())
         return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P(share > {against:g})": p}
 
