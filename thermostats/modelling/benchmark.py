@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from thermostats.modelling.benchmark_model import (
     blocks,
     sum_zero,
 )
-from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, without_each
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 
@@ -60,11 +60,13 @@ def fit_benchmark(
     cells = crossed(table)
     data = arrays(cells)
     kinds = tuple(blocks(cells))
-    said = [*cells.warnings, *_said_labs(table)]
+    said = [*cells.warnings, *said_labs(table, "an order of models")]
     asked, said_order = _order(cells, order)
     said += said_order
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
     slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
+    if slopes is None and "entropy" in table:
+        said.append("no slopes of entropy: fewer than two models whose gain and entropy vary over 4 prompts or more")
     level = draws.flat("level")
     at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
@@ -214,16 +216,6 @@ def _influence(
 
 def _in_order(level: Array) -> float:
     return float((np.diff(level, axis=1) > 0).all(axis=1).mean())
-
-
-def _said_labs(table: pd.DataFrame) -> Iterator[str]:
-    if "heritage" not in table:
-        return
-    labs = table.groupby("model_id")["heritage"].first()
-    if labs.nunique() == 1:
-        yield "one lab: an order of models says nothing of labs"
-    elif labs.nunique() == len(labs):
-        yield "one model a lab: an order of models is not yet one of labs"
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

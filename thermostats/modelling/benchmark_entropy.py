@@ -14,8 +14,8 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
-from thermostats.modelling.benchmark_model import stack, sum_zero
-from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, without_each
+from thermostats.modelling.benchmark_model import refuse_large, stack, sum_zero
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
 from thermostats.modelling.components import Components, draw, left_out
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
@@ -41,10 +41,12 @@ def components(cells: Crossed) -> Components | None:
     """The model of the cells that hold an entropy; None for fewer than two models of them.
 
     b is the slope inside prompts, B that between prompts: whether prompts with high gain in every model have high
-    entropy in every model. Columns of U: b, B, deviations of the models' slopes, prompts as sums to zero.
+    entropy in every model. Columns of U: b, B, deviations of the models' slopes, prompts as sums to zero. Raises
+    UsageError as `refuse_large`.
     """
     if len(set(cells.xz_model.tolist())) < 2:
         return None
+    refuse_large(cells, cells.x.size, len(cells.models) + len(cells.prompts) + 1)
     mean = pd.Series(cells.x).groupby(cells.xz_prompt).transform("mean").to_numpy()
     within = cells.x - mean
     by_model = within[:, None] * (cells.xz_model[:, None] == np.arange(len(cells.models)))
@@ -149,6 +151,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
             got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
             next_step="; ".join(cells.warnings) or "give entropies of more models",
         )
+    said = (*cells.warnings, *said_labs(table, "a slope over models"))
     found = sample(model, seed=seed, settings=settings)
     quantities = found.quantities(len(cells.models))
     positive = quantities["slopes"] > 0
@@ -170,7 +173,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
             "slopes": _slopes(cells, quantities["slopes"]),
             "correlation": _correlation(table, cells, seed),
         },
-        warnings=cells.warnings,
+        warnings=said,
         figure=_figure,
         influence=partial(_influence, table, cells.models, found) if len(set(cells.xz_model.tolist())) > 2 else None,
         seed=seed,

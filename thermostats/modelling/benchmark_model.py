@@ -82,18 +82,23 @@ def arrays(cells: Crossed) -> dict[str, Any]:
     """
     n_models, n_kinds = len(cells.models), len(cells.categories) - 1
     columns = n_models * (1 + n_kinds) + len(cells.prompts)
-    if cells.y.size * columns > LARGEST:
-        raise UsageError(
-            "too many models and prompts to compare one by one",
-            got=f"{n_models} models × {len(cells.prompts)} prompts",
-            allowed=f"a design of at most {LARGEST} entries, here {cells.y.size} × {columns}",
-            next_step="choose models, such as those of one claim",
-        )
+    refuse_large(cells, cells.y.size, columns)
     which = (cells.model[:, None] == np.arange(n_models)).astype(np.float64)
     data = {"y": cells.y, "n_models": n_models, "which": which}
     design, kind = stack(list(blocks(cells).values()))
     data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
     return data | {"centred": kind @ _determined(cells.y, which, design, kind)}
+
+
+def refuse_large(cells: Crossed, rows: int, columns: int) -> None:
+    """Raise UsageError for a design of more than `LARGEST` entries."""
+    if rows * columns > LARGEST:
+        raise UsageError(
+            "too many models and prompts to compare one by one",
+            got=f"{len(cells.models)} models × {len(cells.prompts)} prompts",
+            allowed=f"a design of at most {LARGEST} entries, here {rows} × {columns}",
+            next_step="choose models, such as those of one claim",
+        )
 
 
 def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:

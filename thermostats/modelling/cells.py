@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, labels, numbers
+from thermostats.modelling.estimates import columns_of, labels, named, numbers
 
 TOO_FEW = "too few models or prompts without it"
 
@@ -66,15 +66,19 @@ def crossed(table: pd.DataFrame) -> Crossed:
         said.append("one category: no variance between categories")
     elif len(categories) == len(prompts):
         said.append("one prompt a category: prompt and category are one, and models by category are part of the rest")
+    if len(models) == 2:
+        said.append("2 models: what differs between models rests on the priors of the spreads")
     said += _apart(model, prompt, models, len(prompts))
     known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    if "entropy" in rows and not known.all():
+        said.append(f"{int((~known).sum())} of {len(rows)} cells have no entropy and tell nothing of slopes")
     cells = pd.DataFrame({"m": model[known], "p": prompt[known], "x": y[known]})
     cells["z"] = numbers(rows.loc[known, "entropy"].astype("float64"), "entropy") if known.any() else []
     by_model = cells.groupby("m")[["x", "z"]]
     flat = (by_model.transform("std", ddof=0) == 0).any(axis=1) | (by_model.transform("size") < 4)
     if flat.any():
-        said.append("gain or entropy constant, or fewer than 4 prompts: no slope of " + ", ".join(
-            str(models[m]) for m in sorted(set(cells.loc[flat, "m"]))))  # fmt: skip
+        steady = named(models[m] for m in set(cells.loc[flat, "m"]))
+        said.append("gain or entropy constant, or fewer than 4 prompts: no slope of " + steady)
     cells = cells[~flat]
     kept = cells.groupby("m")[["x", "z"]]
     scaled = (cells[["x", "z"]] - kept.transform("mean")) / kept.transform("std", ddof=0)
@@ -92,6 +96,18 @@ def crossed(table: pd.DataFrame) -> Crossed:
         xz_prompt=cells["p"].to_numpy(),
         warnings=tuple(said),
     )
+
+
+def said_labs(table: pd.DataFrame, what: str) -> Iterator[str]:
+    """Warnings that `what` is of models and not of labs; raises UsageError for missing labs."""
+    if "heritage" not in table:
+        return
+    labels(table["heritage"], "heritage")
+    labs = table.groupby("model_id")["heritage"].first()
+    if labs.nunique() == 1:
+        yield f"one lab: {what} says nothing of labs"
+    elif labs.nunique() == len(labs):
+        yield f"one model a lab: {what} is not yet one of labs"
 
 
 def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 NO_INTERVAL = "none"
 RESAMPLES = 9999
+NAMED = 20
+"""Names that a warning holds; of more it gives the number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,20 @@ def labels(values: Sequence[object] | pd.Series, name: str) -> NDArray[np.str_]:
             allowed="a label for every row",
         )
     return np.asarray(column.astype(str).tolist())
+
+
+def named(names: Iterable[str], most: int = NAMED) -> str:
+    """The names in order, of many the first and how many more: `a, b and 7 more`."""
+    ordered = sorted(map(str, names))
+    more = len(ordered) - most
+    return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def left_out(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
+    """A warning that says which models are left out and why; none where all are there."""
+    whole, kept = set(before), set(after)
+    gone = whole - kept
+    return [f"{why}, left out: {len(gone)} of {len(whole)} models ({named(gone)})"] if gone else []
 
 
 def columns_of(frame: pd.DataFrame, *names: str) -> None:

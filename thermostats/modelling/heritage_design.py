@@ -15,7 +15,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, labels
+from thermostats.modelling.estimates import columns_of, labels, named
 from thermostats.modelling.heritage_bases import Integers, lab_basis, scaled_basis
 from thermostats.modelling.heritage_observations import observations
 
@@ -119,10 +119,10 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
     warnings: list[str] = []
     rows = table.dropna(subset="gain").reset_index(drop=True)
     if len(rows) < len(table):
-        gone = sorted(set(table["model_id"].dropna()) - set(rows["model_id"]))
+        gone = set(table["model_id"].dropna()) - set(rows["model_id"])
         warnings.append(
             f"{len(table) - len(rows)} of {len(table)} rows have no gain and are left out"
-            + (f", and with them {', '.join(gone)}" if gone else "")
+            + (f", and with them {named(gone)}" if gone else "")
         )
     if rows.empty:
         raise UsageError("no row has a gain", where=estimand, got=f"{len(table)} rows", allowed="gains above 0")

@@ -14,7 +14,7 @@ from thermostats.marks import ABOVE, mark
 from thermostats.modelling import linear
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.estimates import columns_of, labels, numbers
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.model_rows import lines, standardised
 
@@ -44,21 +44,27 @@ def fit_line(
     σ and τ half-normal of that scale. Quantities: mean (a), a slope for each covariate in units of the covariate,
     residual_sd and, with levels, group_sd. Probabilities: "mean > 0" and "<covariate> > 0" for every covariate.
 
-    Raises UsageError for missing columns, values that are no finite numbers, a constant covariate, a scale that is not
-    above 0, or fewer rows than four more than there are covariates.
+    Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
+    errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
     """
     columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []))
     if not scale > 0:
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale)
-    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates))
+    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates), varied=True)
     spread = {name: standardised(table[name], name) for name in covariates}
     said: list[str] = []
-    labs = table[group].astype(str).tolist() if group else []
+    labs = labels(table[group], group).tolist() if group else []
     if group and len(set(labs)) < 2:
         said.append(f"one {group}: its level cannot be told from the mean, and none is fitted")
+    elif group and len(set(labs)) == len(labs):
+        said.append(f"one row of every {group}: its level cannot be told from the row's rest, their priors decide")
     grouped = group if group and len(set(labs)) >= 2 else None
     X = np.column_stack([np.ones(y.size), *(spread[name][0] for name in covariates)])
+    if (rank := int(np.linalg.matrix_rank(X))) < X.shape[1]:
+        said.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
     known = numbers(table[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    if (known < 0).any():
+        raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
     sd = [2 * scale, *[scale] * len(covariates)]
     model = lines(table, y, X, sd=sd, sigma_scale=scale, tau_scale=scale, groups=grouped, error=known)
     fit = linear.sample(model, seed=seed, cache=cache)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.estimates import columns_of, labels, left_out, named, numbers
 from thermostats.modelling.gaussian import Lines
 from thermostats.tables.vocabulary import NURSERY
 
@@ -39,16 +39,16 @@ def model_rows(
     of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where
     the estimand's spread over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold
     averages only. A model without an error takes the largest of the others, and a warning says so. Models whose gain is
-    pinned near 1 by their norm (`comparable` false) are left out with a warning.
+    pinned near 1 by their norm (`comparable` false) are left out with a warning, and so are those without this gain.
 
-    Raises UsageError for a gain that is not there, is not above 0, is infinite or the same in all models, and for
-    fewer than `least` models.
+    Raises UsageError for a gain that is not there, is not above 0, is infinite or the same in all models, for a model
+    without a lab, and for fewer than `least` models.
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
     said: list[str] = []
     files = [source] if isinstance(source, str) else list(source) if source is not None else None
-    rows = table[table[estimand].notna()]
-    rows = rows[rows["source"].isin(files)] if files is not None else rows[rows["source"] != NURSERY]
+    asked = table[table["source"].isin(files) if files is not None else table["source"] != NURSERY]
+    rows = asked[asked[estimand].notna()]
     if rows.empty:
         raise UsageError(
             "no row holds the gain asked for",
@@ -56,15 +56,15 @@ def model_rows(
             got=f"source {', '.join(files)}" if files else "all sources",
             allowed=", ".join(sorted(set(table.loc[table[estimand].notna(), "source"]))) or "another gain",
         )
+    labels(rows["heritage"], "heritage")
+    said += left_out(asked["model_id"], rows["model_id"], f"no {estimand}")
     if "comparable" in rows and not rows["comparable"].all():
-        said.append(
-            "left out, normed after the sum: " + ", ".join(sorted(set(rows.loc[~rows["comparable"], "model_id"])))
-        )
+        said.append("left out, normed after the sum: " + named(set(rows.loc[~rows["comparable"], "model_id"])))
         rows = rows[rows["comparable"]]
     n = _prompts(rows, estimand, prompt_counts or {})
     rows, twice = one_row_a_model(rows.assign(n_prompts=n.fillna(0)), files)
     if twice:
-        said.append("measured more than once, one row taken: " + ", ".join(twice))
+        said.append("measured more than once, one row taken: " + named(twice))
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
@@ -83,8 +83,7 @@ def model_rows(
         said.append("no model's spread over prompts is known: gains are taken as exact")
         errors = np.zeros(len(rows))
     elif unknown.any():
-        names = ", ".join(rows.loc[unknown, "model_id"])
-        said.append(f"error unknown, the largest of the others taken: {names}")
+        said.append("error unknown, the largest of the others taken: " + named(rows.loc[unknown, "model_id"]))
         errors = np.where(unknown, np.nanmax(errors), errors)
     kept = rows.assign(log_gain=logs, error=errors)
     return ModelRows(table=kept, estimand=estimand, sources=tuple(sorted(set(kept["source"]))), warnings=tuple(said))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, is_constant, numbers
+from thermostats.modelling.estimates import columns_of, is_constant, labels, named, numbers
 
 MANY = 100
 ROUNDING = 1e-12
@@ -35,18 +35,21 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
 
     Columns: model_id, heritage, family, variant, parent, prompt_id, value (the gain). A tuned model goes with its
     parent; without one in the table it goes with the only base of its family, and is left out with a warning where
-    `only_related`. Raises UsageError for gains that are missing, infinite or not above 0, a prompt twice, no pair,
-    fewer than 3 prompts of a pair, and a pair in which one gain is constant or follows from the other exactly.
+    `only_related`; so are bases that nothing was tuned from, and prompts that one model of a pair did not answer.
+    Raises UsageError for gains that are missing, infinite or not above 0, a prompt twice, a missing lab, no pair, fewer
+    than 3 prompts of a pair, and a pair in which one gain is constant or follows from the other exactly.
     """
     columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
     gains = table.assign(value=numbers(table["value"].astype("float64"), "value", positive=True))
     if gains.duplicated(["model_id", "prompt_id"]).any():
         raise UsageError("a prompt stands twice for one model", where="prompt_id", allowed="one row a model and prompt",
                          next_step="choose one source")  # fmt: skip
+    labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
     names, labs, related, parts, said = [], [], [], [], []
+    taken, unshared = set(), []
     for child, row in models[models["variant"] != "base"].sort_index().iterrows():
         family = bases.index[bases["family"] == row["family"]]
         true = row["parent"] in bases.index
@@ -56,17 +59,25 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
         base = row["parent"] if true else family[0]
         if not true:
             said.append(f"{child} was not tuned from {base}")
-        both = wide[[base, child]].dropna()
+        taken.add(base)
+        either = wide[[base, child]].dropna(how="all")
+        both = either.dropna()
         if len(both) < 3:
             raise UsageError("too few shared prompts", where=f"{base}, {child}", got=len(both), allowed="at least 3")
         _varies(both.to_numpy(), f"{base}, {child}")
         names.append(f"{base} → {child}")
+        if len(both) < len(either):
+            unshared.append(f"{len(either) - len(both)} of {len(either)} in {names[-1]}")
         labs.append(str(row["heritage"]))
         related.append(bool(true))
         parts.append(both.set_axis(["base", "tuned"], axis=1))
     if not parts:
         raise UsageError("no pair of base and tuned model", got="; ".join(said) or "no tuned model",
                          allowed="a tuned model whose parent is in the table")  # fmt: skip
+    if unshared:
+        said.append("prompts that one model of a pair did not answer, left out: " + named(unshared))
+    if alone := set(bases.index) - taken:
+        said.append("no model tuned from it in the table, left out: " + named(alone))
     if len(names) > 1 and len(set(labs)) == 1:
         said.append(f"all pairs are of {labs[0]}: what tuning does in other labs is not seen")
     if len(names) > MANY:

@@ -17,7 +17,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling import linear
 from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import HeldOut, Lines, Posterior, held_out, posterior, predict
 from thermostats.modelling.model_rows import lines, standardised
@@ -62,7 +62,7 @@ class Placed:
 
 def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Sequence[str] | None = None) -> Placed:
     """The rows of `fit_transition` and their model; raises as it does."""
-    frame, files = _rows(table, f"L_star_{definition}", source)
+    frame, files, said = _rows(table, f"L_star_{definition}", source)
     L, H = (numbers(frame[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
     star = numbers(frame["L_star"], definition, least=4)
     if (star < 1).any() or (star > L).any():
@@ -94,7 +94,7 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
         full=full,
         mean=replace(on_logit(), y=full.y, error=full.error),
         sources=files,
-        warnings=_warnings(L, H, star, labs),
+        warnings=(*said, *_warnings(L, H, star, labs)),
     )
 
 
@@ -120,7 +120,8 @@ def fit_transition(
 
     The classical counterparts: `prediction.leave_one_out_error`, `means.paired_difference` of its errors of depth.
 
-    Raises UsageError for fewer than 4 models, fewer than 2 labs, a layer outside 1 to L, missing depth or heads.
+    Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
+    layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
     placed = transition_rows(table, definition, source=source)
     frame, L, H, star, full = placed.frame, placed.L, placed.H, placed.star, placed.full
@@ -202,7 +203,10 @@ def fit_transition(
     )  # fmt: skip
 
 
-def _rows(table: pd.DataFrame, column: str, source: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _rows(
+    table: pd.DataFrame, column: str, source: str | Sequence[str] | None
+) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
+    """One row a network, the files they are from, and what was left out or put together."""
     columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads")
     if column not in table:
         known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
@@ -210,18 +214,32 @@ def _rows(table: pd.DataFrame, column: str, source: str | Sequence[str] | None) 
             "no such definition of L*", got=column.removeprefix("L_star_"),
             allowed=", ".join(name for name in known if not name.endswith("_sd")),
         )  # fmt: skip
-    rows = table[table[column].notna()]
+    asked = table
     if source is not None:
-        rows = rows[rows["source"].isin([source] if isinstance(source, str) else list(source))]
-    first = rows.groupby("model_id")[["heritage", "n_layers", "n_heads"]].first()
-    star = rows.groupby("model_id")[column].mean().astype("float64")
-    return first.assign(L_star=star).reset_index(), tuple(sorted(set(rows["source"])))
+        asked = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
+    rows = asked[asked[column].notna()]
+    said = left_out(asked["model_id"], rows["model_id"], "no L* of this definition")
+    models = rows.groupby("model_id")
+    facts = models[["heritage", "n_layers", "n_heads"]]
+    if (differ := facts.nunique().gt(1).any(axis=1)).any():
+        raise UsageError("a model has two labs or two geometries", got=named(differ.index[differ]),
+                         allowed="one of each")  # fmt: skip
+    if twice := models.size().loc[lambda n: n > 1].index.tolist():
+        said.append("several rows, their mean taken: " + named(twice))
+    found = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
+    if len(found):
+        labels(found["heritage"], "heritage")
+    return found, tuple(sorted(set(rows["source"]))), said
 
 
 def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
     said = []
     if edge := int(((star == 1) | (star == L)).sum()):
         said.append(f"L* is the first or the last layer of {edge} networks: there the logit is known to one side only")
+    if is_constant(star / L):
+        said.append("L*/L is the same in every network: its spread is known up to the rounding of L* and its prior")
+    elif is_constant(star):
+        said.append(f"L* is {star[0]:g} in every network: L*/L varies with the depth alone")
     if not labs.duplicated().any():
         said.append("one network of every lab: labs cannot be told from networks, their prior decides")
     terms = np.column_stack([np.ones(L.size), L, 1 / H])
