@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting.engine import Result, report
 from thermostats.reporting.freshness import STAMP
+from thermostats.reporting.runner import run_all
 from thermostats.tables import store
 
 Build = Callable[..., Result]
@@ -167,6 +169,7 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
         ('Claim("C01"', 'Claim("C05"', "named after its claim"),
         ('"C01", "mean gain"', '"C04", "mean gain"', "another claim"),
         ("    return [", "    return [] and [", "must return findings"),
+        ("    return [", "    return 2 * [", "the same estimand"),
     ],
 )
 def test_what_is_no_finding_is_refused(build: Build, workplace: dict[str, Path], old: str, new: str, said: str) -> None:
@@ -291,3 +294,30 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
     with runner._shared("1"):
         assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
+
+
+def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processes(workplace: dict[str, Path]) -> None:
+    """Two processes: one leaves in the middle of its analysis; another would go on for ten minutes."""
+    killer = workplace["analyses"] / "c03_dies.py"
+    killer.write_text("import os\nos._exit(7)\n")
+    ((name, run),) = run_all({"C03": killer}, workplace["data"], 2)
+    assert (name, run.claim) == ("C03", None)
+    assert "the process that ran it, or one beside it, died" in run.error
+    sleeper = workplace["analyses"] / "c04_sleeps.py"
+    sleeper.write_text("import time\ntime.sleep(600)\n")
+    runs = run_all({"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2)
+    name, run = next(runs)
+    assert (name, run.error) == ("C01", "")
+    children = active_children()
+    assert children
+    runs.close()
+    for child in children:
+        child.join(timeout=60)
+    assert not any(child.is_alive() for child in children)
+
+
+def test_without_published_tables_an_error_says_how_to_begin_a_store(build: Build, workplace: dict[str, Path]) -> None:
+    assert not (workplace["data"] / "published").exists()
+    script = workplace["analyses"] / "c01_gains.py"
+    script.write_text(script.read_text().replace("mean = ", "mean = 1 / 0 + "))
+    assert "has no published tables; a store that thermostats began has them" in str(build("C01"))

@@ -1,0 +1,58 @@
+"""What an analysis reads and what it says when it is run as a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError, UsageError
+from thermostats.reporting.findings import Claim, Finding, Tables, run, text_of
+from thermostats.reporting.verdicts import SUPPORTED
+
+CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")
+FINDING = Finding(
+    claim="U01", estimand="mean gain", verdict=SUPPORTED, plain="So it is.", published={"r": -0.81, "p": 0.014},
+    reproduced={"r": -0.878}, estimate=1.25, lower=1.1, upper=1.4, interval="95 % t", probability=0.01,
+    probability_kind="p-value", n_models=1, n_heritages=4, notes=("One file lacks it.",),
+)  # fmt: skip
+
+
+def test_rows_are_not_selected_by_a_column_that_is_not_there(small_store: Path) -> None:
+    tables = Tables(small_store)
+    assert len(tables.read("layers", heritage="Lab")) == 6
+    with pytest.raises(UsageError, match="table layers cannot be selected by 'heritge'"):
+        tables.read("layers", heritge="Lab")
+
+
+def test_tables_beside_the_schema_are_read_too(small_store: Path) -> None:
+    tables = Tables(small_store)
+    assert len(tables.read("nursery_design")) == 96
+    assert set(tables.read("nursery_losses")["part"]) == {"train", "heldout"}
+
+
+def test_a_finding_on_a_terminal_says_all_it_has() -> None:
+    lines = text_of(FINDING).splitlines()
+    assert lines[0] == "SUPPORTED  mean gain"
+    assert "  rests on     1 model of 4 labs" in lines
+    assert any(line.startswith("  estimate     1.25 [1.1") for line in lines)
+    assert "  probability  p = 0.010" in lines
+    assert any(line.startswith("  r: published −0.81, reproduced −0.878") for line in lines)
+    assert any(line.startswith("  p: published 0.014, reproduced not recomputed") for line in lines)
+    assert lines[-1] == "  Note: One file lacks it."
+
+
+def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
+    small_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_DATA", str(small_store))
+    run(CLAIM, lambda tables: [FINDING] * bool(len(tables.read("layers"))))
+    assert capsys.readouterr().out.startswith("U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED")
+
+    def refused(tables: Tables) -> list[Finding]:
+        raise DataError("no rows", next_step="measure a model")
+
+    with pytest.raises(SystemExit) as stopped:
+        run(CLAIM, refused)
+    assert stopped.value.code == 1
+    assert capsys.readouterr() == ("", "thermostats: no rows. Next: measure a model\n")
