@@ -127,6 +127,16 @@ def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
         new_claim("ONE", tmp_path)
     with pytest.raises(UsageError, match="no letters"):
         new_claim("!?", tmp_path)
+    for number in range(3, 100):
+        (tmp_path / f"u{number:02d}_more.py").touch()
+    with pytest.raises(UsageError, match="no id is free"):
+        new_claim("three", tmp_path)
+
+
+def test_the_package_lists_its_functions_and_no_other_name() -> None:
+    assert dir(thermostats) == sorted(thermostats.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'loaded'; it has check, citations"):
+        thermostats.loaded  # noqa: B018
 
 
 def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
