@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from mutation_rules import Mutant, mutants
@@ -96,9 +96,14 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """As usual."""
         del spec
 
+    def get_code(self, name: str) -> CodeType:
+        """The mutated source, as `runpy` asks for it."""
+        del name
+        return compile(self.source, str(self.path), "exec")
+
     def exec_module(self, module: ModuleType) -> None:
         """Run the mutated source."""
-        exec(compile(self.source, str(self.path), "exec"), module.__dict__)  # noqa: S102 - our own code, changed
+        exec(self.get_code(self.module), module.__dict__)  # noqa: S102 - our own code, changed
 
 
 @dataclass(frozen=True)

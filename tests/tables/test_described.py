@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -35,6 +37,23 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
     assert describe(tmp_path) == [tmp_path / "datapackage.json"]
     told = json.loads((tmp_path / "datapackage.json").read_text(encoding="utf-8"))
     assert [(resource["name"], resource["path"]) for resource in told["resources"]] == [("models", "models.csv")]
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_as_a_program_it_describes_the_folder_that_is_named_and_says_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named, asked = tmp_path / "named", tmp_path / "asked"
+    for folder in (named, asked):
+        folder.mkdir()
+    monkeypatch.setenv("THERMOSTATS_DATA", str(asked))
+    for arguments, folder in (([str(named)], named), ([], asked)):
+        monkeypatch.setattr(sys, "argv", ["describe", *arguments])
+        runpy.run_module("thermostats.tables.describe", run_name="__main__")
+        wrote = [Path(line) for line in capsys.readouterr().out.splitlines()]
+        assert sorted(wrote) == sorted(folder.iterdir()) and len(wrote) == 3
+        runpy.run_module("thermostats.tables.describe", run_name="__main__")
+        assert capsys.readouterr().out == ""
 
 
 def accepts(declared: object, *values: object) -> list[bool]:

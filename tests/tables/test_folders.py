@@ -8,6 +8,7 @@ import pytest
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders
+from thermostats.tables.begin import writable_folder
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +91,13 @@ def test_files_of_a_table_in_their_order(tmp_path: Path) -> None:
     ]
     assert folders.has_run("runs", "a", tmp_path) and not folders.has_run("runs", "c", tmp_path)
     assert not folders.has_run("weights", "a", tmp_path)
+
+
+@pytest.mark.parametrize("held", ["store.toml", "models.csv", "prompts.csv", "published", "measured"])
+def test_a_folder_that_holds_any_of_these_is_begun_already(tmp_path: Path, held: str) -> None:
+    (tmp_path / held).mkdir()
+    assert writable_folder(tmp_path) == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == [held]
 
 
 def test_a_file_in_the_place_of_a_folder_holds_no_tables_and_one_that_is_refused_is_said(
