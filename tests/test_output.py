@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError, did_you_mean
+from thermostats.new import new_claim
 
 COMMAND = [sys.executable, "-m", "thermostats"]
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
@@ -43,9 +43,12 @@ def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-@pytest.mark.parametrize("command", [[*COMMAND, "ls", "columns"], [sys.executable, "analyses/c20_energy.py"]])
-def test_a_reader_that_stops_gets_no_traceback(command: list[str]) -> None:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+@pytest.mark.parametrize("what", ["a listing", "an analysis"])
+def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> None:
+    command = [*COMMAND, "ls", "columns"]
+    if what == "an analysis":
+        command = [sys.executable, str(new_claim("depth helps", tmp_path))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
