@@ -12,6 +12,7 @@ from conftest import layer, model, run, snapshot, table
 from thermostats.errors import DataError
 from thermostats.tables import atomic, store
 from thermostats.tables.join import join
+from thermostats.tables.names import check_names
 
 NAMES = {
     "lab/\u202emallEtfel": "hidden character",
@@ -116,3 +117,44 @@ def test_of_a_set_of_files_none_is_replaced_when_one_cannot_be_staged(tmp_path: 
     atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "deep" / "er" / "c": b"c"})
     assert snapshot(tmp_path) == {"a": b"new", "b": b"old", "file": b"", "deep/er/c": b"c"}
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+HIDDEN = [(0x0, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
+          (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "last"), HIDDEN)
+def test_every_hidden_character_is_refused_and_its_neighbours_are_not(first: int, last: int) -> None:
+    frame = table("models", model()).astype(object)
+    for code in range(first, last + 1):
+        with pytest.raises(DataError, match="column family holds a hidden character"):
+            check_names(frame.assign(family=f"a{chr(code)}b"), "models")
+    for code in (first - 1, last + 1):
+        if code >= 0 and not any(low <= code <= high for low, high in HIDDEN):
+            check_names(frame.assign(family=f"a{chr(code)}b"), "models")
+
+
+def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_names() -> None:
+    for code in (0xD800, 0xDFFF):
+        for name, row, label in (("models", model(), "family"), ("outputs", {"run_id": "r"}, "top_token")):
+            frame = table(name, row).astype(object).assign(**{label: f"a{chr(code)}"})
+            with pytest.raises(DataError, match=f"column {label} holds half of a character"):
+                check_names(frame, name, "here")
+    check_names(table("outputs", {"run_id": "r", "top_token": "=1+1\u202e"}), "outputs")
+    for sign in "=+-@":
+        with pytest.raises(DataError, match="column source begins as a formula") as caught:
+            check_names(table("models", model()).assign(source=f"{sign}x"), "models", "here")
+        assert (caught.value.where, caught.value.got) == ("here", f"'{sign}x'")
+        check_names(table("models", model()).assign(source=f"x{sign}"), "models")
+
+
+@pytest.mark.parametrize(
+    ("run_id", "good"), [("A-b_9", True), ("-a", False), ("_a", False), ("a b", False), ("a\n", False)]
+)
+def test_what_a_run_may_be_called(run_id: str, good: bool) -> None:
+    frame = table("layers", layer(run(), 1, 1.0)).assign(run_id=run_id)
+    if good:
+        check_names(frame, "layers")
+        return
+    with pytest.raises(DataError, match="names a run by more than letters, digits, - and _"):
+        check_names(frame, "layers")
