@@ -137,7 +137,7 @@ def test_every_hidden_character_is_refused_and_its_neighbours_are_not(first: int
 def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_names() -> None:
     for code in (0xD800, 0xDFFF):
         for name, row, label in (("models", model(), "family"), ("outputs", {"run_id": "r"}, "top_token")):
-            frame = table(name, row).astype(object).assign(**{label: f"a{chr(code)}"})
+            frame = table(name, row).astype(object).assign(**{label: pd.Series([f"a{chr(code)}"], dtype=object)})
             with pytest.raises(DataError, match=f"column {label} holds half of a character"):
                 check_names(frame, name, "here")
     check_names(table("outputs", {"run_id": "r", "top_token": "=1+1\u202e"}), "outputs")
