@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import layer, run, table
+from conftest import layer, model, run, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import listing, states, store
+from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
 
@@ -119,3 +120,12 @@ def test_findings_that_are_not_there_or_damaged(tmp_path: Path) -> None:
     store.save(table("layers", layer(run(), 1, 1.0)), "layers", tmp_path / "findings.csv")
     with pytest.raises(DataError, match="columns of table findings"):
         listing.findings(tmp_path)
+
+
+def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
+    join(table("models", model("aaa/first")), data=tmp_path / "mine")
+    join(table("runs", run("aaa/first", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
+    for name in ("models", "runs"):
+        rows, _ = listing.rows(name, tmp_path / "mine")
+        shipped = store.load(name, store.shipped("data"))
+        assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
+from thermostats.tables.folders import layers
 from thermostats.tables.schemas import TABLES, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
@@ -89,7 +90,7 @@ def _columns(data: str | Path | None) -> Rows:
 
 def _models(data: str | Path | None) -> Rows:
     shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
-    return _records(store.load("models", data)), shown
+    return _records(_own_last(store.load("models", data), "models", data)), shown
 
 
 def _prompts(data: str | Path | None) -> Rows:
@@ -105,7 +106,7 @@ def _prompts(data: str | Path | None) -> Rows:
 def _runs(data: str | Path | None) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
     shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = store.load("runs", data)
+    runs = _own_last(store.load("runs", data), "runs", data)
     empty = dict.fromkeys(runs.columns)
     left = [
         {**empty, "run_id": "", "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype}
@@ -148,6 +149,16 @@ def claims(analyses: str | Path) -> Rows:
 def _claims(data: str | Path | None) -> Rows:
     del data
     return claims(store.shipped("analyses"))
+
+
+def _own_last(frame: pd.DataFrame, name: str, data: str | Path | None) -> pd.DataFrame:
+    """Rows of a table, those of a user's store below the package's, where they are seen; else in their order."""
+    below = layers(store.data_folder(data))[:-1]
+    if not below:
+        return frame
+    known = pd.MultiIndex.from_frame(store.load(name, below[0])[key(name)])
+    own = ~pd.MultiIndex.from_frame(frame[key(name)]).isin(known)
+    return pd.concat([frame[~own], frame[own]], ignore_index=True)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
