@@ -128,7 +128,7 @@ class Slopes:
     def _pit(self, seed: int) -> checks.Check:
         """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
         scales = np.column_stack([self.draws.flat("own_spreads"), self.draws.flat("rest")])
-        chosen = np.random.default_rng(seed).choice(len(scales), CHECKED, replace=False)
+        chosen = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
         found = left_out(self.model, scales[chosen])
         return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
 
