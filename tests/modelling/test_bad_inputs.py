@@ -1,0 +1,160 @@
+"""Every fit and every bad table: an error that says what is wrong, or a warning in the result, never a silent number.
+
+`bad_inputs.EXPECTED` is the whole table, fit × bad input. Warnings are asked of the rows that a fit takes, which needs
+no sampler; that a result holds them is shown once. A thousand models are fitted in the slow tests of the fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, get_type_hints
+
+import numpy as np
+import pandas as pd
+import pytest
+from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, Table, gains, networks, paired, prompted
+from matplotlib.axes import Axes
+
+from thermostats import modelling
+from thermostats.errors import UsageError
+from thermostats.modelling import linear, sampling
+from thermostats.modelling.benchmark_entropy import fit_slopes
+from thermostats.modelling.cells import crossed
+from thermostats.modelling.checks import Gate
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.heritage import CLOSED, fit_heritage
+from thermostats.modelling.invariance import fit_invariance
+from thermostats.modelling.kleiber import bounded_rows
+from thermostats.modelling.line import fit_line
+from thermostats.modelling.pairs import pairs_of
+from thermostats.modelling.transition import transition_rows
+
+
+class ReachedSamplerError(Exception):
+    """The input got as far as the sampler."""
+
+
+METHODS = {"summary": pd.DataFrame, "check": Gate, "plot": Axes, "to_dict": dict[str, Any]}
+CHECKS = ["sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence"]
+ASKED = [(fit, bad) for fit, row in EXPECTED.items() for bad in row]
+
+
+def test_the_table_is_whole() -> None:
+    for fit, case in CASES.items():
+        named = set(EXPECTED[fit]) | {bad for other, bad in TAKEN if other == fit}
+        without = (set() if case.geometry else {"geometry not known", "constant geometry"}) | (
+            set() if case.copied else {"rank-deficient"}
+        )
+        if fit == "share":
+            without |= {"infinite gain"}
+        assert named == set(BAD) - without, fit
+
+
+def stop(*_args: object, **_kwargs: object) -> None:
+    raise ReachedSamplerError
+
+
+@pytest.mark.parametrize(("fit", "bad"), ASKED)
+def test_bad_input_is_refused_or_said(fit: str, bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, (what, words) = CASES[fit], EXPECTED[fit][bad]
+    table = BAD[bad](case)
+    if what == REFUSED:
+        for module, name in ((sampling, "fit"), (linear, "sample")):
+            monkeypatch.setattr(module, name, stop)
+        with pytest.raises(UsageError) as raised:
+            case.fit(table)
+        assert words in str(raised.value)
+        return
+    warnings = case.warnings(table) if case.warnings else case.fit(table).warnings
+    assert [said for said in warnings if words in said], warnings
+
+
+SHORT = Settings(chains=2, draws=100, tune=100)
+RESULTS: dict[str, Callable[[Table], Any]] = {
+    "heritage": lambda t: fit_heritage(t, estimand="last_gain", seed=1, method=CLOSED),
+    "spectral": CASES["spectral"].fit,
+    "invariance": lambda t: fit_invariance(t, seed=1, settings=SHORT, cache=False),
+    "slopes": lambda t: fit_slopes(t, seed=1, settings=SHORT),
+}
+DOUBTFUL = {"heritage": "gain not known", "spectral": "gain not known", "invariance": "one lab", "slopes": "two models"}
+
+
+@pytest.mark.parametrize("fit", RESULTS)
+def test_what_is_said_of_rows_is_in_the_result_and_in_what_is_written(fit: str) -> None:
+    """The other fits: `test_kleiber`, `test_transition`, `test_crowding` and `test_benchmark` ask results; share and
+    line above."""
+    table = BAD[DOUBTFUL[fit]](CASES[fit])
+    found, said = RESULTS[fit](table), tuple(CASES[fit].warnings(table))
+    assert said and set(said) <= set(found.warnings)
+    assert set(said) <= set(found.to_dict()["warnings"])
+
+
+@pytest.mark.parametrize(("fit", "words"), [("benchmark", "1000 models × 25 prompts"), ("slopes", "1000 models × 25")])
+def test_a_thousand_models_are_too_many_to_compare_one_by_one(fit: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        CASES[fit].fit(prompted(1000, 100))
+
+
+def test_of_a_thousand_models_without_a_gain_some_are_named() -> None:
+    table = gains(1000, 50)
+    table.loc[:899, GAIN] = np.nan
+    (said,) = (words for words in bounded_rows(table, GAIN).warnings if "left out" in words)
+    assert said.startswith("no penultimate_gain, left out: 900 of 1000 models (m0000, m0001, ")
+    assert said.endswith("m0019 and 880 more)")
+
+
+def test_prompts_and_models_without_a_partner_are_said() -> None:
+    table = paired(3, 2)
+    shorter = table[~((table["model_id"] == "t0") & (table["prompt_id"] == "p00")) & (table["model_id"] != "t2")]
+    assert pairs_of(shorter).warnings[:2] == (
+        "prompts that one model of a pair did not answer, left out: 1 of 5 in b0 → t0",
+        "no model tuned from it in the table, left out: b2",
+    )
+
+
+def test_cells_without_entropy_are_said() -> None:
+    table = prompted(4, 2)
+    unknown = table.assign(entropy=table["entropy"].where(table["model_id"] != "m1"))
+    assert "25 of 100 cells have no entropy and tell nothing of slopes" in crossed(unknown).warnings
+    assert not any("entropy" in words for words in crossed(table.drop(columns="entropy")).warnings)
+
+
+def test_networks_in_two_files_and_a_constant_place_are_said() -> None:
+    table = networks(12, 4)
+    again = pd.concat([table, table.head(1)])
+    assert "several rows, their mean taken: m0" in transition_rows(again, "peak").warnings
+    with pytest.raises(UsageError, match="two labs or two geometries"):
+        transition_rows(pd.concat([table, table.head(1).assign(n_heads=3)]), "peak")
+    half = table.assign(n_layers=[12, 24, 36] * 4, L_star_peak=[6, 12, 18] * 4)
+    assert any("L*/L is the same in every network" in words for words in transition_rows(half, "peak").warnings)
+
+
+def test_errors_below_zero_are_refused() -> None:
+    with pytest.raises(UsageError, match="standard error below 0"):
+        fit_line(gains(12, 4).assign(e=-0.1), GAIN, scale=0.5, error="e", seed=1)
+
+
+def fits() -> dict[str, Callable[..., Any]]:
+    """Every `fit_…` of the package whose result can be written."""
+    modules = [import_module(f"thermostats.modelling.{info.name}") for info in iter_modules(modelling.__path__)]
+    named = {name: value for module in modules for name, value in vars(module).items() if name.startswith("fit_")}
+    return {name: value for name, value in named.items() if hasattr(get_type_hints(value)["return"], "to_dict")}
+
+
+def test_every_fit_is_in_the_table_and_gives_a_result_of_the_same_kind() -> None:
+    assert {name.removeprefix("fit_") for name in fits()} == set(CASES) == set(EXPECTED)
+    for name, fit in fits().items():
+        result = get_type_hints(fit)["return"]
+        assert result.__dataclass_params__.frozen, name
+        hints = {method: get_type_hints(getattr(result, method))["return"] for method in METHODS}
+        assert hints == METHODS, name
+
+
+@pytest.mark.parametrize("fit", ["heritage", "slopes", "share"])
+def test_checks_are_the_same_everywhere(fit: str) -> None:
+    """Of the fits that need no sampler; the tests of the other fits ask for the same names."""
+    case = CASES[fit]
+    gate = RESULTS.get(fit, case.fit)(case.good(12, 4)).check()
+    assert [check.name.split(": ")[-1] for check in gate.checks] == CHECKS
