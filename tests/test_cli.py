@@ -135,6 +135,16 @@ def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
     done = thermostats("report", "u01", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
+    done = thermostats("report", "u01", "--data", "mine", cwd=tmp_path)
+    assert "thermostats report u01 --analyses analyses --data mine --out my-report" in done.stderr
+
+
+def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
+    new_claim("depth helps", tmp_path / "analyses")
+    done = thermostats("report", "U01", "--check", "--analyses", "analyses", "--out", "none", cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()[:2]) == (1, ["U01", "stale"])
+    assert done.stderr == "Next: the same command without --check\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["analyses"]
 
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:

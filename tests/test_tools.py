@@ -142,7 +142,7 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
 def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
     done = command("new", "claim", "x", cwd=tmp_path)
     assert done.stdout == "analyses/u01_x.py\n"
-    assert "thermostats report --analyses analyses" in done.stderr
+    assert "thermostats report U01 --analyses analyses" in done.stderr
     done = command("export", tmp_path / "out", "--data", small_store)
     assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
     assert "pandas.read_csv" in done.stderr

@@ -15,7 +15,7 @@ from thermostats.nursery.cli import app as nursery
 from thermostats.options import Analyses, Data, Json, check_file
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.wrong_use import near_model, own_analyses_of, run
+from thermostats.wrong_use import near_model, or_own_claims, run
 
 app = typer.Typer(
     name="thermostats",
@@ -263,11 +263,7 @@ def report(
     try:
         chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
     except UsageError as error:
-        if analyses is not None or not (own := own_analyses_of(claims or [])):
-            raise
-        given = " ".join(claims or [])
-        step = f"thermostats report {given} --analyses {own} --out my-report"
-        raise UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step) from error
+        raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
     folders.data_folder(data)
     from thermostats.reporting import engine  # noqa: PLC0415
 
@@ -277,6 +273,7 @@ def report(
     else:
         print(result)
     if not result.ok:
+        say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
     say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
 

@@ -136,4 +136,5 @@ def claim(
         print_json({"path": str(path)})
     else:
         print(path)
-    say_next(f"thermostats report --analyses {folder} --out my-report, then edit {path}", shown=not as_json)
+    step = f"thermostats report {path.name[:3].upper()} --analyses {folder} --out my-report, then edit {path}"
+    say_next(step, shown=not as_json)

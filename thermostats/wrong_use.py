@@ -69,7 +69,11 @@ def near_model(model: str, data: Path | None) -> str:
     return "" if model in known else did_you_mean(model, known)
 
 
-def own_analyses_of(claims: list[str]) -> Path | None:
-    """Where `thermostats new claim` puts analyses, if one of these claims is there."""
+def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
+    """The error for claims that the package lacks; of the user's own, if they are where `new claim` puts them."""
     there = {path.name[:3].upper() for path in NEW.glob("*.py")}
-    return NEW if there & {claim.upper() for claim in claims} else None
+    if not there & {claim.upper() for claim in claims}:
+        return error
+    place = f" --data {data}" if data else ""
+    step = f"thermostats report {' '.join(claims)} --analyses {NEW}{place} --out my-report"
+    return UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step)
