@@ -43,7 +43,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     f"{MODELLED}/heritage.py": ("tests/modelling/test_heritage_fit.py",),
     f"{MODELLED}/heritage_fit.py": ("tests/modelling/test_heritage_fit.py",),
     f"{TABLES}/atomic.py": ("tests/tables/test_atomic.py", "tests/tables/test_names.py"),
-    f"{TABLES}/begin.py": ("tests/tables/test_begin.py",),
+    f"{TABLES}/begin.py": ("tests/tables/test_folders.py", "tests/tables/test_begin.py"),
     f"{TABLES}/bounded.py": ("tests/tables/test_bounded.py",),
     f"{TABLES}/caching.py": ("tests/tables/test_caching.py",),
     f"{TABLES}/codebook.py": EXPORTED,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders
 from thermostats.tables.begin import writable_folder
@@ -113,3 +115,22 @@ def test_a_file_in_the_place_of_a_folder_holds_no_tables_and_one_that_is_refused
     with pytest.raises(DataError, match="a folder of tables cannot be read") as caught:
         folders.own_files("runs", tmp_path)
     assert (caught.value.where, caught.value.got) == (str(tmp_path), "Permission denied")
+
+
+def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "deep" / "er"
+    for _ in range(2):
+        assert writable_folder(folder) == folder
+        assert [path.name for path in folder.iterdir()] == ["store.toml"]
+    told = tomllib.loads((folder / "store.toml").read_text(encoding="utf-8"))
+    assert told == {"begun_with": thermostats.__version__, "schema": 1}
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("new data folder for your own rows"), said.err.count(str(folder))) == ("", 1, 1)
+    monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "asked"))
+    assert writable_folder() == tmp_path / "asked"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot begin a data folder") as caught:
+        writable_folder(tmp_path / "file" / "x")
+    assert (caught.value.got, caught.value.where) == ("Not a directory", str(tmp_path / "file" / "x"))
