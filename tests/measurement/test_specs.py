@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,11 @@ WRONG = {
     "other.toml": ('[model]\nmodel = "a"\n', "nothing but tables"),
     "empty.toml": ("", "no specs"),
     "deep.jsonl": ("[" * 100_000, "not JSON"),
+    "many.jsonl": (
+        json.dumps({"model": "a", "revision": ["r"] * 400, "dtype": ["float32"] * 300}) + "\n",
+        "line 1.*120000.*at most 100000",
+    ),
+    "quotes.csv": ('model\n"a\n', "CSV is damaged.*line"),
     "budget.csv": ("model,token_budget\na,-1\n", "token_budget is not of its type"),
 }
 
@@ -73,6 +79,18 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"model\n\xff\xfe\n")
     with pytest.raises(DataError, match="not UTF-8"):
         specs([str(path)], {})
+
+
+def test_a_file_of_specs_that_is_not_there_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no such file of specs: got .*none\.toml"):
+        specs([str(tmp_path / "none.toml")], {})
+    (tmp_path / "model.csv").mkdir()
+    assert [spec.model for spec in specs([str(tmp_path / "model.csv")], {})] == [str(tmp_path / "model.csv")]
+
+
+def test_what_can_be_no_path_is_no_model() -> None:
+    with pytest.raises(UsageError, match="neither a model nor a path"):
+        specs(["a" * 5000], {})
 
 
 def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables.published.ledger import Document
+from thermostats.tables.published.ledger import Document, Place
 from thermostats.tables.published.study import Study
 
 
@@ -105,3 +106,30 @@ def test_a_number_beyond_the_range_is_refused(file: str, root: list[dict[str, ob
     for read in (place["x"].peek, place["x"].whole):
         with pytest.raises(DataError, match="range of numbers"):
             read()
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "words"),
+    [
+        (3, lambda place: place["below"], "an object was expected"),
+        ({"x": 1}, lambda place: place.each(), "a list was expected"),
+        ([1, 2], lambda place: place.each(3), "the list has another length.*got 2; allowed: 3"),
+        ([1], lambda place: place.named(), "an object was expected"),
+        (1.0, lambda place: place.text(), "text was expected"),
+        ("yes", lambda place: place.flag(), "true or false was expected"),
+        (True, lambda place: place.peek(), "a number was expected"),
+        (1.5, lambda place: place.whole(), "a whole number was expected"),
+        (math.nan, lambda place: place.whole(), "a whole number was expected"),
+        (-1.0, lambda place: place.number("t.c", lower=0.0), "out of range.*at least 0"),
+        (0.0, lambda place: place.number("t.c", above=0.0), "out of range.*above 0"),
+        (2.0, lambda place: place.number("t.c", upper=1.0), "out of range.*at most 1"),
+    ],
+)
+def test_what_is_not_of_its_kind_is_named_with_its_place(
+    value: Any, read: Callable[[Place], object], words: str
+) -> None:
+    small = document(a=value)
+    with pytest.raises(DataError, match=words) as caught:
+        read(small.top["a"])
+    assert "small.json/a" in str(caught.value)
+    assert not small.entries
