@@ -18,6 +18,7 @@ from thermostats.tables.datapackage import datapackage
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
 from thermostats.tables.describe import describe, descriptions
 from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.vocabulary import TABLE_NAMES
 
 SHIPPED = store.shipped("data")
 
@@ -116,6 +117,10 @@ def test_keys_and_references() -> None:
     ours = {name for name in TABLES if "run_id" in TABLES[name].columns and name != "runs"}
     assert {name for name in TABLES if references(name) == {"run_id": "runs"}} == ours
     assert all(TABLES[name].name == name for name in TABLES)
+
+
+def test_names_of_tables_are_said_once_more_for_who_loads_no_table() -> None:
+    assert tuple(TABLES) == TABLE_NAMES
 
 
 def test_texts_that_are_free_are_those_of_prompts_and_tokens() -> None:
