@@ -68,6 +68,22 @@ def test_doctor_tells_of_a_damaged_store(small_store: Path) -> None:
     assert told["package's tables"]["state"] == doctor.OK
 
 
+def test_doctor_tells_of_a_torch_that_does_not_load_and_of_a_store_to_come(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+
+    def broken(name: str) -> object:
+        raise OSError("libtorch.so: wrong ELF class\nmore lines")
+
+    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    found = {check.name: check for check in doctor.checks(tmp_path / "mine")}
+    assert (found["accelerator"].state, found["accelerator"].found) == (doctor.BROKEN, "libtorch.so: wrong ELF class")
+    assert found["your store"].state == doctor.OK
+    assert found["your store"].found.endswith("mine: not there yet")
+    assert not (tmp_path / "mine").exists()
+
+
 def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
     shipped = thermostats.citations()
     assert re.findall(r"^@\w+\{(\w+),", shipped, re.MULTILINE)[:2] == ["thermostats", "delia2026thermodynamic"]
