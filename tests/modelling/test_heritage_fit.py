@@ -260,7 +260,7 @@ def test_what_is_refused_is_said(fitted: HeritageFit) -> None:
         with pytest.raises(UsageError, match=words) as caught:
             fit_heritage(rows(), estimand="last_gain", seed=1, **options)
         assert caught.value.got == got
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="log last_gain"):
         fit_heritage(rows().assign(gain=2.0), estimand="last_gain", seed=1, method="closed form")
 
 
