@@ -46,8 +46,7 @@ def test_a_folder_that_is_not_there_is_looked_up_in_the_package_s_and_not_read(t
 
 
 def test_a_wheel_holds_what_ships_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = tmp_path / "thermostats" / "tables" / "folders.py"
-    monkeypatch.setattr(folders, "__file__", str(module))
+    monkeypatch.setattr(folders, "INSTALLED", tmp_path / "thermostats" / "_shipped")
     assert folders.shipped("data") == tmp_path / "data"
     inside = tmp_path / "thermostats" / "_shipped" / "data"
     inside.mkdir(parents=True)
@@ -134,3 +133,16 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
     with pytest.raises(DataError, match="cannot begin a data folder") as caught:
         writable_folder(tmp_path / "file" / "x")
     assert (caught.value.got, caught.value.where) == ("Not a directory", str(tmp_path / "file" / "x"))
+
+
+def test_tables_of_an_installed_package_are_not_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(folders, "INSTALLED", tmp_path / "thermostats" / "_shipped")
+    (tmp_path / "thermostats" / "_shipped" / "data").mkdir(parents=True)
+    for inside in (
+        folders.shipped("data"),
+        folders.shipped("data") / "mine",
+        tmp_path / "thermostats/_shipped/../_shipped",
+    ):
+        with pytest.raises(UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"):
+            folders.own_folder(inside)
+    assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"

@@ -17,6 +17,8 @@ MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
 SCHEMA = 1
 """Number of the form of the tables: it rises when a column is added, renamed or comes to mean something else."""
+INSTALLED = Path(__file__).resolve().parents[1] / "_shipped"
+"""What a wheel carries: read, never written."""
 HELD = ("models.csv", "prompts.csv", "published", "measured")
 """What a folder of tables has at least one of."""
 
@@ -45,22 +47,22 @@ def begun_or_shipped(data: str | Path | None = None) -> Path:
 def own_folder(data: str | Path | None = None) -> Path:
     """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there yet.
 
-    Raises UsageError where neither says where, as the package's tables are read-only.
+    Raises UsageError where neither says where, or says where the package is installed: its tables are read-only.
     """
     chosen = _chosen(data)
-    if chosen is None:
+    if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
+        unsaid = "where your rows go is not said: " if chosen is None else ""
         raise UsageError(
-            "where your rows go is not said: the tables that ship with the package are read-only",
+            f"{unsaid}the tables that ship with the package are read-only", where=chosen or "",
             next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; analyses read both",
-        )
+        )  # fmt: skip
     return chosen
 
 
 def shipped(name: str) -> Path:
     """Folder that ships with the package (`data` or `analyses`): in a checkout beside it, in a wheel inside it."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "_shipped" / name
-    return inside if inside.is_dir() else package.parent / name
+    inside = INSTALLED / name
+    return inside if inside.is_dir() else INSTALLED.parents[1] / name
 
 
 def layers(folder: Path) -> tuple[Path, ...]:
