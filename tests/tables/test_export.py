@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import FrozenInstanceError
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -130,3 +132,23 @@ def test_descriptions_are_written_once_and_again_when_a_file_comes(small_store: 
     assert describe(small_store) == []
     store.save(table("outputs"), "outputs", small_store / "outputs.csv")
     assert {path.name for path in describe(small_store)} == {datapackage.NAME, croissant.NAME}
+
+
+def test_until_it_is_whole_an_export_is_hidden_and_its_records_cannot_be_changed(
+    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").mkdir()
+    seen: list[str] = []
+    move = shutil.move
+
+    def noted(staged: Path, folder: Path) -> None:
+        seen.extend(path.name for path in (tmp_path / "new").iterdir())
+        move(staged, folder)
+
+    monkeypatch.setattr(shutil, "move", noted)
+    (done,) = export(tmp_path / "new" / "out", ["models"], data=small_store)
+    assert len(seen) == 1 and seen[0].startswith(".out.")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
+    assert (done.table, done.rows, done.path) == ("models", 1, tmp_path / "new" / "out" / "models.csv")
+    with pytest.raises(FrozenInstanceError):
+        done.rows = 2  # type: ignore[misc]

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError
 from thermostats.tables import features as module
+from thermostats.tables import features_kept as kept
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.features import features
+from thermostats.tables.features_kept import signatures
 from thermostats.tables.grouped import Groups, numbered
 
 GAINS = np.exp(np.random.default_rng(3).normal(0, 0.3, (6, 3, 7)))
@@ -108,6 +110,68 @@ def test_only_runs_that_are_new_or_changed_are_made(
     assert made[-2] == {ids(many)["lab/2"], beside}
 
 
+def test_a_signature_is_of_the_bytes_of_every_file_of_a_run_and_of_its_depth(tmp_path: Path) -> None:
+    a, b = "a" * 16, "b" * 16
+    places = {
+        (run_id, name): tmp_path / "measured" / name / f"{run_id}.csv"
+        for run_id in (a, b)
+        for name in ("layers", "summaries", "transitions", "weights")
+    }
+    for (run_id, _), path in places.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"run_id,x\n{run_id},1\n{run_id},2\n")
+    (tmp_path / "layers.csv").write_text(f"run_id,x\n{a},1\n")  # of several runs: made anew every time
+    depths = {a: 3, b: 4}
+    first = signatures(tmp_path, depths)
+    assert first is not None and first.keys() == {a, b} and first[a] != first[b]
+    assert signatures(tmp_path, depths) == first
+    other = signatures(tmp_path, {a: 3, b: 5})
+    assert other is not None and (other[a] == first[a]) and (other[b] != first[b])
+    for path in (path for (run_id, _), path in places.items() if run_id == a):
+        whole = path.read_text()
+        path.write_text(whole.replace(",2", ",3"))
+        other = signatures(tmp_path, depths)
+        assert other is not None and (other[a] != first[a]) and (other[b] == first[b])
+        for wrong in (whole.replace(f"\n{a},2", f"\n{b},2"), whole + "\n", whole.replace(f"{a},2", f"{a}2")):
+            path.write_text(wrong)
+            assert signatures(tmp_path, depths) is None
+        path.unlink()
+        path.mkdir()
+        assert signatures(tmp_path, depths) is None
+        path.rmdir()
+        path.write_text(whole)
+    swapped = [places[a, name].read_text() for name in ("layers", "weights")]
+    places[a, "layers"].write_text(swapped[0].replace(",2", ",9"))
+    one = signatures(tmp_path, depths)
+    places[a, "layers"].write_text(swapped[0])
+    places[a, "weights"].write_text(swapped[1].replace(",2", ",9"))
+    assert one is not None and one != signatures(tmp_path, depths)
+
+
+def test_what_is_kept_is_read_back_and_nothing_where_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    gains = pd.DataFrame({"run_id": pd.Series(["a", "b"], dtype="str"), "last_gain": [1.5, np.nan]})
+    empty = pd.DataFrame({"run_id": pd.Series([], dtype="str"), "label": pd.Series([], dtype="str")})
+    assert kept.read(tmp_path, "code") == ({}, {})
+    kept.write(tmp_path, "code", {"a": "1", "b": "2"}, {"gains": gains, "norms": empty})
+    known, tables = kept.read(tmp_path, "code")
+    assert known == {"a": "1", "b": "2"}
+    pd.testing.assert_frame_equal(tables["gains"], gains, check_exact=True)
+    assert tables.keys() == {"gains", "norms"} and list(tables["norms"]) == ["run_id", "label"]
+    assert kept.only(gains, {"b"})["run_id"].tolist() == ["b"] and kept.only(gains, []).empty
+    assert kept.read(tmp_path, "other code") == ({}, {})
+    assert kept.read(tmp_path.parent, "code") == ({}, {})
+    (path,) = (tmp_path / "cache" / "features").iterdir()
+    for damage in (b"", b"PK", path.read_bytes()[:-30]):
+        path.write_bytes(damage)
+        assert kept.read(tmp_path, "code") == ({}, {})
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
+    kept.write(tmp_path, "code", {}, {})
+    assert kept.read(tmp_path, "code") == ({}, {})
+
+
 def test_what_other_code_kept_is_made_anew(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     every, beside = set(ids(many).values()), ids(many)["lab/1"]
     first = features(many)
@@ -150,8 +214,8 @@ def test_a_folder_s_features_are_its_own(many: Path, made: list[set[str]], tmp_p
     shutil.copytree(many, other)
     features(other)
     assert made[-1] == set(ids(many).values())
-    (kept, also) = sorted((tmp_path / "cache").rglob("*.npz"))
-    assert kept.parent == also.parent == tmp_path / "cache" / "features"
+    (one, also) = sorted((tmp_path / "cache").rglob("*.npz"))
+    assert one.parent == also.parent == tmp_path / "cache" / "features"
 
 
 def test_with_the_cache_off_nothing_is_kept(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
