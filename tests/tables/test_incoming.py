@@ -272,3 +272,13 @@ def test_a_whole_number_beyond_all_numbers_is_named_by_row(small_store: Path, tm
     path.write_text(json.dumps([{**row, "norm_in": 10**400}]))
     with pytest.raises(DataError, match=r"row 1.*norm_in"):
         join(path, data=small_store)
+
+
+def test_cells_of_a_text_are_its_columns_times_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.csv").write_text("a,b,c\n" + "1,2,3\n" * 6)
+    monkeypatch.setattr(bounded, "CELLS", 20)
+    with pytest.raises(DataError, match="the file unpacks to more than files of rows hold") as caught:
+        read(tmp_path / "x.csv")
+    assert (caught.value.got, caught.value.where) == ("about 21 cells", str(tmp_path / "x.csv"))
+    monkeypatch.setattr(bounded, "CELLS", 21)
+    assert read(tmp_path / "x.csv").shape == (6, 3)
