@@ -126,6 +126,10 @@ def mutants(found: list[Line]) -> str:
             same.append([line["module"], f"`{line['code']}`", line["mutant"], reason])
         elif line["outcome"] == "survived":
             survived.append([line["module"], f"`{line['code']}`", line["mutant"], line["tests"]])
+    of, weighted = sum(row[1] for row in rows[:-1]), [0.0, 0.0]
+    for _, every, drawn, nothing, dead, *_ in rows[:-1]:
+        weighted[0] += every * dead / drawn / of
+        weighted[1] += every * dead / (drawn - nothing) / of
     columns = ("module", "mutants there are", "drawn", "change nothing", "killed", "of those drawn",
                "of those that change something", "interval")  # fmt: skip
     return f"""# Mutants
@@ -138,6 +142,9 @@ number of tests that it was given stands beside it, and `--again --budget 60` gi
 when their mutants ran. The sample is drawn with a seed; the interval is Wilson's, 95 %, of those that change something.
 
 {table(columns, rows)}
+
+As many mutants are drawn from a large module as from a small one. Each module weighted by the mutants that there are:
+{100 * weighted[0]:.0f} % of all, {100 * weighted[1]:.0f} % of those that change something.
 
 ## Survivors
 
