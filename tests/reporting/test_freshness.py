@@ -1,0 +1,81 @@
+"""Why pages are stale: parts of a record changed one by one, files edited or gone, a manifest not to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from thermostats.errors import DataError
+from thermostats.reporting import freshness
+from thermostats.reporting.findings import Tables
+from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
+
+
+@pytest.fixture
+def tables(small_store: Path) -> Tables:
+    read = Tables(small_store)
+    read.read("models", heritage="Lab")
+    return read
+
+
+@pytest.fixture
+def record(tables: Tables) -> Record:
+    return Record(script="1", code="2", page="3", selections=dict(tables.selections))
+
+
+def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Tables, tmp_path: Path) -> None:
+    other = dict.fromkeys(record.selections, "changed")
+    reasons = {
+        "": (record, record),
+        "not built yet": (None, record),
+        "its script changed": (record, replace(record, script="4")),
+        "what it tells of changed": (replace(record, code=""), replace(record, script="4", code="")),
+        "code that it imports changed": (record, replace(record, code="4")),
+        "rows that it reads changed": (replace(record, selections=other), record),
+        PAGE_CODE: (record, replace(record, page="4")),
+    }
+    assert {why: stale_because(before, now, tables, tmp_path) for why, (before, now) in reasons.items()} == {
+        why: why for why in reasons
+    }
+
+
+def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Tables, tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_bytes(b"as it was")
+    made = replace(record, files={"index.md": sha(b"as it was")})
+    assert changed_file(made, tmp_path) == ""
+    (tmp_path / "index.md").write_bytes(b"edited")
+    assert stale_because(made, made, tables, tmp_path) == "index.md was edited"
+    (tmp_path / "index.md").unlink()
+    assert stale_because(made, made, tables, tmp_path) == "index.md is missing"
+
+
+def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    assert freshness.read_manifest(tmp_path) == {}
+    (tmp_path / MANIFEST).mkdir()
+    with pytest.raises(DataError, match=r"the manifest of the report cannot be read .*Is a directory"):
+        freshness.read_manifest(tmp_path)
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Versions are asked for anew, here and afterwards."""
+    freshness.machine.cache_clear()
+    yield
+    freshness.machine.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "nutpie":
+            raise PackageNotFoundError(name)
+        return f"{name} 1"
+
+    monkeypatch.setattr(freshness, "version", version)
+    found = freshness.machine()
+    assert "nutpie" not in found
+    assert found["pymc"] == "pymc 1"
