@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -192,3 +193,21 @@ def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
 def test_tensor_without_elements(tmp_path):
     tensors = read_safetensors(write(tmp_path / "m.safetensors", {"e": entry("BF16", (0, 4), (0, 0))}))
     assert tensors["e"].raw().shape == (0, 4)
+
+
+def test_pickles_in_shards_are_one_checkpoint(tmp_path):
+    torch = pytest.importorskip("torch")
+    for name in ("one", "two"):
+        torch.save({f"{name}.weight": torch.full((2, 2), float(len(name)))}, tmp_path / f"{name}.bin")
+    places = {f"{name}.weight": f"{name}.bin" for name in ("one", "two")}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
+    found = open_checkpoint(tmp_path)
+    assert {name: tensor.shape for name, tensor in found.items()} == {"one.weight": (2, 2), "two.weight": (2, 2)}
+    assert decode(found["two.weight"].raw()).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DataError, match=r"only be read with torch.*install thermostats\[measure\]"):
+        open_checkpoint(tmp_path)

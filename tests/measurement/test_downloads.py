@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -134,3 +135,18 @@ def test_the_next_models_come_while_one_is_measured(
     asked = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
     outcomes = list(_measured(asked, tmp_path, Slow(Settings(), tmp_path), 0, None))
     assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net
+
+
+def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights as safetensors where there are any, else the pickles; readmes and weights of other tools are not."""
+    sizes = {"model.safetensors": 1000, "pytorch_model.bin": 2000, "config.json": 10, "tokenizer.model": 5,
+             "README.md": 7, "onnx/model.onnx": 4000, "original/model.safetensors": 8000}  # fmt: skip
+
+    def listed(self: object, model: str, **options: object) -> SimpleNamespace:
+        assert options["files_metadata"]
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()])
+
+    monkeypatch.setattr(hub.HfApi, "model_info", listed)
+    assert hub.download_size("lab/model") == 1000 + 10 + 5
+    del sizes["model.safetensors"]
+    assert hub.download_size("lab/model") == 2000 + 10 + 5
