@@ -174,8 +174,7 @@ def measure(
         "name": engine, "cpus": cpus, "address": address, "gpus": gpus, "retries": retries, "disk_budget": disk_budget,
         "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9), "slurm": tuple(slurm or ()),
     }  # fmt: skip
-    outcomes = measure_models(models, options, data, dry_run=dry_run, running=running)
-    rows = [asdict(outcome) for outcome in outcomes]
+    rows = [asdict(outcome) for outcome in measure_models(models, options, data, dry_run=dry_run, running=running)]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     print_rows(shown, columns, as_json)
@@ -194,8 +193,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
     folders.data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
-    counts = check_tables(data)
-    print_rows([{"table": name, "rows": rows} for name, rows in counts.items()], ["table", "rows"], as_json)
+    print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
@@ -211,8 +209,7 @@ def ls(
     Example: `thermostats ls models` or `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
-        allowed = ", ".join(LISTS)
-        raise UsageError("no such list", got=what, allowed=allowed, next_step=did_you_mean(what, LISTS))
+        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
     folders.data_folder(data)
     if analyses is not None and what == "claims":
         from thermostats.reporting.scripts import scripts  # noqa: PLC0415 - a listing must not load it
