@@ -17,6 +17,7 @@ from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_bases import lab_basis, scaled_basis
 from thermostats.modelling.heritage_checks import sensitivity
 from thermostats.modelling.heritage_fit import HeritageFit, verdict
+from thermostats.modelling.heritage_rows import gain_rows
 from thermostats.modelling.interface import Fit
 from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.validation import leave_one_out, refit_without
@@ -182,6 +183,22 @@ def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: p
     held = leave_one_out(fitted, by="model", seed=1)
     assert held.rmse < held.rmse_baseline  # the lab's share is 0.6: knowing it helps
     assert held.elpd_difference > 0
+
+
+@pytest.mark.slow
+def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docs/how-to/heritage.md says of the closed form holds of the sampled model too, prompt by prompt."""
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    rows = gain_rows("penultimate_gain")
+    rows = rows[rows["source"] != "thermostats"]
+    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
+    assert (fit.method, fit.n_models, fit.n_heritages) == ("sampling", 22, 5)
+    gate = fit.check()
+    assert gate.passes, gate.reasons
+    assert fit.verdict() == "inconclusive"
+    means = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
+    for statement, probability in means.probabilities.items():
+        assert fit.probabilities[statement] == pytest.approx(probability, abs=0.1), statement
 
 
 @pytest.mark.slow
