@@ -77,6 +77,17 @@ def test_of_some_runs_only_files_that_may_hold_them_are_read(many: Path) -> None
     assert set(found["run_id"]) == {wanted, paths[0].stem}
 
 
+@pytest.fixture
+def plain(tmp_path: Path) -> list[Path]:
+    """Eight files of four rows of layers each, as they are saved, all of a size."""
+    head = ",".join(store.dtypes("layers"))
+    paths = [tmp_path / f"{number}.csv" for number in range(8)]
+    for number, path in enumerate(paths):
+        lines = [f"r{number},{n},a,last,,1.3333333333333333,,,,,,,,left out" for n in range(1, 5)]
+        path.write_text("\n".join([head, *lines]) + "\n")
+    return paths
+
+
 def read_all(paths: list[Path]) -> tuple[list[int], list[Path]]:
     """Rows of each table that comes of files of layers, and the files that were read alone."""
     alone: list[Path] = []
@@ -89,8 +100,8 @@ def read_all(paths: list[Path]) -> tuple[list[int], list[Path]]:
     return [len(frame) for frame in frames], alone
 
 
-def test_sound_files_are_parsed_together_as_many_as_fit(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = store.files("layers", many)
+def test_sound_files_are_parsed_together_as_many_as_fit(plain: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = plain
     assert read_all(paths) == ([4 * len(paths)], [])
     size = paths[0].stat().st_size
     assert {path.stat().st_size for path in paths} == {size}
@@ -102,7 +113,7 @@ def test_sound_files_are_parsed_together_as_many_as_fit(many: Path, monkeypatch:
 
 
 ODD = {
-    "a quote": lambda content: content.replace(b"left out", b'"left out'),
+    "a quote": lambda content: content.replace(b"left out", b'"left out', 1),
     "a carriage return": lambda content: content.replace(b"left out", b'"left\r out"'),
     "a zero": lambda content: content.replace(b"left out", b"left\0out"),
     "half a line": lambda content: content[:-1],
@@ -112,8 +123,8 @@ ODD = {
 
 
 @pytest.mark.parametrize("how", ODD)
-def test_a_file_that_may_change_how_others_are_read_is_read_alone(how: str, many: Path) -> None:
-    paths = store.files("layers", many)
+def test_a_file_that_may_change_how_others_are_read_is_read_alone(how: str, plain: list[Path]) -> None:
+    paths = plain
     change = ODD[how]
     if change is None:
         paths[3].unlink()
@@ -125,15 +136,17 @@ def test_a_file_that_may_change_how_others_are_read_is_read_alone(how: str, many
     assert sorted(counts) == [0, 4 * (len(paths) - 1)]
 
 
-def test_quotes_that_close_are_no_reason_to_read_alone(many: Path) -> None:
-    paths = store.files("layers", many)
+def test_quotes_that_close_are_no_reason_to_read_alone(plain: list[Path]) -> None:
+    paths = plain
     paths[3].write_bytes(paths[3].read_bytes().replace(b"left out", b'"left, out"'))
     assert read_all(paths) == ([4 * len(paths)], [])
 
 
 @pytest.mark.parametrize("change", [(b",1.3333333333333333,", b",many,"), (b"left out", b'"left\nout"')])
-def test_what_cannot_be_parsed_as_a_row_a_line_is_read_one_by_one(many: Path, change: tuple[bytes, bytes]) -> None:
-    paths = store.files("layers", many)
+def test_what_cannot_be_parsed_as_a_row_a_line_is_read_one_by_one(
+    plain: list[Path], change: tuple[bytes, bytes]
+) -> None:
+    paths = plain
     paths[3].write_bytes(paths[3].read_bytes().replace(*change))
     counts, alone = read_all(paths)
     assert (counts, alone) == ([0] * len(paths), paths)

@@ -8,7 +8,8 @@ import pytest
 from conftest import run, table
 
 from thermostats.errors import DataError
-from thermostats.tables.runs import check_run_ids, prompt_sha, run_id
+from thermostats.tables.runs import RECORDED, check_run_ids, prompt_sha, run_id
+from thermostats.tables.schemas import TABLES
 
 ROW = {
     "model_id": "lab/é", "revision": "main", "dtype": "float32", "attention": "eager", "prompt_set": "two",
@@ -30,6 +31,8 @@ def test_every_value_decides(label: str) -> None:
 def test_what_is_recorded_beside_it_does_not() -> None:
     beside = {"special_tokens": "<s>", "versions": "torch=2", "device": "cpu", "seconds": 3.0, "measured_at": "now"}
     assert run_id({**ROW, **beside}) == run_id(ROW)
+    assert tuple(beside) == RECORDED
+    assert {*ROW, *beside} == TABLES["runs"].columns.keys() - {"run_id"}
 
 
 def test_a_set_of_prompts_is_the_hashes_of_its_texts_in_their_order() -> None:

@@ -44,6 +44,26 @@ def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert states.read(tmp_path) == [second]
 
 
+def test_states_are_called_as_every_process_calls_them() -> None:
+    named = (states.WAITING, states.RUNNING, states.FAILED, states.INTERRUPTED, states.DONE)
+    assert named == ("waiting", "running", "failed", "interrupted", "done")
+
+
+def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced: list[str] = []
+    replace = Path.replace
+
+    def noted(path: Path, target: Path) -> None:
+        replaced.append(path.name)
+        replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    states.write(tmp_path, "a", said("running", host="here", pid=7))
+    assert replaced == ["a.here.7"]
+
+
 def test_it_says_who_and_when() -> None:
     state = said("waiting")
     assert (state.host, state.pid, state.attempt, state.reason) == (socket.gethostname(), os.getpid(), 1, "")
