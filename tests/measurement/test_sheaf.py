@@ -187,3 +187,10 @@ def test_attention_that_is_not_finite_leaves_a_row_with_its_reason_for_every_hea
     rows = sheaf.layer_rows(attention, sheaf.ValueSpectra(np.ones((2, 3))), layer=4, prompt_id="a")
     assert [(row["head"], row["missing"]) for row in rows] == [(head, sheaf.NOT_FINITE) for head in ("1", "2", "")]
     assert {(row["layer"], row["prompt_id"], row["variant"]) for row in rows} == {(4, "a", "exact")}
+
+
+def test_zeros_of_heads_that_are_wider_than_the_stream_are_zeros():
+    W = np.random.default_rng(6).standard_normal((3, 300, 2))
+    spectra = sheaf.value_spectra(W)
+    assert np.count_nonzero(spectra.squared, axis=1).tolist() == [2, 2, 2]
+    np.testing.assert_allclose(np.sqrt(spectra.squared[:, :2]), np.linalg.svd(W, compute_uv=False), rtol=1e-12)
