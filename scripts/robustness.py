@@ -105,7 +105,7 @@ def judged(line: Line, known: dict[tuple[str, str, str], str]) -> str:
     return known.get((line["module"], line["code"], changed), "") if line["outcome"] == "survived" else ""
 
 
-def mutants(found: list[Line]) -> str:
+def mutants(found: list[Line], fresh: list[Line]) -> str:
     """Page about mutants."""
     newest = {line["module"]: line["sha"] for line in found}  # of a module that has changed since, its newest form
     found = [line for line in found if line["sha"] == newest[line["module"]]]
@@ -130,6 +130,25 @@ def mutants(found: list[Line]) -> str:
     for _, every, drawn, nothing, dead, *_ in rows[:-1]:
         weighted[0] += every * dead / drawn / of
         weighted[1] += every * dead / (drawn - nothing) / of
+    again = ""
+    if fresh:
+        dead = sum(line["outcome"] != "survived" for line in fresh)
+        interval = binomtest(dead, len(fresh)).proportion_ci(method="wilson")
+        left = table(
+            ("module", "code", "what was changed", "tests that it was given"),
+            [[line["module"], f"`{line['code']}`", line["mutant"], line["tests"]]
+             for line in fresh if line["outcome"] == "survived"],
+        )  # fmt: skip
+        again = f"""
+## Another draw
+
+Tests were written for survivors of the draw above, so its share is what they reach on mutants that were seen. Another
+draw, for which none was written (`scripts/mutants.py --seed 2 --results build/fresh.jsonl`), all counted, those that
+change nothing too: {dead} of {len(fresh)} killed, {100 * dead / len(fresh):.0f} %
+({100 * interval.low:.0f}–{100 * interval.high:.0f} %), from {len({line["module"] for line in fresh})} modules.
+
+{left}
+"""
     columns = ("module", "mutants there are", "drawn", "change nothing", "killed", "of those drawn",
                "of those that change something", "interval")  # fmt: skip
     return f"""# Mutants
@@ -155,7 +174,7 @@ As many mutants are drawn from a large module as from a small one. Each module w
 Judged by hand, in `scripts/equivalent_mutants.csv`; they are left out of the last share and not of the one before.
 
 {table(("module", "code", "what was changed", "why nothing changes"), same)}
-"""
+{again}"""
 
 
 def clusters(found: list[Line]) -> str:
@@ -188,7 +207,7 @@ def main() -> None:
     if found := lines(folder, "clusters"):
         (out / "clusters.md").write_text(clusters(found), encoding="utf-8")
     if found := lines(folder, "mutants"):
-        (out / "mutants.md").write_text(mutants(found), encoding="utf-8")
+        (out / "mutants.md").write_text(mutants(found, lines(folder, "fresh")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -86,11 +86,14 @@ def test_the_page_counts_each_mutant_once_and_shows_what_changes_nothing(monkeyp
         line("line 3:4 returns None", "survived"), line("line 3:4 returns None", "timeout"),
         line("line 4:0 Add to Sub", "survived", code="y = 1 + 2"),
     ]  # fmt: skip
-    page = robustness.mutants(noted)
+    page = robustness.mutants(noted, [])
+    assert "Another draw" not in page
     assert "| a.py | 9 | 4 | 1 | 2 | 50 % | 67 % |" in page
     assert "| all | 9 | 4 | 1 | 2 | 50 % | 67 % |" in page
     assert "| a.py | `y = 1 + 2` | line 4:0 Add to Sub | 3 |" in page
     assert "| a.py | `x = 1` | line 1:4 1 + 1 | nobody reads it |" in page
+    other = robustness.mutants(noted, [line("line 5:0 Add to Sub", "killed"), line("line 6:0 Add to Sub", "survived")])
+    assert "1 of 2 killed, 50 %" in other and "from 1 modules" in other and "| line 6:0 Add to Sub | 3 |" in other
 
 
 def test_every_reason_names_a_line_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
