@@ -189,6 +189,7 @@ def readers() -> dict[str, Reader]:
         ),
     }  # fmt: skip
     as_json = json.dumps([dict(row) for row in table("layers", *rows).astype(object).to_dict("records")], default=str)
+    as_lines = "\n".join(json.dumps(row) for row in json.loads(as_json))
     index = {"weight_map": dict.fromkeys(SHAPES, "model.safetensors.part")}
     stamp = {"machine": {}, "claims": {"C01": "0"}, "seconds": {"C01": 1.0}}
     manifest = {"C01": {"script": "0", "code": "0", "page": "0", "selections": {}, "files": {"a": "0"}}}
@@ -202,7 +203,7 @@ def readers() -> dict[str, Reader]:
         *(Reader(f"table {name}", f"{name}.csv", (content,), read_stored(name)) for name, content in stored.items()),
         Reader("rows as CSV", "rows.csv", tuple(stored.values()), read_rows),
         Reader("rows as JSON", "rows.json", (as_json.encode(), b"[]"), read_rows),
-        Reader("rows as JSON lines", "rows.jsonl", (b'{"run_id": "a", "layer": 1}\n{}',), read_rows),
+        Reader("rows as JSON lines", "rows.jsonl", (as_lines.encode(), b'{"run_id": "a", "layer": 1}\n{}'), read_rows),
         Reader("prompts as text", "p.txt", (b"Once upon\na time\n", "\u00e9\u202e\n".encode()), prompts.read_prompts),
         Reader("prompts as CSV", "p.csv", (b'prompt_id,text,complexity\na,"b, c",1\n',), prompts.read_prompts),
         Reader("prompts as JSON lines", "p.jsonl", (b'{"text": "a b", "complexity": 2}\n',), prompts.read_prompts),

@@ -257,10 +257,13 @@ def _bad_cell(path: Path, name: str) -> str:
 def _cells(path: Path, name: str) -> Iterator[tuple[int, str, str]]:
     with path.open(newline="", encoding="utf-8") as stream:
         reader = csv.reader(stream)
-        next(reader, None)
-        for row in reader:
-            for label, cell in zip(dtypes(name), row, strict=False):
-                yield reader.line_num, label, cell
+        try:
+            next(reader, None)
+            for row in reader:
+                for label, cell in zip(dtypes(name), row, strict=False):
+                    yield reader.line_num, label, cell
+        except csv.Error:  # what pandas could read and this cannot, a cell of over 131,072 characters: none to point at
+            return
 
 
 def _row(where: object, frame: pd.DataFrame, row: int, name: str) -> str:
