@@ -41,6 +41,7 @@ CASES = [
     ("ls claims --analyses nowhere", "no such folder of analyses"),
     ("check --data nowhere", "no such data folder"),
     ("report C99", "no such claim"),
+    ("report C4", "did you mean C04?"),
     ("report --analyses nowhere", "no such folder of analyses"),
     ("findings", "thermostats report --all"),
     ("cite --data nowhere", "no such data folder"),

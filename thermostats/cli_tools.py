@@ -136,5 +136,6 @@ def claim(
         print_json({"path": str(path)})
     else:
         print(path)
-    step = f"thermostats report {path.name[:3].upper()} --analyses {folder} --out my-report, then edit {path}"
+    step = f"thermostats report {path.name[:3].upper()} --analyses {folder} --out my-report (with your own tables too: "
+    step += f"--data FOLDER), then edit {path}"
     say_next(step, shown=not as_json)

@@ -53,3 +53,20 @@ def test_groups_stand_apart_on_the_first_page(tmp_path: Path, name: str) -> None
     if name == "index.md":
         rows = {line[3:6]: line for line in text.splitlines() if line.startswith("| [")}
         assert "= 0.040" in rows["C01"] and "= 0.040" in rows["N01"]
+
+
+@pytest.mark.parametrize("kind", ["html", "md"])
+def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path, kind: str) -> None:
+    workplace = make_workplace(tmp_path)
+    for path in workplace["analyses"].glob("*.py"):
+        path.unlink()
+    write_analysis(workplace["analyses"], "U01", "Meta", p=0.04)
+    assert report(**workplace, processes=1).ok
+    index = (workplace["out"] / f"index.{kind}").read_text(encoding="utf-8")
+    assert "A 2026 preprint" not in index and "study’s own result files" not in index
+    assert "1 claim put to the test" in index and "of whoever wrote their scripts" in index
+    page = (workplace["out"] / "u01" / f"index.{kind}").read_text(encoding="utf-8")
+    assert "fixed before its test was run" not in page and "own figures were known" not in page
+    assert "Source in the study" not in page
+    assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page
+    assert "python analyses/" not in page

@@ -185,6 +185,20 @@ def test_rows_of_several_sources_are_one_table(small_store: Path, tmp_path: Path
     ]
 
 
+def test_the_nearest_table_is_the_one_that_knows_most_columns_and_a_misspelt_one_is_named(small_store: Path) -> None:
+    layers = new_run()[1]
+    with pytest.raises(UsageError, match="nearly those of layers: lacking gain_block, unknown gain_blok") as caught:
+        join(layers.rename(columns={"gain_block": "gain_blok"}), data=small_store)
+    assert caught.value.next_step == "did you mean gain_block?"
+    few = pd.DataFrame({"model_id": ["a/b"], "heritage": ["x"], "n_layers": [2], "d_model": [8], "n_heads": [2]})
+    with pytest.raises(UsageError, match="nearly those of models"):
+        join(few, data=small_store)
+    unsourced = layers.drop(columns="run_id").assign(model_id="lab/model")
+    with pytest.raises(UsageError, match="do not say which run they are of") as caught:
+        join(unsourced, table="layers", data=small_store)
+    assert "add source" in caught.value.next_step
+
+
 def test_what_belongs_to_no_table_is_told_with_the_nearest_and_what_is_refused(small_store: Path) -> None:
     with pytest.raises(UsageError, match="nearly those of runs: lacking none, unknown note"):
         join(new_run()[0].assign(note=1), data=small_store)

@@ -17,6 +17,7 @@ from thermostats.reporting.checklist import Checklist, checklist
 from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.runner import Run
+from thermostats.reporting.scripts import is_own
 from thermostats.reporting.svg import inline
 from thermostats.reporting.words import Compared
 
@@ -75,6 +76,7 @@ def claim_files(run: Run, script: str, hashes: Mapping[str, str]) -> dict[str, b
         "claim": run.claim, "views": views, "fitted": any(view.checklist for view in views),
         "script": script, "hashes": hashes, "machine": machine(),
         "selections": len(run.selections), "corrected": corrected(run.findings), "page": folder, "up": "../",
+        "own": is_own(run.claim.id),
     }  # fmt: skip
     files.found[files.path("index.html")] = rendering.html("claim.html", **shared)
     files.found[files.path("index.md")] = rendering.markdown("claim.md", **shared)

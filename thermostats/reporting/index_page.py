@@ -18,6 +18,7 @@ from thermostats.reporting.claim_page import Entry, corrected, folder_of
 from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.rendering import FAILED, INDEX, MISSING
+from thermostats.reporting.scripts import is_own
 from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
@@ -61,7 +62,9 @@ def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], 
         "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
         "corrected": words.listed([entry.id for entry in entries if corrected(entry.findings)]),
         "one_sided": words.listed([row["id"] for row in rows if row["holm"] and row["side"]]),
-        "fitted": any(row["posterior"] for row in rows), "page": INDEX, "up": "", "scripts": ("claims.js",),
+        "fitted": any(row["posterior"] for row in rows), "page": INDEX, "up": "",
+        "own": any(is_own(entry.id) for entry in entries), "study": not all(is_own(entry.id) for entry in entries),
+        "scripts": ("claims.js",),
     }  # fmt: skip
     return {
         "index.html": rendering.html("index.html", **shared),
@@ -96,7 +99,8 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
             f"where both agree: in {apart} they differ, in {failed} a check of the fit failed."
         )
     else:
-        second = f"They rest on the study’s own result files{here}, and on classical tests."
+        files = "the tables of a data folder" if all(map(is_own, primary)) else f"the study’s own result files{here}"
+        second = f"They rest on {files}, and on classical tests."
     most = max((finding.n_models for finding in primary.values()), default=0)
     labs = max((finding.n_heritages for finding in primary.values()), default=0)
     third = f"No verdict rests on more than {words.plural(most, 'model')} or {words.plural(labs, 'lab')}; that is few, "
@@ -114,7 +118,7 @@ def verdict_counts(verdicts: Iterable[str]) -> str:
 
 def group_of(claim: str) -> str:
     """Group of a claim by its id."""
-    return GROUPS.get(claim[0], GROUPS["U"])
+    return GROUPS["U"] if is_own(claim) else GROUPS[claim[0]]
 
 
 def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:

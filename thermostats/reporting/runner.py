@@ -189,7 +189,8 @@ def _findings_of(module: ModuleType, claim: Claim, tables: Tables) -> list[Findi
 
 def _words(error: BaseException, path: Path) -> str:
     """An exception with the last line of the script that it came from."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     place = f" (line {lines[-1]})" if lines else ""
     return f"{type(error).__name__} in {path.name}{place}: {error}"
 

@@ -12,6 +12,11 @@ NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
 """A letter for whose claim it is (c: the study's, n: the nursery's, u: the user's), two digits, what it is about."""
 
 
+def is_own(claim: str) -> bool:
+    """True for a user's claim: one that is neither of the study (C) nor of the nursery (N)."""
+    return claim[:1].upper() not in {"C", "N"}
+
+
 def scripts(analyses: str | Path) -> dict[str, Path]:
     """Scripts such as `c01_depth.py` of a folder by the claim's id (`C01`), in order.
 
@@ -44,8 +49,7 @@ def chosen(claims: Sequence[str] | None, found: Mapping[str, Path]) -> list[str]
         return list(found)
     wanted = [claim.upper() for claim in claims]
     if unknown := [claim for claim in wanted if claim not in found]:
-        raise UsageError(
-            "no such claim", got=", ".join(unknown), allowed=", ".join(found),
-            next_step=did_you_mean(unknown[0], found, "thermostats ls claims"),
-        )  # fmt: skip
+        whole = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
+        step = f"did you mean {whole}?" if whole in found else did_you_mean(unknown[0], found, "thermostats ls claims")
+        raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(found), next_step=step)
     return list(dict.fromkeys(wanted))

@@ -234,6 +234,11 @@ def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
     declared = store.dtypes(name)
     lacking = [label for label in declared if label not in columns]
     unknown = [label for label in columns if label not in declared]
+    if "run_id" in lacking and "model_id" in columns:
+        raise UsageError(
+            f"rows of table {name} do not say which run they are of", where=where, got="model_id without source",
+            next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
+        )  # fmt: skip
     if lacking or unknown:
         raise UsageError(
             f"columns are not those of table {name}", where=where,
@@ -253,15 +258,22 @@ def _table_of(columns: Sequence[str], where: object) -> str:
     for name in TABLES:
         if set(columns) == set(store.dtypes(name)):
             return name
-    nearest = max(
-        TABLES,
-        key=lambda name: len(set(columns) & set(store.dtypes(name))) - len(set(columns) ^ set(store.dtypes(name))),
+    joinable = [name for name in TABLES if name not in REFUSED]
+    nearest = min(
+        joinable, key=lambda name: (len(set(columns) - _told(name)), len(set(store.dtypes(name)) - set(columns)))
     )
-    lacking = ", ".join(label for label in store.dtypes(nearest) if label not in columns)
-    unknown = ", ".join(label for label in columns if label not in store.dtypes(nearest))
+    lacking = [label for label in store.dtypes(nearest) if label not in columns]
+    unknown = [label for label in columns if label not in _told(nearest)]
     raise UsageError(
         "its columns are those of no table",
         where=where,
-        got=f"nearly those of {nearest}: lacking {lacking or 'none'}, unknown {unknown or 'none'}",
-        next_step=MAP,
+        got=f"nearly those of {nearest}: lacking {', '.join(lacking) or 'none'}, "
+        f"unknown {', '.join(unknown) or 'none'}",
+        next_step=did_you_mean(unknown[0], lacking, MAP) if unknown else MAP,
     )
+
+
+def _told(name: str) -> set[str]:
+    """Columns that rows of a table may have: its own, and where it is of runs those that tell of the run."""
+    own = set(store.dtypes(name))
+    return own | set(store.dtypes("runs")) if "run_id" in own else own
