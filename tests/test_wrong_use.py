@@ -14,8 +14,6 @@ from thermostats.errors import UsageError
 from thermostats.measurement import devices
 from thermostats.measurement.devices import check_device, check_here, count_gpus
 from thermostats.measurement.prompt_sets import check_set
-from thermostats.tables.schemas import TABLES
-from thermostats.tables.vocabulary import TABLE_NAMES
 
 LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas", "pandera", "pymc",
          "ray", "scipy", "statsmodels", "submitit", "torch", "transformers"]  # fmt: skip
@@ -109,10 +107,6 @@ def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
     )  # fmt: skip
     assert [(code, loaded) for code, _, loaded in json.loads(done.stdout)] == [(1, [])] * 3
     assert all("thermostats nursery corpora" in said for _, said, _ in json.loads(done.stdout))
-
-
-def test_names_of_tables_are_those_of_the_schemas() -> None:
-    assert tuple(TABLES) == TABLE_NAMES
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])

@@ -14,10 +14,11 @@ pytest.importorskip("huggingface_hub")
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import downloads, hub
 from thermostats.measurement.downloads import Downloads
-from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.execute import _measured
 from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 
 SIZE = 1000

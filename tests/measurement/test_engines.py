@@ -19,11 +19,12 @@ transformers = pytest.importorskip("transformers")
 import small  # noqa: E402
 
 from thermostats.errors import UsageError  # noqa: E402
-from thermostats.measurement.engines import Job, Settings, open_engine  # noqa: E402
+from thermostats.measurement.engines import Job, open_engine  # noqa: E402
 from thermostats.measurement.engines.local import Inline, Local  # noqa: E402
 from thermostats.measurement.estimate import Need, Place, estimate, refusal  # noqa: E402
 from thermostats.measurement.execute import execute, largest_first  # noqa: E402
 from thermostats.measurement.outcome import Outcome, lost  # noqa: E402
+from thermostats.measurement.settings import Settings  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import states, store  # noqa: E402
 from thermostats.tables.listing import rows  # noqa: E402

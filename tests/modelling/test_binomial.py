@@ -63,6 +63,20 @@ def test_a_large_group_speaks_for_itself() -> None:
     assert found.p[:, 1].std() > 0.1
 
 
+def test_very_many_units_and_draws_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest, inner = [], binomial._log_likelihood
+
+    def measured(k: np.int64, n: np.int64, logits: np.ndarray) -> np.ndarray:
+        largest.append(logits.size)
+        return inner(k, n, logits)
+
+    monkeypatch.setattr(binomial, "_log_likelihood", measured)
+    found = binomial.posterior(np.array([35_000, 10]), np.array([50_000, 40]), grouped=True, seed=1, draws=1200)
+    assert max(largest) < 1.1 * binomial.AT_ONCE
+    assert found.p[:, 0].mean() == pytest.approx(0.7, abs=0.001)
+    assert found.p[:, 0].std() == pytest.approx((0.7 * 0.3 / 50_000) ** 0.5, rel=0.1)
+
+
 def test_a_group_foretold_from_the_others_stands_out_where_it_is_another() -> None:
     k, n = np.array([24, 25, 23, 25, 0]), np.full(5, 25)
     pit = binomial.left_out_pit(k, n, seed=1, draws=2000)

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from thermostats.cli import app
 from thermostats.errors import UsageError
 from thermostats.modelling import planning, study
-from thermostats.modelling.heritage_design import BLOCKS
 from thermostats.modelling.simulate import Power
 
 ORDER = "heritage > geometry > scale"
@@ -49,7 +48,3 @@ def test_verb() -> None:
 def test_shares_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="not shares of one whole"):
         study.parsed(text)
-
-
-def test_shares_are_of_the_causes_that_the_heritage_model_has() -> None:
-    assert (*study.CAUSES, "model") == BLOCKS

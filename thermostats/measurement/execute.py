@@ -12,14 +12,14 @@ import pandas as pd
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.downloads import Downloads
-from thermostats.measurement.engines import Engine, Job, Settings
+from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, spec_id, tell
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import finished_runs, folder_of, measure_plan, model_id, plan
-from thermostats.measurement.settings import RETRIES
+from thermostats.measurement.settings import RETRIES, Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
 from thermostats.tables.begin import writable_folder

@@ -27,6 +27,9 @@ NEGLIGIBLE = 14.0
 STEP = 0.5
 """Distance of the nodes of z at the largest τ, in standard deviations of a logit that its own group tells most of."""
 
+AT_ONCE = 4_000_000
+"""Numbers of a table of draws × nodes; of more, fewer draws at a time."""
+
 Counts = NDArray[np.int64]
 
 
@@ -58,9 +61,11 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int) -> 
         return Shares(mu=mu, tau=np.zeros(draws), p=np.repeat(expit(mu)[:, None], k.size, axis=1))
     tau = np.exp(log_tau[j] + jitter[1] * (log_tau[1] - log_tau[0]))
     p = np.empty((draws, k.size))
-    for g in range(k.size):
-        logits = mu + tau * _node(_log_likelihood(k[g], n[g], mu[:, None] + tau[:, None] * z) + weight, z, rng)
-        p[:, g] = expit(logits)
+    for rows in np.array_split(np.arange(draws), math.ceil(draws * z.size / AT_ONCE)):
+        own_mu, own_tau = mu[rows], tau[rows]
+        for g in range(k.size):
+            density = _log_likelihood(k[g], n[g], own_mu[:, None] + own_tau[:, None] * z) + weight
+            p[rows, g] = expit(own_mu + own_tau * _node(density, z, rng))
     return Shares(mu=mu, tau=tau, p=p)
 
 

@@ -18,8 +18,9 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels, named
 from thermostats.modelling.heritage_bases import Integers, lab_basis, scaled_basis
 from thermostats.modelling.heritage_observations import observations
+from thermostats.modelling.study import CAUSES
 
-BLOCKS = ("heritage", "geometry", "scale", "model")
+BLOCKS = (*CAUSES, "model")
 """The last is what is left to the single model."""
 GEOMETRY = ("n_layers", "n_heads", "d_head")
 SCALE = ("n_params",)

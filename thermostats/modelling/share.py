@@ -108,8 +108,8 @@ def fit_share(
     share = p @ weight
     quantities: dict[str, Array] = {"share": share, "p": p}
     if grouped:
-        fresh = np.random.default_rng(seed).standard_normal(share.shape)
-        quantities["share_of_new_group"] = 1 / (1 + np.exp(-(draws["mu"] + draws["tau"] * fresh)))
+        drawn = binomial.Shares(mu=draws["mu"], tau=draws["tau"], p=p)
+        quantities["share_of_new_group"] = drawn.new_group(np.random.default_rng(seed))
         quantities["tau"] = draws["tau"]
     decided = {f"share > {against:g}": share > against, f"every group > {against:g}": (p > against).all(axis=-1)}
     return Fitted(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError
@@ -24,6 +23,7 @@ from thermostats.modelling.model_rows import lines, standardised
 from thermostats.modelling.rivals import few_folds
 from thermostats.modelling.rounding import between
 from thermostats.modelling.sensitivity import sensitivity
+from thermostats.modelling.transition_errors import compared
 
 PUBLISHED = (0.11, 0.012, 4.9)
 """a, b, c of the study's L* = L (a + b L + c/H)."""
@@ -147,7 +147,7 @@ def fit_transition(
         "polynomial": held_out(polynomial, folds, seed=seed).draws * L,
     }
     fixed = {"L/2": L / 2, "published formula": L * (a + b * L + c / H)}
-    models, errors = _compared(frame, star, L, drawn, fixed)
+    models, errors = compared(frame, star, L, drawn, fixed)
     coefficients = posterior(polynomial, seed=seed).beta / np.array([1.0, L.max(), 1 / H.min()])
     names = ("a", "b", "c")
     low, high = equal_tailed(coefficients)
@@ -283,52 +283,6 @@ def _elsewhere(full: Lines) -> Lines:
     row = full.rows(np.array([0]))
     X = np.eye(1, full.X.shape[1])
     return Lines(**{**vars(row), "X": X, "groups": np.array([-1]), "error": np.zeros(1)})
-
-
-def _compared(
-    frame: pd.DataFrame, star: Array, L: Array, drawn: dict[str, Array], fixed: dict[str, Array]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    models, errors = frame[["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy(), []
-    half = np.abs(L / 2 - star) / L
-    for name, predicted in fixed.items():
-        models[name] = predicted
-        errors.append(
-            {"rule": name, "fitted": False, **_errors(predicted, star, L), **_gained(predicted, star, L, half)}
-        )
-    for name, values in drawn.items():
-        low, high = equal_tailed(values)
-        found = np.median(values, axis=0)
-        models[name], models[f"{name}_lower"], models[f"{name}_upper"] = found, low, high
-        spread = {
-            "coverage": ((low <= star) & (star <= high)).mean(),
-            "width_of_depth": ((high - low) / L).mean(),
-            "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
-        }
-        errors.append(
-            {"rule": name, "fitted": True, **_errors(found, star, L), **_gained(found, star, L, half), **spread}
-        )
-    return models, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
-
-
-def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
-    off = np.abs(predicted - star)
-    inside = (predicted >= 0.5) & (predicted <= L + 0.5)
-    return {
-        "error_of_depth": float((off / L).mean()),
-        "mape": float((off / star).mean()),
-        "inside": float(inside.mean()),
-    }
-
-
-def _gained(predicted: Array, star: Array, L: Array, half: Array) -> dict[str, float]:
-    """Error of depth of L/2 less that of the rule, paired by network, with its t interval."""
-    gained = half - np.abs(predicted - star) / L
-    reach = stats.t.ppf((1 + LEVEL) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
-    return {
-        "better_than_half": float(gained.mean()),
-        "better_than_half_lower": float(gained.mean() - reach),
-        "better_than_half_upper": float(gained.mean() + reach),
-    }
 
 
 def _statistics(L: Array) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Need, Place
 from thermostats.measurement.outcome import Outcome, Progress
-from thermostats.measurement.settings import Settings as Settings
+from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 
 UNKNOWN = 2 * 2**30

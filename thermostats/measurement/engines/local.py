@@ -11,9 +11,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.outcome import Outcome, Progress, lost, measure_one, quiet
+from thermostats.measurement.settings import Settings
 
 CPUS = 4
 """Threads a model is measured with where nothing is said: products of matrices gain little from more."""

@@ -14,9 +14,10 @@ import ray
 import ray.exceptions
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.outcome import Outcome, lost, measure_one, quiet
+from thermostats.measurement.settings import Settings
 
 SPARE = 1.1
 """Share of a GPU that is asked for, over what the estimate says: allocators round up."""

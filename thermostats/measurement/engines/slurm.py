@@ -15,9 +15,10 @@ import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from thermostats.errors import UsageError
-from thermostats.measurement.engines import Job, Settings
+from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.outcome import Outcome, lost, measure_one, quiet
+from thermostats.measurement.settings import Settings
 from thermostats.tables.states import FOLDER
 
 SPARE = 1.2
