@@ -58,6 +58,7 @@ CLAIM = Claim(
     f"model is left out; not supported where r > 0 with such a p, or where the whole interval lies above "
     f"{number(WEAK, 1)}. Beside it a Bayesian line through the log gains; the verdict is what both come to.",
     source="Section 4.1, figure 1; pythia_family",
+    rows="study",
 )
 
 

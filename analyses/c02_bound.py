@@ -58,6 +58,7 @@ CLAIM = Claim(
     f"does and the upper limit of the share is below {MOST:.0%}. The verdict rests on no p-value. "
     "Beside it the posterior that every model lies below, errors over prompts known; the verdict is what both come to.",
     source="Section 4.1, equation 3, figure 1; pythia_family, high_rho_hunt",
+    rows="study",
 )
 
 

@@ -75,6 +75,7 @@ CLAIM = Claim(
     "where no EleutherAI model is below 1. Beside it the heritage model's posterior of the labs' means; the verdict is "
     "what both come to.",
     source="Section 4.2, figure 2; high_rho_hunt, pythia_family",
+    rows="study",
 )
 
 

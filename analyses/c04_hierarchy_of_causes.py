@@ -25,7 +25,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.blocks import Dominance, block_f, dominance, freedman_lane
+from thermostats.modelling.block_shares import jackknifed_shares, with_differences
+from thermostats.modelling.blocks import block_f, dominance, freedman_lane
 from thermostats.modelling.heritage import CLOSED, fit_heritage
 from thermostats.modelling.heritage_checks import sensitivity
 from thermostats.modelling.heritage_fit import ORDER, HeritageFit
@@ -63,33 +64,15 @@ CLAIM = Claim(
     f"at most {ALPHA:g} with and without embeddings, supported where the interval of its share lies below {SMALL:g}. "
     "Beside both the heritage model's posterior; a verdict is what both come to.",
     source="Abstract, section 7; high_rho_hunt, pythia_family",
+    rows="study",
 )
-
-
-def with_differences(found: Dominance) -> list[float]:
-    """Corrected share of every block, then the differences that the claim is about."""
-    share = found.adjusted
-    return [*share.values(), *(share[a] - share[b] for a, b in DIFFERENCES)]
-
-
-def shares(rows: pd.DataFrame, outcome: str, whole: Dominance) -> pd.DataFrame:
-    """Corrected shares of all blocks and their differences, jackknifed over models."""
-    names = [*BLOCKS, *(f"{a} − {b}" for a, b in DIFFERENCES)]
-    estimates = np.array(with_differences(whole))
-    left_out = np.array(
-        [with_differences(dominance(rows.drop(index=i), outcome, BLOCKS, seed=SEED)) for i in rows.index]
-    )
-    n = len(rows)
-    errors = np.sqrt((n - 1) / n * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * errors
-    return pd.DataFrame({"what": names, "estimate": estimates, "lower": estimates - half, "upper": estimates + half})
 
 
 def order(rows: pd.DataFrame, gain: str) -> Finding:
     """The finding on the order of the three, for one named gain."""
     rows = rows.assign(outcome=np.log(rows[gain]))
     whole = dominance(rows, "outcome", BLOCKS, seed=SEED)
-    table = shares(rows, "outcome", whole)
+    table = jackknifed_shares(rows, "outcome", BLOCKS, DIFFERENCES, seed=SEED, whole=whole, level=LEVEL)
     first, second = (table.iloc[len(BLOCKS) + i] for i in range(2))
     decided = if_all(if_above(float(row["lower"]), float(row["upper"]), 0.0) for row in (first, second))
     raw = ", ".join(f"{name} {whole.shares[name]:.2f}" for name in whole.order)
@@ -140,7 +123,9 @@ def least_told(difference: pd.Series, n: int) -> float:
 def without_a_lab(rows: pd.DataFrame) -> str:
     """Differences of corrected shares of the log gain with each lab left out, in words."""
     found = {
-        str(lab): with_differences(dominance(rows[rows["heritage"] != lab], "log_gain", BLOCKS, seed=SEED))[-2:]
+        str(lab): with_differences(
+            dominance(rows[rows["heritage"] != lab], "log_gain", BLOCKS, seed=SEED), DIFFERENCES
+        )[-2:]
         for lab in sorted(set(rows["heritage"]))
     }
     return "; ".join(f"{lab} {number(first)} and {number(second)}" for lab, (first, second) in found.items())

@@ -80,6 +80,7 @@ CLAIM = Claim(
     "both come to. Models trained here are judged by the same rule, apart, with the right matrix and with the "
     "published slicing.",
     source="Section 4.3, figure 3; restriction_map_summary",
+    rows="study",
 )
 
 

@@ -49,6 +49,7 @@ CLAIM = Claim(
     f"Models trained here, apart: supported where some recipe does so in every pair with another recipe's models, not "
     f"supported where no pair of two recipes reaches {LEAST:g}.",
     source="Figure 8; restriction_maps_results, restriction_map_summary",
+    rows="study and measured",
 )
 
 

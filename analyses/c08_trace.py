@@ -68,6 +68,7 @@ CLAIM = Claim(
     "both above and below all models of the other. Beside it the posterior of the difference in log trace; the verdict "
     "is what both come to.",
     source="Section 5.2.3; H4_v2_validation, H4_v2_extended",
+    rows="study",
 )
 
 

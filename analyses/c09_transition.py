@@ -76,6 +76,7 @@ CLAIM = Claim(
     rule="Supported where the 95 % paired t interval of the difference lies above 0, not supported where it lies "
     "below 0. Beside it the posterior of the mean difference; the verdict is what both come to.",
     source="Section 5.3, equation 6, figure 5; l_star_sign_change, H4_v2_validation, H4_v2_extended",
+    rows="study",
 )
 
 

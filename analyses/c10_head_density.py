@@ -81,6 +81,7 @@ CLAIM = Claim(
     f"{ALPHA:g}; not supported where it does not exceed it at either end of the published range of the threshold. "
     "Beside it the posterior of a step at a threshold; the verdict is what both come to.",
     source="Sections 5.4 and 7; pythia_family, high_rho_hunt, clean_residual",
+    rows="study",
 )
 
 

@@ -67,6 +67,7 @@ CLAIM = Claim(
     f"one lies within ±{NEGLIGIBLE:.0%} of it. Unit: the pair. Beside each the posterior of the same statement over "
     "the related pairs; the verdict is what both come to, a flip being enough against it either way.",
     source="Section 5.5; twin_test_results",
+    rows="study",
 )
 
 

@@ -74,6 +74,7 @@ CLAIM = Claim(
     f"{LEAST_BASES} base models. Unit: the family. The four models named are judged apart, over prompts. Beside each "
     "test of last gains the posterior probability of the order; the verdict is what both come to.",
     source="Abstract, contribution 6; thermodynamic_benchmark, twin_test_results",
+    rows="study",
 )
 
 

@@ -70,6 +70,7 @@ CLAIM = Claim(
     "known both ways it needs measurement. Unit: the model. Beside it the posterior of the share of models "
     "put right among those put right or wrong; the verdict is what both come to.",
     source="Appendix B; clean_residual, high_rho_hunt, pythia_family",
+    rows="study",
 )
 
 

@@ -80,6 +80,7 @@ CLAIM = Claim(
     "below. Variance of log gain: supported where the models' share lies above one half, against where below. Unit: "
     "the model. Beside both the posterior probability of the same; the verdict is what both come to.",
     source="Figure 7; pythia_family and the files of last gains by prompt; input_dependency",
+    rows="study and measured",
 )
 
 

@@ -51,6 +51,7 @@ CLAIM = Claim(
     "below, and where the posterior says the same; without measured anisotropy: needs measurement. Models trained "
     "here: the same rule, apart.",
     source="Appendix C; no file",
+    rows="study and measured",
 )
 
 

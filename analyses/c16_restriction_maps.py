@@ -64,6 +64,7 @@ CLAIM = Claim(
     "above one half. An operator norm computed with a matrix that is not W_V needs measurement. Unit: the model. "
     "Models trained here, apart: that interval against one half either way, and the posterior of the share.",
     source="Appendix D; restriction_maps_results",
+    rows="study and measured",
 )
 
 

@@ -67,6 +67,7 @@ CLAIM = Claim(
     f"{MARGIN:g}, against where it excludes {STATED:g}. Beside exponent and last MLP stand posteriors; a part has the "
     "verdict that both come to. The whole needs every part. Unit: the model.",
     source="scaling_law_multi_pythia, ffn_expansion",
+    rows="study",
 )
 
 

@@ -97,6 +97,7 @@ CLAIM = Claim(
     "supported where the 95 % interval of the difference over prompts lies below 0, against where above. The whole "
     "needs both. Beside each the posterior probability of its slope; the verdict is what both come to.",
     source="thermodynamic_benchmark, twin_test_results, gpt2_layernorm, gptj_parallel",
+    rows="study and measured",
 )
 
 

@@ -82,6 +82,7 @@ CLAIM = Claim(
     f"against. Silent exit, apart: Mistral's interval within a factor {MARGIN:g} of 1. Beside tests of gains by prompt "
     "the posterior of their means; the verdict is what both come to.",
     source="OPT_anomaly, H4_v2_validation, llama_anomaly, mistral_paradox, gpt2_layernorm, gptj_parallel",
+    rows="study and measured",
 )
 
 

@@ -53,6 +53,7 @@ CLAIM = Claim(
     "exact 95 % interval of the share of amplifying families lies above one half. Unit: the family. Beside it the "
     "posterior of that share; the verdict is what both come to.",
     source="4model_validation_results; files of last and penultimate gains",
+    rows="study",
 )
 
 

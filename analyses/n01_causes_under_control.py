@@ -85,6 +85,7 @@ CLAIM = Claim(
     f"against {SMALL:g}. Recipes not seen: log predictive density with geometry and scale less that without. Foretold "
     "for the published models: squared error of their mean less that of the nursery's slopes, labs left out.",
     source="The controlled study; C04",
+    rows="nursery",
 )
 
 

@@ -88,6 +88,7 @@ CLAIM = Claim(
     f"recipe’s effect through the ratio of W_V and W_O against {MOST:g}. Fewer than {LEAST_MODELS} models or "
     f"{LEAST_RECIPES} recipes: needs measurement.",
     source="The controlled study; section 4.3",
+    rows="nursery",
 )
 
 

@@ -76,6 +76,7 @@ CLAIM = Claim(
     f"the verdict is what both come to. Curvature, recipe × geometry and mediator by tests alone. Fewer than "
     f"{LEAST_MODELS} models or {LEAST_RECIPES} recipes: needs measurement.",
     source="The controlled study; sections 4.1, 5.4, 7",
+    rows="nursery",
 )
 
 

@@ -65,6 +65,7 @@ CLAIM = Claim(
     f"both come to. Fewer than {LEAST_MODELS} models of {LEAST_RECIPES} recipes, or {LEAST_PAIRS} pairs: needs "
     "measurement.",
     source="The controlled study; section 5.5",
+    rows="nursery",
 )
 
 

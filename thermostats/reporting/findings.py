@@ -43,6 +43,8 @@ class Claim:
     """When the claim counts as supported, when as not supported; everything else is inconclusive."""
     source: str
     """Section or figure of the preprint, and files."""
+    rows: str = ""
+    """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,10 @@ class Tables:
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals], sort_keys=True), selected)
         return selected
+
+    def columns(self) -> set[str]:
+        """Columns of all tables that were read so far."""
+        return {str(label) for frame in self._loaded.values() for label in frame}
 
     def changed(self, selections: Mapping[str, str]) -> bool:
         """True where any of the remembered selections has other rows by now."""
