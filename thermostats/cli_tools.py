@@ -1,4 +1,4 @@
-"""Verbs around the work: what is there, a study planned, tables for other tools, what to cite, a claim of one's own."""
+"""Verbs around the work: what is there, a study planned, tables for other tools, what to cite, analyses begun."""
 
 from __future__ import annotations
 
@@ -119,10 +119,13 @@ def cite(data: Data = None, as_json: Json = False) -> None:
         print(citations(data))
 
 
+FOLDER = Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")]
+
+
 @new.command()
 def claim(
     name: Annotated[str, typer.Argument(help="What the claim is about, such as depth-helps.")],
-    folder: Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")] = NEW,
+    folder: FOLDER = NEW,
     as_json: Json = False,
 ) -> None:
     """Write an analysis that runs as it is, to be changed into a claim of your own.
@@ -131,11 +134,30 @@ def claim(
     """
     from thermostats.new import new_claim  # noqa: PLC0415
 
-    path = new_claim(name, folder)
+    _say_begun(new_claim(name, folder), as_json)
+
+
+@new.command()
+def heritage(
+    title: Annotated[str | None, typer.Argument(help="What the analysis is called; it has a title without.")] = None,
+    folder: FOLDER = NEW,
+    as_json: Json = False,
+) -> None:
+    """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
+
+    The study's claims keep to the rows that ship; this asks C04's question of the models in your folder too.
+
+    Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
+    """
+    from thermostats.new import new_heritage  # noqa: PLC0415
+
+    _say_begun(new_heritage(title, folder), as_json)
+
+
+def _say_begun(path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(path)})
     else:
         print(path)
-    step = f"thermostats report {path.name[:3].upper()} --analyses {folder} --out my-report (with your own tables too: "
-    step += f"--data FOLDER), then edit {path}"
-    say_next(step, shown=not as_json)
+    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report (with your own tables "
+    say_next(step + f"too: --data FOLDER), then edit {path}", shown=not as_json)

@@ -13,6 +13,8 @@ from thermostats.tables.atomic import write_atomically
 
 LETTER = "u"
 """Whose claim it is: the user's."""
+HERITAGE = "heritage with my models"
+"""What the question of the study is called, asked of one's own models too, where no other title is given."""
 
 
 def new_claim(name: str, folder: str | Path = "analyses") -> Path:
@@ -22,10 +24,18 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
 
     Raises UsageError where the name has no letters, the folder has an analysis of that name, or no id is free.
     """
+    return _begun("claim", name, Path(folder))
+
+
+def new_heritage(name: str | None = None, folder: str | Path = "analyses") -> Path:
+    """Write an analysis of heritage, geometry and scale in the study's models and the user's; else as `new_claim`."""
+    return _begun("heritage", HERITAGE if name is None else name, Path(folder))
+
+
+def _begun(template: str, name: str, folder: Path) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
     if not slug:
         raise UsageError("a claim's name has no letters", got=repr(name), allowed="words, such as depth-helps")
-    folder = Path(folder)
     there = [path.name for path in folder.glob("*.py") if NAME.fullmatch(path.name)]
     if same := [file for file in there if file[4:] == f"{slug}.py"]:
         raise UsageError("there is an analysis of that name", where=folder / same[0], next_step="give another name")
@@ -33,7 +43,7 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
     free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
-    text = resources.files("thermostats").joinpath("templates", "claim.py.txt").read_text(encoding="utf-8")
+    text = resources.files("thermostats").joinpath("templates", f"{template}.py.txt").read_text(encoding="utf-8")
     title = slug.replace("_", " ").capitalize()
     path = folder / f"{free[0]}_{slug}.py"
     write_atomically(path, string.Template(text).substitute(id=free[0].upper(), title=title).encode())

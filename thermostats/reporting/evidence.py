@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -36,18 +36,29 @@ GAIN_WORDS = {
 
 
 def features_of(tables: Tables, *sources: str) -> pd.DataFrame:
-    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
-    read = {name: tables.read(name, source=list(sources)) for name in BY_SOURCE}
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
+
+    Without files: of all runs but the controlled study's.
+    """
+    read = {name: tables.read(name, **_of(sources)) for name in BY_SOURCE}
     return combine(models=tables.read("models"), **read)
 
 
 def heritage_rows(tables: Tables, estimand: str, *sources: str) -> pd.DataFrame:
-    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`."""
-    read = {name: tables.read(name, source=list(sources)) for name in ("runs", "layers", "summaries")}
+    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`.
+
+    Without files: of all rows but the controlled study's, a user's own among them.
+    """
+    read = {name: tables.read(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
     values = by_prompt(models=tables.read("models"), **read)
     rows = features_of(tables, *sources)
     prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return chosen_rows(estimand, rows, prompts, values, sources)
+    return chosen_rows(estimand, rows, prompts, values, sources or None)
+
+
+def _of(sources: Sequence[str]) -> dict[str, list[str]]:
+    """Which rows `Tables.read` is asked for."""
+    return {"source": list(sources)} if sources else {}
 
 
 def prompt_counts(tables: Tables, rows: pd.DataFrame) -> dict[str, int]:
