@@ -63,7 +63,7 @@ def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], 
         "corrected": words.listed([entry.id for entry in entries if corrected(entry.findings)]),
         "one_sided": words.listed([row["id"] for row in rows if row["holm"] and row["side"]]),
         "fitted": any(row["posterior"] for row in rows), "page": INDEX, "up": "",
-        "own": any(is_own(entry.id) for entry in entries), "study": not all(is_own(entry.id) for entry in entries),
+        "own": sum(is_own(entry.id) for entry in entries), "study": not all(is_own(entry.id) for entry in entries),
         "scripts": ("claims.js",),
     }  # fmt: skip
     return {
@@ -95,12 +95,14 @@ def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:
             for posterior in fitted
         )
         second = (
-            f"Of these, {len(fitted)} rest on a fitted model beside a classical test and count as decided only "
-            f"where both agree: in {apart} they differ, in {failed} a check of the fit failed."
+            f"Of these, {len(fitted)} {'rests' if len(fitted) == 1 else 'rest'} on a fitted model beside a classical "
+            f"test and {'counts' if len(fitted) == 1 else 'count'} as decided only where both agree: in {apart} they "
+            f"differ, in {failed} a check of the fit failed."
         )
     else:
         files = "the tables of a data folder" if all(map(is_own, primary)) else f"the study’s own result files{here}"
-        second = f"They rest on {files}, and on classical tests."
+        rest = "It rests" if len(entries) == 1 else "They rest"
+        second = f"{rest} on {files}, and on classical tests."
     most = max((finding.n_models for finding in primary.values()), default=0)
     labs = max((finding.n_heritages for finding in primary.values()), default=0)
     third = f"No verdict rests on more than {words.plural(most, 'model')} or {words.plural(labs, 'lab')}; that is few, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import signal
 import sys
 import time
@@ -18,7 +19,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
-from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.reporting.findings import Claim, Finding, Tables
 from thermostats.reporting.posterior import Posterior, both
@@ -125,7 +126,7 @@ def _analysis(path: Path, tables: Tables, data: Path) -> Run:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         if not published and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{_words(error, path)} {data} has no published tables; {BEGIN}")
-        return Run(claim, error=_words(error, path))
+        return Run(claim, error=_words(error, path) + _nearest(error, tables.columns()))
 
 
 def _bare(finding: Finding) -> Finding:
@@ -193,6 +194,13 @@ def _words(error: BaseException, path: Path) -> str:
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     place = f" (line {lines[-1]})" if lines else ""
     return f"{type(error).__name__} in {path.name}{place}: {error}"
+
+
+def _nearest(error: BaseException, columns: set[str]) -> str:
+    """Where a column is asked for that no table has: which was meant."""
+    asked = re.search(r"'([^']+)'", str(error)) if isinstance(error, KeyError) else None
+    meant = did_you_mean(asked[1], sorted(columns)) if asked and asked[1] not in columns else ""
+    return f". Next: {meant}" if meant else ""
 
 
 @contextmanager

@@ -36,7 +36,7 @@
       shown += !row.hidden;
     });
     groups.forEach((group) => { group.body.hidden = group.rows.every((row) => row.hidden); });
-    told.textContent = `${shown} of ${rows.length} claims shown`;
+    told.textContent = `${shown} of ${rows.length} claim${rows.length === 1 ? "" : "s"} shown`;
   };
 
   headings.forEach((cell) => {
