@@ -79,9 +79,17 @@ def test_very_many_units_and_draws_are_taken_in_turn(monkeypatch: pytest.MonkeyP
 
 def test_a_group_foretold_from_the_others_stands_out_where_it_is_another() -> None:
     k, n = np.array([24, 25, 23, 25, 0]), np.full(5, 25)
-    pit = binomial.left_out_pit(k, n, seed=1, draws=2000)
+    pit = binomial.left_out_pit(k, n, list("abcde"), seed=1, draws=2000)
     assert pit[4] < 0.05
     assert pit[:4].min() > 0.2
+
+
+def test_groups_left_out_together_are_foretold_from_the_others_alone() -> None:
+    k, n = np.array([24, 25, 23, 0, 0]), np.full(5, 25)
+    apart = binomial.left_out_pit(k, n, list("abcde"), seed=1, draws=2000)
+    together = binomial.left_out_pit(k, n, list("abcdd"), seed=1, draws=2000)
+    assert together[:3] == pytest.approx(apart[:3])
+    assert (together[3:] < apart[3:] / 2).all()  # nothing is known of another such group
 
 
 def test_without_groups_all_share_one_p() -> None:

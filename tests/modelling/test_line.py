@@ -94,6 +94,33 @@ def test_nothing_is_found_where_nothing_is() -> None:
     assert extreme <= 20
 
 
+def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows() -> None:
+    def left_out(rows: pd.DataFrame, **options: str | None) -> list[str]:
+        fit = fit_line(rows, "y", ["x"], scale=0.5, seed=1, **options)
+        return fit.influence(1).table["left_out"].tolist() if fit.influence else []
+
+    rows = table(12, labs=4)
+    models = rows["model_id"].tolist()
+    assert left_out(rows) == ["lab0", "lab1", "lab2", "lab3", *models]
+    assert left_out(rows, group=None) == left_out(rows.assign(heritage="a")) == models
+    assert left_out(rows, group="model_id") == models
+    assert left_out(rows.assign(model_id="one")) == ["lab0", "lab1", "lab2", "lab3"]
+    assert left_out(rows.assign(model_id="one", heritage="a")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labs", [100, 1000])
+def test_a_thousand_models_are_fitted_and_checked(labs: int) -> None:
+    fit = fit_line(table(1000, labs=labs), "y", ["x"], scale=0.5, seed=1)
+    assert fit.status == "passed"
+    row = fit.summary().set_index("quantity").loc["x"]
+    assert row["lower"] < 0.3 < row["upper"] and row["sd"] < 0.01
+    assert "1000 rows: left out in 20 groups, not one by one" in fit.warnings
+    gate = fit.check()
+    assert gate.passes, gate.reasons
+    assert len(gate.checks[-1].table) == (120 if labs == 100 else 20)
+
+
 def test_bad_input_is_named() -> None:
     rows = table()
     for change, match in (

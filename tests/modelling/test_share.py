@@ -1,4 +1,4 @@
-"""Shares: agreement with quadrature, coverage, and bad input."""
+"""Shares: agreement with quadrature, groups pooled in part, a thousand models, and bad input."""
 
 from __future__ import annotations
 
@@ -45,6 +45,27 @@ def test_groups_are_pooled_in_part_and_checked() -> None:
     gate = fit.check()
     assert gate.passes, gate.reasons
     assert {check.name for check in gate.checks} >= {"share: sampler", "influence"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labs", [100, 1000])
+def test_a_thousand_models_are_counted_and_checked(labs: int) -> None:
+    """Of many groups every twentieth are left out together, which the result says."""
+    rng = np.random.default_rng(1)
+    lab = np.arange(1000) % labs
+    holds = rng.random(1000) < 1 / (1 + np.exp(-0.8 - 0.5 * rng.standard_normal(labs)[lab]))
+    rows = pd.DataFrame(
+        {"model_id": [f"m{i}" for i in range(1000)], "heritage": [f"lab{j}" for j in lab], "holds": holds}
+    )
+    fit = fit_share(rows, "holds", seed=1)
+    assert fit.status == "passed" and fit.n_models == 1000
+    share = fit.summary().set_index("quantity").loc["share"]
+    assert share["lower"] < holds.mean() < share["upper"] and share["sd"] < 0.025
+    assert fit.probabilities["share > 0.5"] > 0.999
+    gate = fit.check()
+    assert gate.passes, gate.reasons
+    assert len(gate.checks[-1].table) == (100 if labs == 100 else 20)
+    assert any("1000 groups: left out in 20 groups" in said for said in fit.warnings) == (labs == 1000)
 
 
 def test_bad_input_is_named() -> None:

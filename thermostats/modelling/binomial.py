@@ -7,6 +7,7 @@ nodes; μ and log τ are summed over a grid that is laid once coarsely and once 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,21 +53,31 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int) -> 
     """Draws of μ, τ and p; without `grouped` p is one number for all groups, and τ is 0."""
     rng = np.random.default_rng(seed)
     z, weight = _line(n) if grouped else (np.zeros(1), np.zeros(1))
+    mu, tau = _population(k, n, z, weight, grouped, draws, rng)
+    if not grouped:
+        return Shares(mu=mu, tau=tau, p=np.repeat(expit(mu)[:, None], k.size, axis=1))
+    p = np.empty((draws, k.size))
+    kinds, kind = np.unique(np.column_stack([k, n]), axis=0, return_inverse=True)
+    for rows in np.array_split(np.arange(draws), math.ceil(draws * z.size / AT_ONCE)):
+        own_mu, own_tau = mu[rows], tau[rows]
+        chance = [(rng.random(rows.size), rng.uniform(-0.5, 0.5, rows.size)) for _ in range(k.size)]
+        for number, (own_k, own_n) in enumerate(kinds):
+            cumulated = _cumulated(_log_likelihood(own_k, own_n, own_mu[:, None] + own_tau[:, None] * z) + weight)
+            for g in np.flatnonzero(kind == number):
+                p[rows, g] = expit(own_mu + own_tau * _node(cumulated, z, *chance[g]))
+    return Shares(mu=mu, tau=tau, p=p)
+
+
+def _population(
+    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, draws: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draws of μ and τ."""
     mus, log_tau, density = _grid(k, n, z, weight, grouped)
     chosen = rng.choice(density.size, draws, p=np.exp(density - logsumexp(density)).ravel())
     i, j = np.divmod(chosen, log_tau.size)
     jitter = rng.uniform(-0.5, 0.5, (2, draws))
     mu = mus[i] + jitter[0] * (mus[1] - mus[0])
-    if not grouped:
-        return Shares(mu=mu, tau=np.zeros(draws), p=np.repeat(expit(mu)[:, None], k.size, axis=1))
-    tau = np.exp(log_tau[j] + jitter[1] * (log_tau[1] - log_tau[0]))
-    p = np.empty((draws, k.size))
-    for rows in np.array_split(np.arange(draws), math.ceil(draws * z.size / AT_ONCE)):
-        own_mu, own_tau = mu[rows], tau[rows]
-        for g in range(k.size):
-            density = _log_likelihood(k[g], n[g], own_mu[:, None] + own_tau[:, None] * z) + weight
-            p[rows, g] = expit(own_mu + own_tau * _node(density, z, rng))
-    return Shares(mu=mu, tau=tau, p=p)
+    return mu, np.exp(log_tau[j] + jitter[1] * (log_tau[1] - log_tau[0])) if grouped else np.zeros(draws)
 
 
 def prior(groups: int, *, grouped: bool, seed: int, draws: int) -> Shares:
@@ -79,15 +90,19 @@ def prior(groups: int, *, grouped: bool, seed: int, draws: int) -> Shares:
     )
 
 
-def left_out_pit(k: Counts, n: Counts, *, seed: int, draws: int) -> Array:
-    """P(k_g < observed) + U P(k_g = observed) of every group, foretold from all others by exact refits."""
+def left_out_pit(k: Counts, n: Counts, folds: Sequence[str], *, seed: int, draws: int) -> Array:
+    """P(k_g < observed) + U P(k_g = observed) of every group, foretold from the other folds by exact refits."""
     rng = np.random.default_rng([seed, 1])
-    found = np.empty(k.size)
-    for g in range(k.size):
-        rest = np.arange(k.size) != g
-        p = posterior(k[rest], n[rest], grouped=True, seed=seed + g, draws=draws).new_group(rng)
-        below, at = stats.binom.cdf(k[g] - 1, n[g], p), stats.binom.pmf(k[g], n[g], p)
-        found[g] = (below + rng.random() * at).mean()
+    found, fold_of = np.empty(k.size), np.asarray(folds)
+    for number, fold in enumerate(dict.fromkeys(folds)):
+        rest = fold_of != fold
+        z, weight = _line(n[rest])
+        mu, tau = _population(k[rest], n[rest], z, weight, True, draws, np.random.default_rng(seed + number))
+        others = Shares(mu=mu, tau=tau, p=np.empty((draws, 0)))
+        for g in np.flatnonzero(~rest):
+            p = others.new_group(rng)
+            below, at = stats.binom.cdf(k[g] - 1, n[g], p), stats.binom.pmf(k[g], n[g], p)
+            found[g] = (below + rng.random() * at).mean()
     return found
 
 
@@ -141,8 +156,12 @@ def _log_likelihood(k: np.int64, n: np.int64, logits: Array) -> Array:
     return np.asarray(-k * np.logaddexp(0.0, -logits) - (n - k) * np.logaddexp(0.0, logits))
 
 
-def _node(log_weights: Array, z: Array, rng: np.random.Generator) -> Array:
-    """One z a row, by its weights over the nodes, spread evenly around the node."""
-    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
-    at = (weights < rng.random(len(weights))[:, None] * weights[:, -1:]).sum(axis=1)
-    return np.asarray(z[at] + rng.uniform(-0.5, 0.5, at.size) * (z[1] - z[0]))
+def _cumulated(log_weights: Array) -> Array:
+    """Weights over the nodes, summed up along every row."""
+    return np.asarray(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1))
+
+
+def _node(cumulated: Array, z: Array, chance: Array, jitter: Array) -> Array:
+    """One z a row, by its weights over the nodes, spread evenly around the node; `chance` in [0, 1), a number a row."""
+    at = (cumulated < chance[:, None] * cumulated[:, -1:]).sum(axis=1)
+    return np.asarray(z[at] + jitter * (z[1] - z[0]))

@@ -12,11 +12,13 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.marks import ABOVE, mark
 from thermostats.modelling import linear
-from thermostats.modelling.checks import Statistic
+from thermostats.modelling.checks import Check, Statistic, joined
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels, numbers
 from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.gaussian import Lines, Posterior
 from thermostats.modelling.model_rows import lines, standardised
+from thermostats.modelling.rivals import few_folds
 
 LEAST = 4
 """Rows beyond the number of coefficients' own that a residual needs."""
@@ -74,7 +76,8 @@ def fit_line(
     decided = {f"{name} > 0": quantities[name] > 0 for name in ("mean", *covariates)}
     column = len(covariates)
     last = covariates[-1] if covariates else "mean"
-    folds = labs if grouped and len(set(labs)) > 2 else table["model_id"].astype(str).tolist()
+    ways = _ways(labs if grouped else [], table["model_id"].astype(str).tolist())
+    few_folds([str(i) for i in range(y.size)], "rows", said)
     keep = ["model_id", "heritage", *covariates]
     return Fitted(
         family="line",
@@ -89,11 +92,27 @@ def fit_line(
         tables={"rows": table[list(dict.fromkeys(keep))].assign(outcome=y, error=known)},
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(linear.without_each, model, folds, lambda found: found.beta[:, column], last),
+        influence=partial(_left_out, model, ways, column, last) if ways else None,
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),
         seed=seed,
     )
+
+
+def _ways(groups: Sequence[str], models: Sequence[str]) -> list[Sequence[str]]:
+    """What is left out in turn: groups where there are three or more, and models where they are not the same rows."""
+    found: list[Sequence[str]] = [groups] if len(set(groups)) > 2 else []
+    finer = len(set(zip(groups, models, strict=True))) > len(set(groups)) if found else True
+    return [*found, *([models] if finer and len(set(models)) > 1 else [])]
+
+
+def _left_out(model: Lines, ways: Sequence[Sequence[str]], column: int, name: str, seed: int) -> Check:
+    """Exact refits without each group, then without each model; of many every twentieth together."""
+
+    def slope(found: Posterior) -> Array:
+        return found.beta[:, column]
+
+    return joined([linear.without_each(model, few_folds(way, "units"), slope, name, seed) for way in ways])
 
 
 def _statistics(columns: dict[str, Array]) -> dict[str, Statistic]:

@@ -20,6 +20,7 @@ from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.estimates import columns_of, labels
 from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
 from thermostats.modelling.interface import Update, updates_of
+from thermostats.modelling.rivals import few_folds
 
 SETTINGS = Settings()
 SURE = 0.95
@@ -70,7 +71,9 @@ class Groups:
         return updates_of({"mu": found.mu} | ({"tau": found.tau} if self.grouped else {}), self.draws.values)
 
     def _pit(self, seed: int) -> Check:
-        return exact_pit(binomial.left_out_pit(self.k, self.n, seed=seed, draws=LEFT_OUT))
+        """Groups predicted from all others; of many groups every twentieth together."""
+        folds = few_folds([str(g) for g in range(self.k.size)], "groups")
+        return exact_pit(binomial.left_out_pit(self.k, self.n, folds, seed=seed, draws=LEFT_OUT))
 
 
 def fit_share(
@@ -146,6 +149,7 @@ def _said(counts: pd.DataFrame, group: str | None) -> tuple[str, ...]:
         said.append(f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's")
     if units < FEW:
         said.append(f"{units} units: the share stays close to its prior")
+    few_folds([str(name) for name in counts.index], "groups", said)
     return tuple(said)
 
 
@@ -159,14 +163,15 @@ def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Groups:
 
 
 def _without_each(counts: pd.DataFrame, against: float, seed: int) -> Check:
-    """P(share > against) with each group left out, by exact refits."""
+    """P(share > against) with each group left out, of many groups every twentieth together, by exact refits."""
 
     def say(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
         drawn = _drawn(rows, True, seed).draws["p"]
         p = float((drawn @ (rows["size"] / rows["size"].sum()).to_numpy() > against).mean())
         return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P(share > {against:g})": p}
 
-    found = {str(name): say(counts.drop(index=name)) for name in counts.index}
+    folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
+    found = {fold: say(counts[folds != fold]) for fold in dict.fromkeys(folds.tolist())}
     return influence(say(counts)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 

@@ -52,7 +52,7 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         },
         warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
         figure=_figure,
-        influence=partial(_influence, fits),
+        influence=partial(_influence, fits) if any(fit.influence for fit in fits.values()) else None,
         labels=dict.fromkeys(common, tuple(fits)),
     )
 
