@@ -7,6 +7,7 @@ no sampler; that a result holds them is shown once. A thousand models are fitted
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, get_type_hints
@@ -14,8 +15,9 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 import pytest
-from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, Table, gains, networks, paired, prompted
+from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, Table, averages, gains, networks, paired, prompted
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from thermostats import modelling
 from thermostats.errors import UsageError
@@ -24,7 +26,7 @@ from thermostats.modelling.benchmark_entropy import fit_slopes
 from thermostats.modelling.cells import crossed
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import CLOSED, fit_heritage
+from thermostats.modelling.heritage import CLOSED, SAMPLING, fit_heritage
 from thermostats.modelling.invariance import fit_invariance
 from thermostats.modelling.kleiber import bounded_rows
 from thermostats.modelling.line import fit_line
@@ -156,5 +158,21 @@ def test_every_fit_is_in_the_table_and_gives_a_result_of_the_same_kind() -> None
 def test_checks_are_the_same_everywhere(fit: str) -> None:
     """Of the fits that need no sampler; the tests of the other fits ask for the same names."""
     case = CASES[fit]
-    gate = RESULTS.get(fit, case.fit)(case.good(12, 4)).check()
-    assert [check.name.split(": ")[-1] for check in gate.checks] == CHECKS
+    found = RESULTS.get(fit, case.fit)(case.good(12, 4))
+    assert [check.name.split(": ")[-1] for check in found.check().checks] == CHECKS
+    axes = Figure().subplots()
+    assert found.plot(axes) is axes
+    assert isinstance(found.plot(), Axes) and found.plot().has_data()
+
+
+def test_averages_that_were_sampled_are_checked_like_prompts() -> None:
+    found = replace(RESULTS["heritage"](averages(12, 4)), method=SAMPLING)
+    assert not found.design.prompted.size
+    assert [check.name for check in found.check().checks] == CHECKS
+
+
+@pytest.mark.parametrize(("fit", "n"), [("share", 1), ("slopes", 2)])
+def test_what_is_too_small_to_leave_one_out_says_so_in_its_gate(fit: str, n: int) -> None:
+    made = CASES[fit].good(n, n)
+    last = RESULTS.get(fit, CASES[fit].fit)(made).check().checks[-1]
+    assert (last.name, last.outcome, last.reason) == ("influence", "undecided", "too few to leave one out")

@@ -77,6 +77,30 @@ def test_exact_transforms_fail_as_often_as_stated() -> None:
     assert checks.exact_pit(rng.random(30) / 2).outcome == "failed"
 
 
+def test_numbers_that_are_missing_do_not_pass() -> None:
+    """A transform, a weight or a mean that is no number decides nothing."""
+    rng = np.random.default_rng(6)
+    pit = rng.random(30)
+    assert checks.exact_pit(pit).outcome == "passed"
+    found = checks.exact_pit(np.append(pit, np.nan))
+    assert (found.outcome, found.reason) == ("undecided", "1 of 31 outcomes have no transform")
+    density = stats.norm.logpdf(rng.normal(size=(500, 5)))
+    density[0, 0] = np.nan
+    assert checks.weighted_pit(density, rng.random((500, 5)) < 0.5).outcome == "undecided"
+    draws = rng.normal(size=(4, 500))
+    assert checks.prior_sensitivity({"half": 0.0 * draws}, {"mean": draws}).table["pareto_k"].size == 1
+    for ratio, values in ((np.where(draws > 3, np.nan, -0.1 * draws**2), draws), (-0.1 * draws**2, draws * np.nan)):
+        assert checks.prior_sensitivity({"half": ratio}, {"mean": values}).outcome == "undecided"
+
+
+def test_what_is_not_left_out_is_undecided_and_says_why() -> None:
+    none = checks.nothing_left_out("one pair")
+    assert (none.name, none.outcome, none.reason) == ("influence", "undecided", "one pair")
+    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
+    both = checks.joined([same, none])
+    assert (both.outcome, both.reason, both.table["left_out"].tolist()) == ("undecided", "one pair", ["a"])
+
+
 def test_joined_checks_have_the_worst_outcome_and_all_reasons() -> None:
     same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
     other = checks.influence("supported", {"b": "inconclusive"}, {"b": {"p": 0.9}})

@@ -12,7 +12,7 @@ from conftest import SHA, layer, model, run, table
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import design
-from thermostats.modelling.heritage_rows import gain_rows
+from thermostats.modelling.heritage_rows import gain_rows, said_of
 from thermostats.modelling.simulate import model_facts
 from thermostats.tables import store
 
@@ -112,6 +112,10 @@ def test_published_rows() -> None:
     rows = rows[rows["source"] != "thermostats"]
     laid_out = design(rows, "penultimate_gain")
     assert laid_out.n_models == 22  # 23 published, one of them not comparable
+    assert "left out, normed after the sum: facebook/opt-350m" in said_of(rows)
+    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
+    assert fit.warnings[: len(said_of(rows))] == said_of(rows)
+    assert not any("normed" in said for said in said_of(gain_rows("penultimate_gain", incomparable=True)))
     assert laid_out.prompted.size == 8
     assert laid_out.families == ()
     assert all("penultimate" not in s and s.endswith(".json") for s in laid_out.sources)
@@ -157,3 +161,20 @@ def test_measured_folders(tmp_path: Path) -> None:
     assert (record["sources"], record["estimand"]) == (["elsewhere", "here"], "last_gain")
     assert set(fit.summary()["sources"]) == {"elsewhere; here"}
     assert "heritage" in gain_rows("geometric_gain", data=tmp_path)
+    assert said_of(rows) == ("measured more than once, one row taken: lab/m0",)
+    models[1] |= {"norm_place": "post"}
+    models[2] |= {"variant": "instruct"}
+    store.save(table("models", *models), "models", tmp_path / "models.csv")
+    last_of_m3 = [row for row in layers if row["run_id"] == runs[4]["run_id"] and row["layer"] == 4]
+    for gone, words in (
+        (last_of_m3[1:], "prompts without last_gain, left out: some of lab/m3"),
+        (last_of_m3, "no last_gain, left out: 1 of 7 models (lab/m3)"),
+    ):
+        kept = [row for row in layers if row not in gone]
+        store.save(table("layers", *kept), "layers", tmp_path / "measured" / "layers" / "all.csv")
+        assert set(said_of(gain_rows("last_gain", data=tmp_path))) == {
+            "measured more than once, one row taken: lab/m0",
+            "left out, normed after the sum: lab/m1",
+            "left out, not a base model: lab/m2",
+            words,
+        }

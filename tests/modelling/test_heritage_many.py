@@ -96,3 +96,6 @@ def test_a_thousand_models() -> None:
     fit = fit_heritage(one.table, estimand="simulated", seed=1)
     assert fit.status == PASSED, fit.draws.diagnostics.failures()
     assert fit.probabilities["heritage > geometry"] > 0.99
+    last = fit.check().checks[-1]
+    assert (last.name, last.outcome) == ("influence", "undecided")
+    assert "1000 models are not left out one by one" in last.reason

@@ -113,7 +113,7 @@ def weighted_pit(log_likelihood: Array, below: Array) -> Check:
     log_weights, k = sampling.pareto_smooth(-log_likelihood.T)
     weights = np.exp(log_weights - np.logaddexp.reduce(log_weights, axis=1)[:, None])
     found = exact_pit(np.clip((weights * below.T).sum(axis=1), 0, 1))
-    unstable = float((k > PARETO_LIMIT).mean())
+    unstable = float((~(k <= PARETO_LIMIT)).mean())
     return replace(
         found,
         outcome=UNDECIDED if unstable > MOST_UNSTABLE else found.outcome,
@@ -124,6 +124,9 @@ def weighted_pit(log_likelihood: Array, below: Array) -> Check:
 
 def exact_pit(pit: Array) -> Check:
     """Transforms of every outcome predicted from all others are uniform (Kolmogorov–Smirnov), from exact refits."""
+    if not np.isfinite(pit).all():
+        reason = f"{int((~np.isfinite(pit)).sum())} of {pit.size} outcomes have no transform"
+        return _check("LOO-PIT", UNDECIDED, reason, pd.DataFrame({"pit": pit}))
     p = float(stats.kstest(pit, "uniform").pvalue)
     outcome = FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
     return _check("LOO-PIT", outcome, f"Kolmogorov–Smirnov p = {p:.3g}", pd.DataFrame({"pit": pit}))
@@ -154,7 +157,7 @@ def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, 
     table = pd.DataFrame(rows)
     moved = (table["mean_under_alternative"] - table["mean"]).abs() / table["sd"].where(table["sd"] > 0, 1.0)
     table["shift_in_sd"] = moved
-    untrusted = table["pareto_k"] > PARETO_LIMIT
+    untrusted = ~(table["pareto_k"] <= PARETO_LIMIT) | moved.isna()
     shifted = table[(moved > LARGE_SHIFT) & ~untrusted]
     outcome = UNDECIDED if untrusted.any() or len(shifted) else PASSED
     reasons = [
@@ -175,6 +178,11 @@ def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Map
     changed = [name for name, other in refits.items() if other != verdict]
     reason = f"the verdict changes without {', '.join(changed)}" if changed else "the verdict is the same in all refits"
     return _check("influence", UNDECIDED if changed else PASSED, reason, pd.DataFrame(rows))
+
+
+def nothing_left_out(reason: str) -> Check:
+    """The check of influence where nothing is left out: undecided, so that every gate holds it and says why."""
+    return _check("influence", UNDECIDED, reason, pd.DataFrame(columns=["left_out", "verdict"]))
 
 
 def joined(parts: Sequence[Check]) -> Check:

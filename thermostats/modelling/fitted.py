@@ -19,6 +19,7 @@ from thermostats.modelling.interface import (
     Replicates,
     Update,
     Updates,
+    new_axes,
     plain,
     records,
     sampler_table,
@@ -170,14 +171,14 @@ class Fitted:
         chosen = self.seed if seed is None else seed
         if chosen not in self.gates:
             found = [replace(c, name=f"{name}: {c.name}") for name, p in self.parts.items() for c in _checks(p, chosen)]
-            if self.influence is not None:
-                found.append(self.influence(chosen))
+            one = self.influence(chosen) if self.influence else checks.nothing_left_out("too few to leave one out")
+            found.append(one)
             self.gates[chosen] = checks.Gate(checks=tuple(found))
         return self.gates[chosen]
 
-    def plot(self, axes: Axes) -> Axes:
-        """Draw the fit's figure onto the axes and return them."""
-        return self.figure(self, axes)
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""
+        return self.figure(self, axes or new_axes())
 
     def table(self, name: str) -> pd.DataFrame:
         """One of `tables`."""

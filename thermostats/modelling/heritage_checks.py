@@ -39,7 +39,7 @@ def check(
     """Sampler, prior and posterior predictive, LOO-PIT, prior sensitivity, influence of labs and models.
 
     LOO-PIT is of prompts where prompts were sampled, else of the models' means given labs, geometry and scale. Labs and
-    models are not left out one by one of more than `LARGE_STUDY` models, and there is no check of influence then.
+    models are not left out one by one of more than `LARGE_STUDY` models, and influence is undecided then.
     `influence` stands in for the check of influence, which takes minutes where there are more than a few dozen models.
     """
     observed, error = fit.design.means()
@@ -57,7 +57,7 @@ def check(
         density = density.reshape(-1, density.shape[-1])
         chosen = np.linspace(0, len(density) - 1, draws).astype(int)
         found.append(checks.loo_pit(density[chosen], prompts, fit.design.y, seed=seed))
-    elif fit.method == CLOSED:
+    else:
         explained, own = _explained(fit, draws)
         density = stats.norm.logpdf(observed, explained, np.hypot(own, error))
         found.append(checks.loo_pit(density, replicated, observed, seed=seed))
@@ -71,8 +71,10 @@ def check(
     for row in left_out.to_dict("records"):
         name = str(row["variant"]).removeprefix(LEFT_OUT)
         verdicts[name], figures[name] = str(row["verdict"]), {order: float(row[order]) for order in ORDERS}
-    if verdicts:
-        found.append(checks.influence(base, verdicts, figures))
+    refits = [checks.influence(base, verdicts, figures)] if verdicts else []
+    if fit.n_models > LARGE_STUDY:
+        refits.append(checks.nothing_left_out(f"{fit.n_models} models are not left out one by one"))
+    found.append(checks.joined(refits))
     return checks.Gate(checks=tuple(found))
 
 
@@ -82,6 +84,7 @@ def model_statistics(design: Design) -> dict[str, checks.Statistic]:
     indicators = np.eye(len(design.labs))[design.lab] / sizes[design.lab][:, None]
     return {
         "share of models that dampen": lambda m: float((m < 0).mean()),
+        "spread of labs' shares of dampeners": lambda m: float(((m < 0) @ indicators).std()),
         "spread of lab means": lambda m: float((m @ indicators).std()),
         "largest": lambda m: float(m.max()),
         "smallest": lambda m: float(m.min()),

@@ -28,7 +28,7 @@ from thermostats.modelling.heritage_model import (
     prior_blocks,
     priors,
 )
-from thermostats.modelling.interface import Prior, Replicates, Update, records, sampler_table
+from thermostats.modelling.interface import Prior, Replicates, Update, new_axes, records, sampler_table
 from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED
 
 ORDER = "heritage > geometry > scale"
@@ -217,13 +217,13 @@ class HeritageFit:
 
         return check(self, seed=self.seed if seed is None else seed)
 
-    def plot(self, axes: Axes) -> Axes:
-        """Finite-population standard deviations of the blocks with their intervals."""
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Finite-population standard deviations of the blocks with their intervals, onto the axes or a new figure's."""
         from thermostats.reporting.plots import forest  # noqa: PLC0415 (matplotlib is loaded when a figure is drawn)
 
         rows = self.summary().set_index("quantity").loc[[f"sd_{name}" for name in BLOCKS]].reset_index()
         rows["quantity"] = [name if name != "model" else "single model" for name in BLOCKS]
-        axes = forest(rows, axes, label="quantity", estimate="median", null=0.0)
+        axes = forest(rows, axes or new_axes(), label="quantity", estimate="median", null=0.0)
         axes.set_xlabel(f"standard deviation over models, log {self.estimand.replace('_', ' ')}")
         return axes
 

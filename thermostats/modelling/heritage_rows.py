@@ -9,11 +9,23 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
+from thermostats.modelling.estimates import left_out, named
 from thermostats.modelling.heritage_design import GEOMETRY, SCALE
 from thermostats.modelling.model_rows import one_row_a_model
 from thermostats.tables import store
 from thermostats.tables.features import GAINS, by_prompt, features
 from thermostats.tables.vocabulary import NURSERY
+
+SAID = "left out"
+"""Under this name `DataFrame.attrs` of the rows holds what `said_of` gives."""
+
+
+def said_of(rows: pd.DataFrame) -> tuple[str, ...]:
+    """What was left out before these rows were made, in words; nothing of rows that `gain_rows` did not make.
+
+    Selections and sorted copies keep it; tables put together from several do not.
+    """
+    return tuple(rows.attrs.get(SAID, ()))
 
 
 def gain_rows(
@@ -25,10 +37,12 @@ def gain_rows(
 ) -> pd.DataFrame:
     """Rows for `fit_heritage` from the tables: base models, each from its run with most prompts.
 
+    A model whose variant is not stated counts as a base model, unless it is of the controlled study.
+
     A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and standard deviation over
     prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. `source`:
     files or measurements to take, in order of preference; all by default. Models whose gains are near 1 by construction
-    are left out unless `incomparable`.
+    are left out unless `incomparable`. `fit_heritage` warns of models and prompts that are left out (`said_of`).
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
@@ -48,9 +62,12 @@ def chosen_rows(
     """The same from tables at hand: `features`, `prompts`, and gains prompt by prompt as `by_prompt` gives them."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
-    rows = table[(table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)]
-    held = sorted(set(rows["source"]))
-    rows = rows[rows["source"].isin(files)] if files is not None else rows[rows["source"] != NURSERY]
+    unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
+    table = table.assign(variant=table["variant"].mask(unstated, "base"))
+    fit_for_it = (table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)
+    held = sorted(set(table.loc[fit_for_it, "source"]))
+    of_files = table["source"].isin(files) if files is not None else table["source"] != NURSERY
+    rows = table[fit_for_it & of_files]
     if rows.empty:
         raise UsageError(
             "no row holds the gain asked for",
@@ -61,7 +78,13 @@ def chosen_rows(
     sizes = prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
-    rows, _ = one_row_a_model(rows, list(files) if files is not None else None, first=["each"])
+    said = _left_out(table[of_files], rows, estimand)
+    rows, twice = one_row_a_model(rows, list(files) if files is not None else None, first=["each"])
+    if twice:
+        said.append("measured more than once, one row taken: " + named(twice))
+    fewer = rows[rows["each"] & (rows["n_prompts"] < rows["prompt_set"].map(sizes))]
+    if len(fewer):
+        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
     shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
@@ -74,4 +97,18 @@ def chosen_rows(
     )
     single = single.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left")
     both = pd.concat([part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True)
-    return both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
+    ordered = both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
+    ordered.attrs[SAID] = tuple(said)
+    return ordered
+
+
+def _left_out(asked: pd.DataFrame, rows: pd.DataFrame, estimand: str) -> list[str]:
+    """Models of the sources asked that give no row, and why."""
+    base = asked[asked["variant"] == "base"]
+    known = base[base[estimand].notna()]
+    said = left_out(base["model_id"], known["model_id"], f"no {estimand}")
+    if pinned := set(known["model_id"]) - set(rows["model_id"]):
+        said.append("left out, normed after the sum: " + named(pinned))
+    if tuned := set(asked.loc[asked[estimand].notna(), "model_id"]) - set(base["model_id"]):
+        said.append("left out, not a base model: " + named(tuned))
+    return said

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.modelling.checks import Gate, Statistic, diagnostics
@@ -120,8 +121,8 @@ class Fit(Protocol):
     def check(self, *, seed: int | None = None) -> Gate:
         """All checks."""
 
-    def plot(self, axes: Axes) -> Axes:
-        """Draw the fit's figure onto the axes and return them."""
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""
 
     def table(self, name: str) -> pd.DataFrame:
         """One of `tables`."""
@@ -157,6 +158,11 @@ def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]
         for i, element in enumerate(element_names(name, shape)):
             found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
     return found
+
+
+def new_axes() -> Axes:
+    """Axes of a figure that no window shows."""
+    return Figure(layout="constrained").subplots()
 
 
 def records(table: pd.DataFrame) -> list[dict[str, object]]:
