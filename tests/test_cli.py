@@ -14,6 +14,7 @@ from conftest import layer, model, run, snapshot, table
 from thermostats.new import new_claim
 from thermostats.nursery.plan import shipped_models
 from thermostats.tables import store
+from thermostats.tables.join import join
 
 
 def thermostats(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -131,7 +132,7 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
 def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
     listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
-    assert listed.stdout.splitlines() == ["claim\ttitle", "U01\tDepth helps"]
+    assert listed.stdout.splitlines() == ["claim\ttitle\treads", "U01\tDepth helps\tstudy and yours"]
     done = thermostats("report", "u01", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
@@ -145,6 +146,23 @@ def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.split()[:2]) == (1, ["U01", "stale"])
     assert done.stderr == "Next: the same command without --check\n"
     assert [path.name for path in tmp_path.iterdir()] == ["analyses"]
+
+
+def test_a_report_beside_own_rows_says_whose_rows_are_judged(tmp_path: Path) -> None:
+    new_claim("depth helps", tmp_path / "analyses")
+    join(table("models", model("own/one")), data=tmp_path / "mine")
+    asked = ["report", "C20", "--check", "--out", "none", "--data", "mine"]
+    assert "keep to the rows" not in thermostats(*asked, cwd=tmp_path).stderr
+    join(table("runs", run("own/one", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
+    done = thermostats(*asked, cwd=tmp_path)
+    assert done.stderr.startswith("The study's claims keep to the rows that ship")
+    assert "thermostats new heritage or thermostats new claim" in done.stderr
+    assert "keep to" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
+    assert "keep to" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
+    own = thermostats("report", "U01", "--analyses", "analyses", *asked[2:], cwd=tmp_path)
+    assert (own.returncode, "keep to" in own.stderr) == (1, False)
+    listed = thermostats("ls", "runs", "--own", "--data", "mine", cwd=tmp_path).stdout.splitlines()
+    assert [line.split("\t")[1] for line in listed] == ["model_id", "own/one"]
 
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "did you mean models?"),
     ("ls models --data nowhere", "--data nowhere begins it"),
+    ("ls runs --own", "add --data mine"),
     ("ls claims --analyses nowhere", "no such folder of analyses"),
     ("check --data nowhere", "no such data folder"),
     ("report C99", "no such claim"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -204,15 +205,23 @@ def check(data: Data = None, as_json: Json = False) -> None:
 def ls(
     what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
     data: Data = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="Of models and runs: those alone that lie in your folder, see --data.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
     """List architectures, claims, columns, models, prompts, runs or tables.
 
-    Example: `thermostats ls models` or `thermostats ls claims --analyses analyses`
+    Of a column `joined` says whether joined rows must have it; of a claim `reads` whose rows it is judged on.
+
+    Example: `thermostats ls models`, `thermostats ls runs --own --data mine` or
+    `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
         raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
+    if own:
+        folders.own_folder(data)
     folders.data_folder(data)
     if analyses is not None and what == "claims":
         from thermostats.reporting.scripts import scripts  # noqa: PLC0415 - a listing must not load it
@@ -224,7 +233,7 @@ def ls(
         rows, columns = listing.claims(analyses)
         step = f"thermostats report --analyses {analyses} --out my-report"
     else:
-        (rows, columns), step = listing.rows(what, data), LISTS[what]
+        (rows, columns), step = listing.rows(what, data, own=own), LISTS[what]
     print_rows(rows, columns, as_json)
     say_next(step, data=data, shown=watched(as_json))
 
@@ -272,10 +281,23 @@ def report(
         print_json(asdict(result))
     else:
         print(result)
+        _say_whose_rows([outcome.claim for outcome in result.outcomes], data)
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
     say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+
+
+def _say_whose_rows(claims: list[str], data: Path | None) -> None:
+    """Where the user's folder has measurements, and claims not their own were asked: how one's own models are."""
+    from thermostats.reporting.scripts import is_own  # noqa: PLC0415
+
+    if folders.has_own_runs(data) and not all(map(is_own, claims)):
+        print(
+            "The study's claims keep to the rows that ship (thermostats ls claims: some read measured models too); "
+            "your own models are asked by thermostats new heritage or thermostats new claim.",
+            file=sys.stderr,
+        )
 
 
 @app.command()

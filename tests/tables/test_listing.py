@@ -10,6 +10,7 @@ from conftest import layer, model, run, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import listing, states, store
+from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
@@ -27,13 +28,14 @@ def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
 
 def test_columns_with_their_types_and_units() -> None:
     rows, shown = listing.rows("columns", "/nowhere")
-    assert shown == ["table", "column", "key", "type", "unit", "meaning"]
+    assert shown == ["table", "column", "key", "joined", "type", "unit", "meaning"]
     by = {(row["table"], row["column"]): row for row in rows}
-    assert len(by) == sum(len(schema.columns) for schema in TABLES.values())
+    assert len(by) == sum(len(schema.columns) for schema in TABLES.values()) + len(list(feature_columns()))
     assert by["layers", "norm_in"] == {
-        "table": "layers", "column": "norm_in", "key": "", "type": "float64", "unit": "norm",
+        "table": "layers", "column": "norm_in", "key": "", "joined": "optional", "type": "float64", "unit": "norm",
         "meaning": "n_(l-1), Euclidean norm of the stream entering the block",
     }  # fmt: skip
+    assert set(by["features", "comparable"]) == set(shown) and by["features", "comparable"]["joined"] == ""
     assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]
 
 
@@ -77,8 +79,9 @@ def test_architectures() -> None:
 
 def test_claims_of_the_package() -> None:
     rows, shown = listing.rows("claims")
-    assert shown == ["claim", "title"]
-    assert {"C01", "C20", "N01"} <= {row["claim"] for row in rows}
+    assert shown == ["claim", "title", "reads"]
+    reads = {row["claim"]: row["reads"] for row in rows}
+    assert (reads["C04"], reads["C15"], reads["N01"]) == ("study", "study and measured", "nursery")
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
 
 
@@ -129,3 +132,14 @@ def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> No
         rows, _ = listing.rows(name, tmp_path / "mine")
         shipped = store.load(name, store.shipped("data"))
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
+        (own,), shown = listing.rows(name, tmp_path / "mine", own=True)
+        assert own == rows[-1] and set(shown) <= set(own)
+
+
+def test_own_rows_alone_are_those_that_lie_in_the_folder(small_store: Path, tmp_path: Path) -> None:
+    join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
+    assert [listing.rows(name, tmp_path / "mine", own=True)[0] for name in ("models", "runs")] == [[], []]
+    assert listing.rows("models", small_store, own=True) == listing.rows("models", small_store)
+    with pytest.raises(UsageError, match="own rows are not listed apart") as caught:
+        listing.rows("claims", tmp_path / "mine", own=True)
+    assert (caught.value.got, caught.value.allowed) == ("claims", "models, runs")

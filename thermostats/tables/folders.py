@@ -115,6 +115,12 @@ def _names(folder: Path) -> set[str]:
         raise DataError("a folder of tables cannot be read", where=folder, got=error.strerror or str(error)) from error
 
 
+def has_own_runs(data: str | Path | None = None) -> bool:
+    """Whether a user's store has measurements beside those of the package."""
+    folder = data_folder(data)
+    return len(layers(folder)) > 1 and bool(own_files("runs", folder))
+
+
 def has_run(name: str, run_id: str, folder: Path) -> bool:
     """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
     return any((layer / "measured" / name / f"{run_id}.csv").is_file() for layer in layers(folder))

@@ -6,7 +6,7 @@ named, unless `replace` is given. What was merely recorded beside a run (version
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
-from thermostats.tables.folders import layers, own_files, own_folder
+from thermostats.tables.filling import REFUSED, hashes_of_sets, with_hashes
+from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, called, read
 from thermostats.tables.mapping import ColumnMap, filled, load_map, mapped, with_runs
@@ -28,7 +29,6 @@ from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
 MAP = "thermostats ls columns says which there are; --map names a file that says which of yours is which"
-REFUSED = {"findings": "findings are made by `thermostats report`"}
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,15 @@ def join(
     own_folder(data)
     using = mapping if isinstance(mapping, ColumnMap) or mapping is None else load_map(mapping)
     incoming: dict[str, pd.DataFrame] = {}
+
+    def hashes() -> dict[str, str]:
+        held = store.load("prompts", begun_or_shipped(data), private=False)
+        both = pd.concat([held, incoming["prompts"]]) if "prompts" in incoming else held
+        return hashes_of_sets(both.drop_duplicates(key("prompts"), keep="last"))
+
     for source in given:
         where = called(source)
-        for name, frame in _as_tables(read(source), table, using, where):
+        for name, frame in _as_tables(read(source), table, using, where, hashes):
             rows = typed(frame, name, where)
             joined = pd.concat([incoming[name], rows], ignore_index=True) if name in incoming else rows
             incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, where)
@@ -219,13 +225,17 @@ def _homes(name: str, folder: Path, added: pd.DataFrame) -> list[tuple[Path, pd.
 
 
 def _as_tables(
-    frame: pd.DataFrame, table: str | None, using: ColumnMap | None, where: str
+    frame: pd.DataFrame, table: str | None, using: ColumnMap | None, where: str, hashes: Callable[[], dict[str, str]]
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Rows under our columns by table: those of one table, and of the runs that they tell of."""
+    """Rows under our columns by table: those of one table, and of the runs that they tell of.
+
+    hashes: gives `prompt_sha` of every prompt set.
+    """
     name = using.table if using is not None else table or _table_of(list(frame.columns), where)
     _refuse(name, where)
     rows = mapped(frame, using, where) if using is not None else filled(frame, name) if table else frame
-    rows, runs = with_runs(rows, name)
+    rows = with_hashes(rows) if name == "prompts" else rows
+    rows, runs = with_runs(rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None)
     _check_columns(list(rows.columns), name, where)
     return [*([("runs", runs)] if runs is not None else []), (name, rows)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,18 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
-from thermostats.tables.folders import layers
+from thermostats.tables.feature_columns import feature_columns
+from thermostats.tables.filling import when_joined
+from thermostats.tables.folders import layers, own_files
 from thermostats.tables.schemas import TABLES, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 
 
-def rows(what: str, data: str | Path | None = None) -> Rows:
-    """Rows and the columns to show of one listing.
+def rows(what: str, data: str | Path | None = None, *, own: bool = False) -> Rows:
+    """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
 
-    Raises UsageError where there is no listing of that name.
+    Raises UsageError where there is no listing of that name, or none of own rows.
     """
     if what not in LISTINGS:
         near = get_close_matches(what, LISTINGS, n=1)
@@ -31,7 +34,9 @@ def rows(what: str, data: str | Path | None = None) -> Rows:
             allowed=", ".join(LISTINGS),
             next_step=f"did you mean {near[0]}?" if near else "",
         )
-    return LISTINGS[what](data)
+    if own and what not in OWN:
+        raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
+    return OWN[what](data, True) if own else LISTINGS[what](data)
 
 
 def findings(out: Path) -> list[dict[str, Any]]:
@@ -78,6 +83,7 @@ def _columns(data: str | Path | None) -> Rows:
             "table": name,
             "column": label,
             "key": "key" if label in key(name) else "",
+            "joined": when_joined(name, label),
             "type": column.metadata["dtype"],
             "unit": column.metadata["unit"],
             "meaning": column.description,
@@ -85,12 +91,13 @@ def _columns(data: str | Path | None) -> Rows:
         for name, schema in TABLES.items()
         for label, column in schema.columns.items()
     ]
+    listed += [{"table": "features", "key": "", "joined": "", **asdict(each)} for each in feature_columns()]
     return listed, list(listed[0])
 
 
-def _models(data: str | Path | None) -> Rows:
+def _models(data: str | Path | None, own: bool = False) -> Rows:
     shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
-    return _records(_own_last(store.load("models", data), "models", data)), shown
+    return _records(_own_last("models", data, own)), shown
 
 
 def _prompts(data: str | Path | None) -> Rows:
@@ -103,10 +110,10 @@ def _prompts(data: str | Path | None) -> Rows:
     return _records(sets.reset_index()), ["prompt_set", "prompts", "texts", "categories"]
 
 
-def _runs(data: str | Path | None) -> Rows:
+def _runs(data: str | Path | None, own: bool = False) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
     shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = _own_last(store.load("runs", data), "runs", data)
+    runs = _own_last("runs", data, own)
     empty = dict.fromkeys(runs.columns)
     left = [
         {**empty, "run_id": "", "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype}
@@ -142,8 +149,11 @@ def claims(analyses: str | Path) -> Rows:
     from thermostats.reporting.runner import claims as claims_of  # noqa: PLC0415 - listing tables must not load it
 
     found = claims_of(analyses)
-    listed = [{"claim": claim.id, "title": claim.title, "said": claim.said, "rule": claim.rule} for claim in found]
-    return listed, ["claim", "title"]
+    listed = [
+        {"claim": claim.id, "title": claim.title, "reads": claim.rows, "said": claim.said, "rule": claim.rule}
+        for claim in found
+    ]
+    return listed, ["claim", "title", "reads"]
 
 
 def _claims(data: str | Path | None) -> Rows:
@@ -151,14 +161,15 @@ def _claims(data: str | Path | None) -> Rows:
     return claims(store.shipped("analyses"))
 
 
-def _own_last(frame: pd.DataFrame, name: str, data: str | Path | None) -> pd.DataFrame:
-    """Rows of a table, those of a user's store below the package's, where they are seen; else in their order."""
-    below = layers(store.data_folder(data))[:-1]
-    if not below:
+def _own_last(name: str, data: str | Path | None, alone: bool = False) -> pd.DataFrame:
+    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
+    frame, folder = store.load(name, data), store.data_folder(data)
+    if not layers(folder)[:-1]:
         return frame
-    known = pd.MultiIndex.from_frame(store.load(name, below[0])[key(name)])
-    own = ~pd.MultiIndex.from_frame(frame[key(name)]).isin(known)
-    return pd.concat([frame[~own], frame[own]], ignore_index=True)
+    held = [store.read(path, name)[key(name)] for path in own_files(name, folder)]
+    keys = pd.MultiIndex.from_frame(pd.concat(held) if held else frame[key(name)].iloc[:0])
+    own = pd.MultiIndex.from_frame(frame[key(name)]).isin(keys)
+    return frame[own] if alone else pd.concat([frame[~own], frame[own]], ignore_index=True)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -176,3 +187,5 @@ LISTINGS: dict[str, Callable[[str | Path | None], Rows]] = {
     "runs": _runs,
     "tables": _tables,
 }
+OWN: dict[str, Callable[[str | Path | None, bool], Rows]] = {"models": _models, "runs": _runs}
+"""Listings that can be of the folder's own rows alone."""

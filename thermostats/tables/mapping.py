@@ -18,7 +18,7 @@ A mapping file is TOML::
     source = "my own hooks"
 
 Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and `source`, their runs are made from the
-columns of `runs` that they carry.
+columns of `runs` that they carry; `filling.py` says what else is filled in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from thermostats.tables.runs import MEASURED, run_id
 from thermostats.tables.schemas import TABLES, key
 
 UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
-"""What a run has where its rows do not say."""
+"""What a run has where its rows do not say; of any other text nothing."""
+TELLING = ("model_id", "source")
+"""What rows must say for the run that they are of to follow."""
 OTHERS = "*"
 
 
@@ -133,18 +135,22 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
 
 
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Rows with the columns of a table that may be empty, empty where they are not given."""
+    """Rows with the columns of a table that may be left out: empty, or of a run as in `UNSTATED`."""
     spare = {
-        name: "" if column.metadata["dtype"] == TEXT else None
+        name: UNSTATED.get(name, "") if column.metadata["dtype"] == TEXT else None
         for name, column in TABLES[table].columns.items()
-        if name not in frame and name not in key(table) and (column.nullable or _any_text(table, name))
+        if name not in frame and name not in key(table) and may_be_left_out(table, name)
     }
     return frame.assign(**spare)
 
 
-def _any_text(table: str, name: str) -> bool:
+def may_be_left_out(table: str, name: str) -> bool:
+    """Whether a column that is no key may be empty: it is nullable, any text, or `UNSTATED` of a run."""
     column = TABLES[table].columns[name]
-    return column.metadata["dtype"] == TEXT and not column.checks
+    any_text = column.metadata["dtype"] == TEXT and not column.checks
+    if table == "runs" and name in (*UNSTATED, *TELLING):
+        return name in UNSTATED
+    return column.nullable or any_text
 
 
 def _times(values: pd.Series, factor: float, name: str, where: object) -> pd.Series:
@@ -156,19 +162,25 @@ def _times(values: pd.Series, factor: float, name: str, where: object) -> pd.Ser
         ) from error
 
 
-def with_runs(frame: pd.DataFrame, table: str) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+def with_runs(
+    frame: pd.DataFrame, table: str, hashes: Mapping[str, str] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """Rows with the `run_id` of the runs that they tell of, and those runs; rows as they are where they tell of none.
 
-    A run is at the row that first tells of it.
+    A run is at the row that first tells of it. hashes: `prompt_sha` of prompt sets, for rows that name only the set.
     """
-    if "run_id" in frame or "run_id" not in store.dtypes(table) or not {"model_id", "source"} <= set(frame.columns):
+    if "run_id" in frame or "run_id" not in store.dtypes(table) or not set(TELLING) <= set(frame.columns):
         return frame, None
     columns = [name for name in store.dtypes("runs") if name != "run_id"]
     told = frame[[name for name in columns if name in frame]]
-    told = filled(told.assign(**{name: value for name, value in UNSTATED.items() if name not in told}), "runs")
+    told = filled(told, "runs")
     told = told.assign(**{name: as_text(told[name]) for name in MEASURED})
+    known = told["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
+    told["prompt_sha"] = told["prompt_sha"].where(told["prompt_sha"] != "", known)
     measured = list(told[list(MEASURED)].itertuples(index=False, name=None))
     ids = {values: run_id(dict(zip(MEASURED, values, strict=True))) for values in set(measured)}
     told["run_id"] = [ids[values] for values in measured]
+    if table == "runs":
+        return told, None
     rest = frame.drop(columns=[name for name in columns if name in frame and name not in store.dtypes(table)])
     return rest.assign(run_id=told["run_id"]), told.drop_duplicates("run_id")
