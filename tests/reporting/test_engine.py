@@ -163,6 +163,29 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
 
 
 @pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ('rows["gain_blok"]', "KeyError in c01_gains.py (line 11): 'gain_blok'. Next: did you mean gain_block?"),
+        ('rows.dropna(subset=["gain_blok"])', "(line 11): ['gain_blok']. Next: did you mean gain_block?"),
+        ('rows[["gain_blok"]]', 'in the [columns]". Next: did you mean gain_block?'),
+        ('rows["zzz"]', "(line 11): 'zzz' "),
+        ('{}["gain_block"]', "(line 11): 'gain_block' "),
+    ],
+)
+def test_a_column_that_is_not_there_is_named_with_the_nearest(
+    build: Build, workplace: dict[str, Path], asked: str, said: str
+) -> None:
+    script = workplace["analyses"] / "c01_gains.py"
+    text = script.read_text()
+    assert text.splitlines()[10] == '    mean = float(rows["gain_block"].mean())'
+    script.write_text(text.replace('    mean = float(rows["gain_block"].mean())', f"    mean = {asked}"))
+    result = build("C01")
+    assert not result.ok
+    assert said in str(result)
+    assert ("did you mean" in str(result)) == ("gain_blok" in asked)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ('"supported"', '"proven"', "no such verdict"),

@@ -65,6 +65,12 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path, kind: 
     index = (workplace["out"] / f"index.{kind}").read_text(encoding="utf-8")
     assert "A 2026 preprint" not in index and "study’s own result files" not in index
     assert "1 claim put to the test" in index and "of whoever wrote its script, and so is its rule" in index
+    assert "It rests on the tables of a data folder, and on classical tests." in index
+    write_analysis(workplace["analyses"], "U02", "TII", p=0.04)
+    assert report(**workplace, processes=1).ok
+    both = (workplace["out"] / f"index.{kind}").read_text(encoding="utf-8")
+    assert "They rest on the tables of a data folder" in both
+    assert "of whoever wrote their scripts, and so are their rules" in both
     page = (workplace["out"] / "u01" / f"index.{kind}").read_text(encoding="utf-8")
     assert "fixed before its test was run" not in page and "own figures were known" not in page
     assert "Source in the study" not in page

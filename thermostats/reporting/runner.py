@@ -124,9 +124,10 @@ def _analysis(path: Path, tables: Tables, data: Path) -> Run:
         return Run(claim, bare, figures, panels, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
-        if not published and not isinstance(error, ThermostatsError):
-            return Run(claim, error=f"{_words(error, path)} {data} has no published tables; {BEGIN}")
-        return Run(claim, error=_words(error, path) + _nearest(error, tables.columns()))
+        words, near = _words(error, path), _nearest(error, tables.columns())
+        if not published and not near and not isinstance(error, ThermostatsError):
+            return Run(claim, error=f"{words} {data} has no published tables; {BEGIN}")
+        return Run(claim, error=words + near)
 
 
 def _bare(finding: Finding) -> Finding:
