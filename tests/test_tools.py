@@ -10,14 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import layer, model, run, table
 
 import thermostats
 from thermostats import citing, doctor
 from thermostats.errors import UsageError
-from thermostats.new import new_claim
+from thermostats.modelling.heritage_rows import gain_rows
+from thermostats.new import new_claim, new_heritage
 from thermostats.reporting.engine import report
+from thermostats.reporting.evidence import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.join import join
@@ -30,7 +33,7 @@ def command(*arguments: object, cwd: Path | None = None) -> subprocess.Completed
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["doctor", "export", "cite", "new claim"])
+@pytest.mark.parametrize("verb", ["doctor", "export", "cite", "new claim", "new heritage"])
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     done = command(*verb.split(), "--help")
     assert done.returncode == 0
@@ -136,6 +139,74 @@ def _with_an_own_model(folder: Path) -> Path:
     return folder
 
 
+def quick(path: Path) -> Path:
+    """The analysis of heritage in closed form: seconds rather than minutes."""
+    text = path.read_text()
+    assert text.count('METHOD = "auto"') == 1
+    path.write_text(text.replace('METHOD = "auto"', 'METHOD = "closed form"'))
+    return path
+
+
+def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    own = _with_own_prompts(tmp_path / "own")
+    path = quick(new_heritage(folder=tmp_path / "mine"))
+    assert path.name == "u01_heritage_with_my_models.py"
+    result = report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1)
+    assert result.ok, result
+    (finding,) = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())["findings"]
+    study = gain_rows("penultimate_gain", source=[HUNT, PYTHIA])
+    assert finding["n_models"] == study["model_id"].nunique() + 2
+    assert finding["n_heritages"] == study["heritage"].nunique() + 1
+    notes = " ".join(finding["notes"])
+    assert "22 models are taken from the study's files, 2 from other rows." in notes
+    assert "From other rows: own/one, own/two." in notes
+    assert "names no lab: own/three." in notes
+    assert "Labs of one model, whose effect cannot be told from the model's own: StabilityAI, TII." in notes
+    page = (tmp_path / "report" / "u01" / "index.html").read_text()
+    for panel in ("variance-shares", "orders", "labs", "posterior", "prior-to-posterior"):
+        assert (tmp_path / "report" / "u01" / f"posterior-{panel}.svg").is_file()
+    assert "Own lab" in page and "karpathy/stories260K" not in page
+    assert report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
+    join(pd.DataFrame({"layer": [2], "prompt_id": "a", "gain_block": 1.3, "position": "last", "source": "again",
+                       "model_id": "own/three", "prompt_set": "own"}), table="layers", data=own)  # fmt: skip
+    assert not report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
+
+
+def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
+    path = new_heritage("My own", tmp_path)
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, check=True,
+        env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
+    )  # fmt: skip
+    assert "NEEDS MEASUREMENT" in done.stdout
+    assert "the tables hold 1 comparable base models of 1 labs" in " ".join(done.stdout.split())
+    path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, check=False,
+        env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("thermostats: no row holds the gain asked for (normed_gain)")
+
+
+def _with_own_prompts(folder: Path) -> Path:
+    """A store with two models of a lab of their own and one of no lab, on two prompts; one does not say it is base."""
+    join(pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]}), table="prompts",
+         data=folder)  # fmt: skip
+    models = [model("own/one", "Own lab", 3), {**model("own/two", "Own lab", 4), "variant": ""}, model("own/three", "")]
+    join(table("models", *models), table="models", data=folder)
+    rows = [
+        {"model_id": row["model_id"], "source": "own hooks", "prompt_set": "own", "prompt_id": prompt, "layer": number,
+         "position": "last", "gain_block": 1 + 0.1 * number + 0.02 * (prompt == "a")}
+        for row in models for number in range(1, row["n_layers"] + 1) for prompt in "ab"
+    ]  # fmt: skip
+    join(pd.DataFrame(rows), table="layers", data=folder)
+    return folder
+
+
 def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
     assert new_claim("one", tmp_path).name == "u01_one.py"
     assert new_claim("two", tmp_path).name == "u02_two.py"
@@ -159,6 +230,8 @@ def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path
     done = command("new", "claim", "x", cwd=tmp_path)
     assert done.stdout == "analyses/u01_x.py\n"
     assert "thermostats report U01 --analyses analyses" in done.stderr
+    done = command("new", "heritage", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout) == {"path": "analyses/u02_heritage_with_my_models.py"}
     done = command("export", tmp_path / "out", "--data", small_store)
     assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
     assert "pandas.read_csv" in done.stderr
