@@ -152,15 +152,15 @@ def test_a_report_beside_own_rows_says_whose_rows_are_judged(tmp_path: Path) -> 
     new_claim("depth helps", tmp_path / "analyses")
     join(table("models", model("own/one")), data=tmp_path / "mine")
     asked = ["report", "C20", "--check", "--out", "none", "--data", "mine"]
-    assert "keep to the rows" not in thermostats(*asked, cwd=tmp_path).stderr
+    assert "Claims of the study" not in thermostats(*asked, cwd=tmp_path).stderr
     join(table("runs", run("own/one", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
     done = thermostats(*asked, cwd=tmp_path)
-    assert done.stderr.startswith("The study's claims keep to the rows that ship")
+    assert done.stderr.startswith("Claims of the study are judged on its own rows")
     assert "thermostats new heritage or thermostats new claim" in done.stderr
-    assert "keep to" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
-    assert "keep to" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
+    assert "Claims of" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
+    assert "Claims of" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
     own = thermostats("report", "U01", "--analyses", "analyses", *asked[2:], cwd=tmp_path)
-    assert (own.returncode, "keep to" in own.stderr) == (1, False)
+    assert (own.returncode, "Claims of" in own.stderr) == (1, False)
     listed = thermostats("ls", "runs", "--own", "--data", "mine", cwd=tmp_path).stdout.splitlines()
     assert [line.split("\t")[1] for line in listed] == ["model_id", "own/one"]
 

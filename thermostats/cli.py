@@ -294,7 +294,7 @@ def _say_whose_rows(claims: list[str], data: Path | None) -> None:
 
     if folders.has_own_runs(data) and not all(map(is_own, claims)):
         print(
-            "The study's claims keep to the rows that ship (thermostats ls claims: some read measured models too); "
+            "Claims of the study are judged on its own rows, some on measured models too (see thermostats ls claims); "
             "your own models are asked by thermostats new heritage or thermostats new claim.",
             file=sys.stderr,
         )

@@ -145,7 +145,7 @@ def heritage(
 ) -> None:
     """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
 
-    The study's claims keep to the rows that ship; this asks C04's question of the models in your folder too.
+    C04 is judged on the study's rows; this asks its question of the models in your folder too.
 
     Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
