@@ -103,11 +103,11 @@ def join(
     Rows that are there already with equal values change nothing; with other values they are refused, the largest
     difference named.
 
-    Rows of layers, summaries and the like need no run_id where they have model_id and source: the run follows from
-    them. Models and prompts that are not in the tables yet are joined first or in the same command.
-
     A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply with,
-    under `[constants]` what every row has.
+    under `[constants]` what every row has. With one, rows of layers, summaries and the like need no run_id where they
+    have model_id and source: the run follows from them; `thermostats ls columns` says what else may be left out.
+
+    Models that are not in the tables yet are joined first, then prompts, then gains.
 
     Example: `thermostats join runs.csv layers.csv --data mine` or
     `thermostats join gains.parquet --map map.toml --data mine`
