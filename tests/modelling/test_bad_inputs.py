@@ -107,6 +107,14 @@ def test_of_a_thousand_models_without_a_gain_some_are_named() -> None:
     assert said.endswith("m0019 and 880 more)")
 
 
+def test_prompts_without_a_gain_are_said() -> None:
+    table = gains(12, 4).assign(prompt_set="core")
+    table.loc[3, f"{GAIN}_n"] = 20
+    said = bounded_rows(table, GAIN, prompt_counts={"core": 25}).warnings
+    assert "prompts without penultimate_gain, left out: some of m0003" in said
+    assert not any("prompts without" in words for words in bounded_rows(table, GAIN).warnings)
+
+
 def test_prompts_and_models_without_a_partner_are_said() -> None:
     table = paired(3, 2)
     shorter = table[~((table["model_id"] == "t0") & (table["prompt_id"] == "p00")) & (table["model_id"] != "t2")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -253,6 +254,8 @@ def test_priors_just_within_their_range_are_taken(
 def test_what_is_refused_is_said(fitted: HeritageFit) -> None:
     for options, words, got in (
         ({"concentration": 0.0, "lab_df": 4.0}, "priors out of range", "concentration 0.0, lab_df 4.0"),
+        ({"concentration": math.inf}, "priors out of range", "concentration inf, lab_df 0.0"),
+        ({"lab_df": math.nan}, "priors out of range", "concentration 1.0, lab_df nan"),
         ({"lab_df": 1.0}, "priors out of range", "concentration 1.0, lab_df 1.0"),
         ({"method": "guess"}, "no such method", "guess"),
         ({"lab_df": 4.0, "method": "closed form"}, "Student-t lab effects have no closed form", "4.0"),

@@ -66,7 +66,11 @@ def test_result_says_what_it_is_about(fitted):
     record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert record["estimand"] == "penultimate_gain"
     assert record["sources"] == ["simulated"]
-    assert {"models", "quantiles", "rivals", "sensitivity"} == set(record["tables"])
+    assert {"models", "quantiles", "rivals", "sensitivity", "classical"} == set(record["tables"])
+    exponent, share = fitted.table("classical")["estimate"]
+    beta = fitted.summary().set_index("quantity").loc["beta"]
+    assert -exponent == pytest.approx(beta["mean"], abs=3 * beta["sd"])
+    assert share * fitted.n_models == fitted.numbers["models_above"]
     gate = fitted.check()
     assert gate.passes, gate.reasons
     left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]

@@ -86,6 +86,8 @@ def test_a_ratio_that_counts_foretells_other_labs():
     rows = found.summary().set_index("quantity")
     assert found.status == "passed"
     assert abs(rows.loc["elasticity", "mean"] - 0.2) < 3.3 * rows.loc["elasticity", "sd"]
+    classical = found.table("classical").set_index("of").loc["slope log_ratio, levels of labs"]
+    assert abs(classical["estimate"] - rows.loc["elasticity", "mean"]) < 2 * rows.loc["elasticity", "sd"]
     assert found.numbers["elpd_gain_across_labs"] > 0
     assert found.numbers["r_squared_across_labs"] > 0
     assert found.probabilities["ratio rather than constant"] > 0.95
@@ -150,6 +152,9 @@ def test_what_the_table_cannot_tell_is_said():
     assert "gain not: new" in said
     assert "ratio not: m0000" in said
     assert "is not W_V" in said
+    twice = pd.concat([ratios, ratios.head(1).assign(ratio=2.0)])
+    assert "several rows, the mean of its logarithm taken: m0000" in " ".join(spectral_rows(table, twice).warnings)
+    assert "several rows" not in said
     missing = table.assign(penultimate_gain=table["penultimate_gain"].where(table.index > 0))
     assert "gain not: m0000" in " ".join(spectral_rows(missing, ratios).warnings)
     single = table.assign(heritage=[f"lab{i}" for i in range(len(table))])

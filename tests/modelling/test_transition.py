@@ -40,6 +40,11 @@ def test_depth_and_slope_are_recovered_and_other_labs_foretold():
     assert errors.loc["logit", "better_than_half"] == pytest.approx(gained)
     assert errors.loc["logit", "better_than_half_lower"] < gained < errors.loc["logit", "better_than_half_upper"]
     assert errors.loc["logit", "interval_inside"] == 1
+    classical = found.table("classical").set_index("of")["estimate"]
+    slope, spread = rows.loc["slope_n_layers"], np.log(found.table("models")["n_layers"]).std(ddof=0)
+    expected = pytest.approx(slope["mean"] / spread, abs=2 * slope["sd"] / spread)
+    assert classical["slope of the logit on log_L, levels of labs"] == expected
+    assert classical["error of depth of L/2"] == pytest.approx(errors.loc["L/2", "error_of_depth"])  # labs of one size
     gate = found.check()
     assert gate.passes, gate.reasons
     left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.marks import ABOVE, mark
-from thermostats.modelling import linear
+from thermostats.modelling import counterparts, linear
 from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array
 from thermostats.modelling.estimates import columns_of, is_constant, numbers
@@ -117,8 +118,8 @@ def fit_crowding(
     of c over the gaps between neighbouring values, with the step and the levels below and above it there), `rivals`
     (constant, slope, step, slope within and between apart: evidence, exact leave one model out, leave one lab out).
 
-    The classical counterparts: `classical.correlation`, `mixed.mixed_slope`, `contingency.roc_threshold`,
-    `contingency.classification_accuracy`.
+    The classical counterparts: table `classical`, as `counterparts.of_slopes` gives it; of a threshold
+    `contingency.roc_threshold` and `contingency.classification_accuracy`.
 
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
@@ -180,6 +181,9 @@ def fit_crowding(
                 log_gain=y, error=apart.error, lab_mean_log_rho=crowded.lab_mean
             ),
             "sensitivity": sensitivity(apart, SLOPES, seed=seed),
+            "classical": counterparts.of_slopes(
+                y, labs, {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}, seed=seed
+            ),
         },
         warnings=tuple(said),
         figure=_figure,
@@ -257,12 +261,15 @@ def _log_ratio(rivals: pd.DataFrame, one: str, other: str) -> float:
 def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
     codes = pd.factorize(labs)[0]
     centred = x - x.mean()
+
+    def by_lab(y: Array | NDArray[np.bool_]) -> Array:
+        return np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)])
+
     return fit.part(
         {
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
-            "spread of lab means": lambda y: np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)]).std(
-                axis=0
-            ),
+            "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
+            "spread of lab means": lambda y: by_lab(y).std(axis=0),
             "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
             "largest": lambda y: y.max(axis=-1),
         },

@@ -11,6 +11,8 @@ deviations of the contributions over the models at hand (Gelman 2005, doi:10.121
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -55,7 +57,7 @@ def fit_heritage(
 
     Raises UsageError as `design` does, for gains that are all the same, and for Student-t effects in closed form.
     """
-    if concentration <= 0 or (lab_df and lab_df <= 2):
+    if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
         raise UsageError(
             "priors out of range", got=f"concentration {concentration}, lab_df {lab_df}",
             allowed="concentration above 0; lab_df 0 or above 2",

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import depth_parts
+from thermostats.modelling import counterparts, depth_parts
 from thermostats.modelling.bounds import probability_above, quantile_power_law, share_above, share_of_models
 from thermostats.modelling.checks import Check, influence
 from thermostats.modelling.depth_laws import BETA, NOISE, Depths, curve, frontier, node
@@ -100,7 +100,7 @@ def fit_kleiber(
     leave one lab out; `published` is k = β = 1 through the middle with its spread free), `sensitivity` (exact refits
     under other priors, without effects of labs, without labs of one model).
 
-    The classical counterparts: `classical.power_law`, `contingency.one_sample_bound`, `bounds.quantile_power_law`.
+    The classical counterparts: table `classical`, as `counterparts.of_depth` gives it, and `quantiles`.
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
@@ -168,6 +168,7 @@ def fit_kleiber(
             "quantiles": quantile_power_law(L, y, seed=seed),
             "rivals": rivals,
             "sensitivity": _sensitivity(depths, middle, seed),
+            "classical": counterparts.of_depth(L, y, seed=seed),
         },
         warnings=tuple(said),
         figure=_figure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,6 +23,8 @@ from thermostats.modelling.rivals import few_folds
 
 LEAST = 4
 """Rows beyond the number of coefficients' own that a residual needs."""
+MANY_GROUPS = 200
+"""Values of a group above which sampling takes minutes."""
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
 
@@ -50,8 +53,8 @@ def fit_line(
     errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
     """
     columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []))
-    if not scale > 0:
-        raise UsageError("a prior scale must be above 0", where=outcome, got=scale)
+    if not (math.isfinite(scale) and scale > 0):
+        raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates), varied=True)
     spread = {name: standardised(table[name], name) for name in covariates}
     said: list[str] = []
@@ -60,6 +63,8 @@ def fit_line(
         said.append(f"one {group}: its level cannot be told from the mean, and none is fitted")
     elif group and len(set(labs)) == len(labs):
         said.append(f"one row of every {group}: its level cannot be told from the row's rest, their priors decide")
+    if len(set(labs)) > MANY_GROUPS:
+        said.append(f"{len(set(labs))} values of {group}: sampling takes minutes")
     grouped = group if group and len(set(labs)) >= 2 else None
     X = np.column_stack([np.ones(y.size), *(spread[name][0] for name in covariates)])
     if (rank := int(np.linalg.matrix_rank(X))) < X.shape[1]:

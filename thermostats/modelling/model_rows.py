@@ -38,8 +38,9 @@ def model_rows(
     log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order
     of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where
     the estimand's spread over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold
-    averages only. A model without an error takes the largest of the others, and a warning says so. Models whose gain is
-    pinned near 1 by their norm (`comparable` false) are left out with a warning, and so are those without this gain.
+    averages only; where fewer have this gain a warning says so. A model without an error takes the largest of the
+    others, and a warning says so. Models whose gain is pinned near 1 by their norm (`comparable` false) are left out
+    with a warning, and so are those without this gain.
 
     Raises UsageError for a gain that is not there, is not above 0, is infinite or the same in all models, for a model
     without a lab, and for fewer than `least` models.
@@ -65,6 +66,9 @@ def model_rows(
     rows, twice = one_row_a_model(rows.assign(n_prompts=n.fillna(0)), files)
     if twice:
         said.append("measured more than once, one row taken: " + named(twice))
+    stated = rows["prompt_set"].map(dict(prompt_counts or {})) if "prompt_set" in rows else np.nan
+    if len(fewer := rows[rows["n_prompts"] < stated]):
+        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:

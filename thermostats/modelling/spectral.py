@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.marks import ABOVE, mark
-from thermostats.modelling import checks, linear
+from thermostats.modelling import checks, counterparts, linear
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, numbers
+from thermostats.modelling.estimates import columns_of, named, numbers
 from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
@@ -144,7 +145,7 @@ def fit_spectral(
     gives them; of several sources of one model the mean log ratio is taken. Quantities: slope (change of log gain over
     one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out` (each lab predicted
     by the others with and without the ratio, intervals, sign right or not), `rivals` (evidence, exact leave one model
-    out and leave one lab out).
+    out and leave one lab out), `classical` (as `counterparts.of_slopes` gives it).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
     are constant, fewer than 2 labs or more than `MOST_LABS`.
@@ -179,7 +180,11 @@ def fit_spectral(
             "coverage_across_labs": float(((left_out["lower"] <= y) & (y <= left_out["upper"])).mean()),
             "largest_over_smallest_ratio": float(np.exp(np.ptp(rows.log_ratio))),
         },
-        tables={"left_out": left_out, "rivals": rivals},
+        tables={
+            "left_out": left_out,
+            "rivals": rivals,
+            "classical": counterparts.of_slopes(y, rows.table["heritage"], {"log_ratio": rows.log_ratio}, seed=seed),
+        },
         warnings=tuple(said),
         figure=_figure,
         influence=partial(_influence, rows),
@@ -200,6 +205,9 @@ def _said(
     if without := sorted(set(table.loc[held, "model_id"]) - set(logs.index)):
         shown = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
         yield "gain known, ratio not: " + shown
+    several = ratios.loc[ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"]
+    if len(several):
+        yield "ratio in several rows, the mean of its logarithm taken: " + named(set(several))
     if "sliced" in ratios:
         kinds = ratios.groupby("model_id")["sliced"].first().reindex(frame["model_id"])
         if cut := kinds[kinds == "published_thirds"].index.tolist():
@@ -235,12 +243,13 @@ def _influence(rows: SpectralRows, seed: int) -> checks.Check:
 def _part(fit: linear.LinesFit, rows: SpectralRows) -> Part:
     z, groups = rows.z, rows.full.groups
 
-    def lab_means(y: Array) -> Array:
+    def lab_means(y: Array | NDArray[np.bool_]) -> Array:
         return np.bincount(groups, y) / np.bincount(groups)
 
     return fit.part(
         {
             "share of dampeners": lambda y: float((y < 0).mean()),
+            "spread of labs' shares of dampeners": lambda y: float(lab_means(y < 0).std()),
             "spread of lab means": lambda y: float(lab_means(y).std()),
             "covariance with the log ratio": lambda y: float((y * z).mean()),
             "spread": lambda y: float(y.std()),

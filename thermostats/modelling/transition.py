@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError
-from thermostats.modelling import linear
+from thermostats.modelling import counterparts, linear
 from thermostats.modelling.checks import Check, joined
 from thermostats.modelling.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.estimates import columns_of, is_constant, labels, left_out, named, numbers
@@ -118,7 +118,7 @@ def fit_transition(
     to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
     and of intervals inside the network, coverage and width of the intervals), `sensitivity` (exact refits).
 
-    The classical counterparts: `prediction.leave_one_out_error`, `means.paired_difference` of its errors of depth.
+    The classical counterparts: table `classical`, as `counterparts.of_transition` gives it.
 
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
@@ -183,6 +183,7 @@ def fit_transition(
             "errors": errors,
             "models": models,
             "sensitivity": sensitivity(full, of_depth, seed=seed),
+            "classical": counterparts.of_transition(frame, seed=seed),
             "polynomial": pd.DataFrame(
                 {"term": names, "published": PUBLISHED, "median": np.median(coefficients, axis=0), "lower": low,
                  "upper": high}
