@@ -137,9 +137,24 @@ def test_one_pair_has_no_other_to_leave_out():
     found = fit_invariance(table, seed=1, settings=SHORT, cache=False)
     assert found.status == "passed"
     assert found.influence is None
+    last = found.check().checks[-1]
+    assert (last.name, last.outcome, last.reason) == ("influence", "undecided", "too few to leave one out")
     assert found.n_models == 2
     assert any("1 pairs" in words for words in found.warnings)
     assert found.table("pairs")["p_base_dampens"].item() > 0.99
+
+
+def test_a_base_of_two_pairs_is_one_model_and_said():
+    table = pairs_table(np.random.default_rng(8), levels=[-0.4, 0.2], changes=[0.1, 0.1], prompts=6)
+    again = table[table["model_id"] == "t0"]
+    noise = np.exp(np.random.default_rng(9).normal(0, 0.05, len(again)))
+    other = again.assign(model_id="u0", value=again["value"] * noise, source="another")
+    lonely = table[table["model_id"] == "b1"].assign(model_id="b9", family="none", source="unused")
+    rows = pd.concat([table.assign(source="one"), other, lonely], ignore_index=True)
+    found = fit_invariance(rows, seed=1, settings=Settings(chains=2, draws=100, tune=100), cache=False)
+    assert (found.numbers["n_pairs"], found.n_models) == (3, 5)
+    assert found.sources == ("another", "one")
+    assert "base of several pairs, which count as independent of each other: b0" in found.warnings
 
 
 @pytest.mark.slow

@@ -130,8 +130,8 @@ def fit_invariance(
     return Fitted(
         family="invariance",
         estimand=estimand,
-        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
-        n_models=2 * n,
+        sources=_sources(table, pairs),
+        n_models=len({model for pair in pairs.models for model in pair}),
         n_heritages=len(set(pairs.heritages)),
         parts=_parts(pairs, data, draws),
         quantities={
@@ -163,6 +163,12 @@ def fit_invariance(
         priors=PRIORS,
         labels={"ratio": pairs.names},
     )
+
+
+def _sources(table: pd.DataFrame, pairs: Pairs) -> tuple[str, ...]:
+    """Files or measurements of the models that are in a pair."""
+    taken = table["model_id"].isin([model for pair in pairs.models for model in pair])
+    return tuple(sorted(set(table.loc[taken, "source"]))) if "source" in table else ()
 
 
 def _arrays(pairs: Pairs) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class Pairs:
     """Prompts answered by both models of a pair: log gain of the base and log(tuned/base)."""
 
     names: tuple[str, ...]
+    models: tuple[tuple[str, str], ...]
+    """Base and tuned model of every pair."""
     heritages: tuple[str, ...]
     related: tuple[bool, ...]
     """Whether the tuned model was tuned from this base."""
@@ -48,7 +50,7 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
-    names, labs, related, parts, said = [], [], [], [], []
+    names, models_of, labs, related, parts, said = [], [], [], [], [], []
     taken, unshared = set(), []
     for child, row in models[models["variant"] != "base"].sort_index().iterrows():
         family = bases.index[bases["family"] == row["family"]]
@@ -66,6 +68,7 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
             raise UsageError("too few shared prompts", where=f"{base}, {child}", got=len(both), allowed="at least 3")
         _varies(both.to_numpy(), f"{base}, {child}")
         names.append(f"{base} → {child}")
+        models_of.append((str(base), str(child)))
         if len(both) < len(either):
             unshared.append(f"{len(either) - len(both)} of {len(either)} in {names[-1]}")
         labs.append(str(row["heritage"]))
@@ -78,6 +81,9 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
         said.append("prompts that one model of a pair did not answer, left out: " + named(unshared))
     if alone := set(bases.index) - taken:
         said.append("no model tuned from it in the table, left out: " + named(alone))
+    bases_taken = [base for base, _ in models_of]
+    if shared := {base for base in taken if bases_taken.count(base) > 1}:
+        said.append("base of several pairs, which count as independent of each other: " + named(shared))
     if len(names) > 1 and len(set(labs)) == 1:
         said.append(f"all pairs are of {labs[0]}: what tuning does in other labs is not seen")
     if len(names) > MANY:
@@ -85,6 +91,7 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     rows = pd.concat(parts, ignore_index=True)
     return Pairs(
         names=tuple(names),
+        models=tuple(models_of),
         heritages=tuple(labs),
         related=tuple(related),
         pair=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
@@ -101,6 +108,7 @@ def without_pair(pairs: Pairs, left_out: int) -> Pairs:
     return replace(
         pairs,
         names=tuple(pairs.names[j] for j in others),
+        models=tuple(pairs.models[j] for j in others),
         heritages=tuple(pairs.heritages[j] for j in others),
         related=tuple(pairs.related[j] for j in others),
         pair=pairs.pair[kept] - (pairs.pair[kept] > left_out),
