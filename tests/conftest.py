@@ -19,6 +19,8 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 SHA = "0" * 64
+STUDY = Path(__file__).parent / "study"
+"""The study's result files with their sentences replaced: see `scripts/study_figures.py`."""
 
 
 def table(name: str, *rows: dict[str, object]) -> pd.DataFrame:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from conftest import STUDY
 from states import make_model, make_news, make_store
 from workplaces import make_workplace, write_gains
 
 from thermostats.tables.join import join
-
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "published"
 
 
 @dataclass
@@ -56,7 +55,7 @@ def importing() -> Job:
         older.write_text("".join(older.read_text().splitlines(keepends=True)[:9]))
 
     def run(folder: Path) -> None:
-        import_published(PUBLISHED, folder / "data")
+        import_published(STUDY, folder / "data")
 
     return Job("import", prepare, run)
 

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from jobs import JOBS, PUBLISHED
+from jobs import JOBS
 from kills import cycle, harness, run_forked
 from states import files_of
 from writers import faults, together
@@ -29,7 +29,6 @@ def test_a_killed_command_run_again_ends_as_if_it_had_not_been(name: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the study's result files are not here")
 def test_a_killed_import_run_again_ends_as_if_it_had_not_been() -> None:
     (tally,) = harness([JOBS["import"]()], kills=4, seed=11)
     assert tally.faults == []

@@ -11,13 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-from conftest import SHA, layer, model, run, table
+from conftest import SHA, STUDY, layer, model, run, table
 
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.facts import model_row, stored_dtype
 from thermostats.tables import store
 
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "published"
 CONFIG = {
     "model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6,
     "tie_word_embeddings": True,
@@ -150,7 +149,7 @@ def read_published(family: str) -> Callable[[Path], None]:
 def _published(family: str) -> Path:
     from thermostats.tables.published import files
 
-    return files.find(PUBLISHED)[0][family]
+    return files.find(STUDY)[0][family]
 
 
 @cache
@@ -175,7 +174,7 @@ def read_map(path: Path) -> None:
 
 
 def readers() -> dict[str, Reader]:
-    """Readers by name; those of the study's files where these are beside the checkout."""
+    """Readers by name."""
     weights = safetensors(SHAPES)
     config = json.dumps(CONFIG).encode()
     measured = run()
@@ -214,13 +213,7 @@ def readers() -> dict[str, Reader]:
         Reader("sidecars", "manifest.json", (json.dumps(manifest).encode(), json.dumps(stamp).encode()), read_sidecars),
         Reader("findings", "findings.json", (b'{"claim": {}, "findings": []}',), read_findings),
     ]  # fmt: skip
-    if PUBLISHED.is_dir():
-        for family in (
-            "gptj_parallel_test.json",
-            "OPT_anomaly.json",
-            "restriction_map_summary.csv",
-            "H4_validation.json",
-        ):
-            content = _published(family).read_bytes()
-            found.append(Reader(f"published {family}", _published(family).name, (content,), read_published(family)))
+    for family in ("gptj_parallel_test.json", "OPT_anomaly.json", "restriction_map_summary.csv", "H4_validation.json"):
+        content = _published(family).read_bytes()
+        found.append(Reader(f"published {family}", _published(family).name, (content,), read_published(family)))
     return {reader.name: reader for reader in found}

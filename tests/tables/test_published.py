@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import STUDY
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
@@ -22,8 +25,8 @@ from thermostats.tables.published import import_published
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
-SHARED = ROOT.parent / "shared" / "published"
-needs_files = pytest.mark.skipif(not SHARED.is_dir(), reason="the study's result files are not here")
+WHOLE = ROOT.parent / "shared" / "published"
+"""The study's files with their sentences."""
 FAMILY = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 TWINS = "twin_test_results_20260105_160237.json"
 BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
@@ -41,7 +44,7 @@ def data(tmp_path: Path) -> Path:
 def source(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
-    for path in SHARED.iterdir():
+    for path in STUDY.iterdir():
         shutil.copyfile(path, folder / path.name)
     return folder
 
@@ -73,14 +76,32 @@ def count(value: Any) -> int:
 # The real files
 
 
-@needs_files
-def test_the_import_reproduces_the_committed_tables_byte_for_byte_and_twice_is_unchanged(data: Path) -> None:
-    done = import_published(SHARED, data)
-    assert not done.unchanged
+@pytest.mark.skipif(not WHOLE.is_dir(), reason="the study's sentences are not beside the checkout")
+def test_the_import_of_the_whole_files_gives_the_committed_tables_byte_for_byte(data: Path) -> None:
+    import_published(WHOLE, data)
     for path in sorted((DATA / "published").glob("*.csv")):
         assert (data / "published" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.skipif(not WHOLE.is_dir(), reason="the study's sentences are not beside the checkout")
+def test_the_files_of_the_tests_are_the_studys_but_for_their_sentences(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "study_figures.py", WHOLE, tmp_path], check=True)
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert made == {path.name: path.read_bytes() for path in STUDY.iterdir() if path.name != "README.md"}
+
+
+def test_figures_are_those_committed_and_a_second_import_is_unchanged(data: Path) -> None:
+    done = import_published(STUDY, data)
+    assert not done.unchanged
+    for path in sorted((DATA / "published").glob("*.csv")):
+        mine, theirs = (store.read(p, path.stem) for p in (data / "published" / path.name, path))
+        assert len(mine) == len(theirs), path.name
+        numbers = [[name] for name in mine.select_dtypes("number").columns if name != "bytes"]
+        for names in [["value", "other_value"]] if path.stem == "inconsistencies" else numbers:
+            # ids of runs are hashes of prompts: rows, and the two sides of a comparison, are in another order
+            assert sorted(mine[names].stack().dropna()) == sorted(theirs[names].stack().dropna()), (path.name, names)
     before = {p: p.stat().st_mtime_ns for p in data.rglob("*.csv")}
-    again = import_published(SHARED, data)
+    again = import_published(STUDY, data)
     assert again.unchanged and "unchanged" in str(again)
     assert {p: p.stat().st_mtime_ns for p in data.rglob("*.csv")} == before
     texts = store.load("prompts", data)
@@ -90,15 +111,14 @@ def test_the_import_reproduces_the_committed_tables_byte_for_byte_and_twice_is_u
     store.check(data)
 
 
-@needs_files
 def test_every_number_of_every_file_has_a_fate() -> None:
     account = published("reconciliation").groupby("file")["numbers"].sum()
     seen = 0
-    for path in sorted(SHARED.glob("*.json")):
+    for path in sorted(STUDY.glob("*.json")):
         numbers = count(json.loads(path.read_text(encoding="utf-8")))
         assert account[path.name] == numbers, path.name
         seen += numbers
-    for path in sorted(SHARED.glob("*.csv")):
+    for path in sorted(STUDY.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as stream:
             numbers = count(list(csv.DictReader(stream)))
         assert account[path.name] == numbers, path.name
@@ -106,9 +126,8 @@ def test_every_number_of_every_file_has_a_fate() -> None:
     assert account.sum() == seen > 7000
 
 
-@needs_files
 def test_changed_figures_replace_the_tables_and_are_named(data: Path, source: Path) -> None:
-    shutil.copytree(DATA / "published", data / "published")
+    import_published(source, data)
     path = source / "ffn_expansion_results.json"
     path.write_text(path.read_text().replace("0.5269130406442787", "0.5269130406442788"))
     done = import_published(source, data)
@@ -171,7 +190,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "unknown model": (replace(FAMILY, '"pythia-70m"', '"pythia-71m"'), "does not know this model"),
     "unknown prompt": (
-        replace(BENCHMARK, '"Prompt": "The capital', '"Prompt": "A capital'),
+        replace(BENCHMARK, '"Prompt": "sentence', '"Prompt": "other'),
         "not one of the benchmark's",
     ),
     "csv column renamed": (replace(BENCHMARK.replace("json", "csv"), "Total_Amp", "Total_Gain"), "columns"),
@@ -191,7 +210,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@needs_files
 @pytest.mark.parametrize("damage", list(DAMAGES))
 def test_damage_is_refused_and_every_file_stays(damage: str, data: Path, source: Path) -> None:
     shutil.copytree(DATA / "published", data / "published")
@@ -204,13 +222,11 @@ def test_damage_is_refused_and_every_file_stays(damage: str, data: Path, source:
     assert contents(data) == before
 
 
-@needs_files
 def test_a_missing_folder_is_wrong_use(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         import_published(tmp_path / "nowhere", data)
 
 
-@needs_files
 def test_a_failure_while_writing_leaves_every_file(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(DATA / "published", data / "published")
     for name in ("runs", "weights"):
@@ -225,17 +241,16 @@ def test_a_failure_while_writing_leaves_every_file(data: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match="No space left"):
-        import_published(SHARED, data)
+        import_published(STUDY, data)
     assert contents(data) == before
     assert not list(data.rglob(".staging"))
 
 
-@needs_files
 def test_a_folder_that_cannot_be_written_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(tempfile, "mkstemp", refused)
     with pytest.raises(DataError, match=r"cannot write.*Permission denied"):
-        import_published(SHARED, data)
+        import_published(STUDY, data)
     assert not contents(data / "published")
