@@ -5,7 +5,8 @@ chains of 1000 + 1000 at a target acceptance of 0.9. `python benchmarks/modellin
 interpreter of an environment that has Bambi (without it that row is left out), pins OMP_NUM_THREADS to 1 and leaves the
 cache of draws unused. Bambi's formula has the same likelihood and groups, its own default priors, and no shares of
 blocks. `ess_min` is over all quantities of each model. `start_s` holds the compilation, `sample_s` sampling alone,
-warmup included. `times` is ESS per second of the warm row over that of the row. `fit` is `fit_heritage` as users call
+warmup included. `times` is ESS per second of the warm row over that of the row; of all data sets together it is that
+of the sums. `fit` is `fit_heritage` as users call
 it, with its own settings, compilation and a second attempt, if its gate asked for one, included; `calibration` is 200
 refits, from the time of 20. Ratios carry over to other machines, seconds do not.
 """
@@ -45,8 +46,9 @@ COLUMNS = ("python", "pymc", "what", "compiled", "start_s", "sample_s", "ess_min
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BAMBI = "Bambi's formula, nutpie"
 VERSIONS = {"python": platform.python_version(), "pymc": sampling.versions()["pymc"]}
-SEEDS = (2, 3, 4)
-"""Simulated studies on which the samplers are compared."""
+SEEDS = (2, 3, 4, 5, 6, 7)
+"""Simulated studies on which the samplers are compared: the smallest ESS of one is itself uncertain by a quarter."""
+ALL = f"data {SEEDS[0]} to {SEEDS[-1]}"
 CALIBRATIONS, REFITS = 20, 200
 
 
@@ -74,6 +76,15 @@ def measure(sampler: str, seed: int, compiled: str) -> dict[str, Any]:
         f"this package, {sampler}" if sampler == "nutpie" else "PyMC's own sampler",
         compiled, draws.compile_seconds, draws.sample_seconds, ess_min=min(found.ess_bulk_min, found.ess_tail_min),
         rhat_max=found.rhat_max, divergences=found.divergences, note=f"data {seed}",
+    )  # fmt: skip
+
+
+def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Smallest effective draws and seconds of several data sets, summed."""
+    sums = {name: sum(r[name] for r in rows) for name in ("ess_min", "sample_s", "divergences")}
+    return row(
+        rows[0]["what"], rows[0]["compiled"], sum(r["start_s"] for r in rows), sums["sample_s"], note=ALL,
+        ess_min=sums["ess_min"], rhat_max=max(r["rhat_max"] for r in rows), divergences=sums["divergences"],
     )  # fmt: skip
 
 
@@ -125,10 +136,11 @@ def main() -> None:
     for step in steps:
         rows.append(step())
         print(rows[-1], file=sys.stderr, flush=True)
-    ours = {r["note"]: r["ess_per_s"] for r in rows[1 : 1 + len(SEEDS)]}
-    first = next(iter(ours.values()))
-    rows = [{**r, "times": round(ours.get(r["note"], first) / r["ess_per_s"], 1)} if "ess_per_s" in r else r
-            for r in rows]  # fmt: skip
+    for begin in (1, 3 + len(SEEDS)):  # a row of all data sets after those of each
+        rows.insert(begin + len(SEEDS), together(rows[begin : begin + len(SEEDS)]))
+    ours = {r["note"]: r["ess_per_s"] for r in rows[1 : 2 + len(SEEDS)]}
+    ours[str(rows[-1]["note"])] = next(iter(ours.values()))  # Bambi has the first data set
+    rows = [{**r, "times": round(ours[r["note"]] / r["ess_per_s"], 1)} if r["note"] in ours else r for r in rows]
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
