@@ -72,7 +72,7 @@ def read_rows(path: Path) -> None:
     from thermostats.tables.join import _as_tables
     from thermostats.tables.rows import typed
 
-    for name, rows in _as_tables(incoming.read(path), None, None, str(path)):
+    for name, rows in _as_tables(incoming.read(path), None, None, str(path), dict):
         store.to_csv(typed(rows, name, str(path)), name)
 
 
