@@ -63,6 +63,13 @@ def test_every_fit_keeps_its_checks_updates_and_names(both):
     assert both.plot(Figure().subplots()).get_yticklabels()[1].get_text() == "near"
 
 
+def test_fits_of_which_nothing_can_be_left_out_say_so(alone):
+    plain = replace(alone["low"], influence=None)
+    assert side_by_side({"low": plain, "near": alone["near"]}).influence is not None
+    last = side_by_side({"low": plain}).check().checks[-1]
+    assert (last.name, last.outcome, last.reason) == ("influence", "undecided", "too few to leave one out")
+
+
 def test_nothing_and_different_outcomes_do_not_stand_side_by_side(alone):
     other = fit_line(rows("x", 0.1, 3).rename(columns={"y": "z"}), "z", scale=0.25, group=None, seed=3)
     for fits in ({}, {**alone, "x": other}):
