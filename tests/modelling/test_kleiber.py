@@ -8,7 +8,7 @@ from simulated import depth_outcomes, depth_truth, model_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.depth_laws import BETA, NOISE, Curve, curve
-from thermostats.modelling.kleiber import SCALE, bounded_rows, fit_kleiber
+from thermostats.modelling.kleiber import SCALE, _left_out, bounded_rows, fit_kleiber
 
 LN10 = np.log(10)
 
@@ -154,6 +154,16 @@ def test_envelope_and_labs_are_told_by_the_table():
     said = " ".join(fit_kleiber(each, "penultimate_gain", seed=1, cache=False).warnings)
     for words in ("one model of every lab", "rival density left out", "rival scale left out"):
         assert words in said
+
+
+def test_a_lab_without_which_one_depth_is_left_is_named():
+    L = np.array([12, 12, 12, 12, 24, 36])
+    table = model_table(0.3 + 0.02 * np.arange(6), L=L).assign(heritage=[*["alike"] * 4, *["apart"] * 2])
+    check = _left_out(bounded_rows(table, "penultimate_gain"), seed=1)
+    verdicts = check.table.set_index("left_out")["verdict"]
+    assert verdicts["apart"] == "one depth is left" and "envelope" in verdicts["alike"]
+    assert check.outcome == "undecided" and "apart" in check.reason
+    assert len(verdicts) == 8
 
 
 def test_prior_scale_follows_the_estimand():

@@ -31,6 +31,7 @@ AT_MIDDLE = "frontier above 10^(1/L) at the middle depth"
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
 WIDER = (BETA[0], 2 * BETA[1])
+ONE_DEPTH = "one depth is left"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,12 +301,11 @@ def _left_out(bounded: Bounded, seed: int) -> Check:
         words = ["above" if q >= SURE else "below" if q <= 1 - SURE else "open against" for q in p]
         return f"β {words[0]} 0, envelope {words[1]} the bound", figures
 
-    found = {
-        name: say(rest)
-        for way in ways
-        for name in dict.fromkeys(way)
-        if np.ptp((rest := depths.rows(np.asarray(way) != name)).x) > 0 and rest.y.size > 1
-    }
+    found: dict[str, tuple[str, dict[str, float]]] = {}
+    for way in ways:
+        for name in dict.fromkeys(way):
+            rest = depths.rows(np.asarray(way) != name)
+            found[name] = say(rest) if np.ptp(rest.x) > 0 else (ONE_DEPTH, {})
     return influence(say(depths)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
