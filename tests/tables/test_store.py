@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -276,6 +278,15 @@ def test_what_a_row_refers_to_must_be_there() -> None:
     assert caught.value.got == "three, x"
 
 
+@pytest.fixture
+def longest_cell() -> Iterator[None]:
+    """The longest cell that Python's reader takes, as it is before a library of the tests has raised it."""
+    before = csv.field_size_limit(131_072)
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("longest_cell")
 def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="table cannot be read") as caught:
         store.read(tmp_path, "layers")
@@ -292,6 +303,7 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
     assert store.header(path) == []
 
 
+@pytest.mark.usefixtures("longest_cell")
 def test_a_cell_longer_than_the_reader_of_lines_takes_is_damage_too(small_store: Path) -> None:
     path = small_store / "models.csv"
     head, first, *_ = path.read_text(encoding="utf-8").splitlines()
