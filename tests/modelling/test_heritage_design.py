@@ -13,8 +13,11 @@ from thermostats.errors import UsageError
 from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import design
 from thermostats.modelling.heritage_rows import gain_rows, said_of
+from thermostats.modelling.model_rows import model_rows
 from thermostats.modelling.simulate import model_facts
 from thermostats.tables import store
+from thermostats.tables.features import features
+from thermostats.tables.vocabulary import NURSERY
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
@@ -178,3 +181,17 @@ def test_measured_folders(tmp_path: Path) -> None:
             "left out, not a base model: lab/m2",
             words,
         }
+
+
+def test_a_result_says_at_which_token_its_gains_are() -> None:
+    rows = gain_rows("penultimate_gain", source=NURSERY, position="mean")
+    rows = rows.assign(heritage=rows["family"])  # recipes in place of labs
+    assert set(rows["position"]) == {"mean"}
+    last = gain_rows("penultimate_gain", source=NURSERY).assign(heritage=rows["family"])
+    assert set(rows["model_id"]) == set(last["model_id"]) and not np.allclose(rows["gain"], last["gain"])
+    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
+    assert set(fit.summary()["estimand"]) == {"penultimate_gain at mean"}
+    table = features(position="mean")
+    assert model_rows(table, "penultimate_gain", source=NURSERY).estimand == "penultimate_gain at mean"
+    with pytest.raises(UsageError, match="several token positions"):
+        design(pd.concat([rows, last.assign(model_id=last["model_id"] + "'")]), "penultimate_gain")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.features import GAINS, combine, features
 
@@ -127,6 +127,19 @@ def test_gains_at_the_last_token(
     got = [row[gain], row[f"{gain}_geometric"], row[f"{gain}_sd"], row[f"{gain}_n"]]
     assert got == pytest.approx([mean, geometric, sd, n])
     assert row["n_prompts"] == 3
+
+
+def test_gains_at_another_token_have_its_name_and_no_summaries(data: Path, rows: pd.DataFrame) -> None:
+    assert set(rows["position"]) == {"last"}
+    pooled = features(data, position="mean").set_index("run_id")
+    assert set(pooled["position"]) == {"mean"} and list(pooled.index) == list(rows.index)
+    assert pooled.loc["measured", "penultimate_gain"] == 100.0 and pooled.loc["measured", "n_prompts"] == 1
+    assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
+    assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]
+    again = features(data).set_index("run_id")  # what is kept of one position is not taken for another
+    pd.testing.assert_frame_equal(again, rows)
+    with pytest.raises(UsageError, match="no such token position"):
+        features(data, position="lats")
 
 
 def test_averages_of_a_file_stand_where_there_are_no_prompts(rows: pd.DataFrame) -> None:

@@ -25,6 +25,7 @@ from thermostats.modelling.benchmark_model import (
 )
 from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 
 LONGER = Settings(draws=3000, target_accept=0.98)
@@ -80,7 +81,7 @@ def fit_benchmark(
     }
     return Fitted(
         family="benchmark",
-        estimand=estimand,
+        estimand=at_position(estimand, table),
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=len(cells.models),
         n_heritages=table["heritage"].nunique() if "heritage" in table else 0,

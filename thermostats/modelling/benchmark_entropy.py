@@ -18,6 +18,7 @@ from thermostats.modelling.benchmark_model import refuse_large, stack, sum_zero
 from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
 from thermostats.modelling.components import Components, draw, left_out
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
 from thermostats.modelling.interface import Update, updates_of
 from thermostats.modelling.linear import SURE
@@ -157,7 +158,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
     positive = quantities["slopes"] > 0
     return Fitted(
         family="slopes",
-        estimand=estimand,
+        estimand=at_position(estimand, table),
         sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
         n_models=len(cells.models),
         n_heritages=table["heritage"].nunique() if "heritage" in table else 0,

@@ -142,7 +142,7 @@ def fit_crowding(
     chance = dict(zip(rivals["rival"], rivals["probability"], strict=True))
     return Fitted(
         family="crowding",
-        estimand=estimand,
+        estimand=crowded.rows.estimand,
         sources=crowded.rows.sources,
         n_models=y.size,
         n_heritages=labs.nunique(),

@@ -76,6 +76,18 @@ def is_constant(array: Array) -> bool:
     return float(np.ptp(array)) <= 1e-13 * float(np.max(np.abs(array)))
 
 
+def at_position(estimand: str, table: pd.DataFrame) -> str:
+    """A gain's name with its token position, where the rows state one and it is not the last.
+
+    Raises UsageError for gains at several positions.
+    """
+    held = sorted(set(table["position"].dropna())) if "position" in table else []
+    if len(held) > 1:
+        raise UsageError("gains at several token positions", where=estimand, got=", ".join(held), allowed="one",
+                         next_step="choose rows of one position")  # fmt: skip
+    return estimand if held in ([], ["last"]) else f"{estimand} at {held[0]}"
+
+
 def same_length(**columns: Sequence[object] | Array | pd.Series) -> None:
     """Raise UsageError where paired columns differ in length."""
     lengths = {name: len(column) for name, column in columns.items()}

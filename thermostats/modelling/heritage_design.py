@@ -15,7 +15,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, labels, named
+from thermostats.modelling.estimates import at_position, columns_of, labels, named
 from thermostats.modelling.heritage_bases import Integers, lab_basis, scaled_basis
 from thermostats.modelling.heritage_observations import observations
 from thermostats.modelling.study import CAUSES
@@ -155,7 +155,7 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
     if used >= len(models):
         warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
     return Design(
-        estimand=estimand,
+        estimand=at_position(estimand, rows),
         models=models,
         labs=labs,
         lab=lab,

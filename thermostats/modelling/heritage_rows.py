@@ -13,7 +13,7 @@ from thermostats.modelling.estimates import left_out, named
 from thermostats.modelling.heritage_design import GEOMETRY, SCALE
 from thermostats.modelling.model_rows import one_row_a_model
 from thermostats.tables import store
-from thermostats.tables.features import GAINS, by_prompt, features
+from thermostats.tables.features import GAINS, LAST, by_prompt, features
 from thermostats.tables.vocabulary import NURSERY
 
 SAID = "left out"
@@ -34,6 +34,7 @@ def gain_rows(
     data: str | Path | None = None,
     source: str | Sequence[str] | None = None,
     incomparable: bool = False,
+    position: str = LAST,
 ) -> pd.DataFrame:
     """Rows for `fit_heritage` from the tables: base models, each from its run with most prompts.
 
@@ -41,14 +42,16 @@ def gain_rows(
 
     A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and standard deviation over
     prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. `source`:
-    files or measurements to take, in order of preference; all by default. Models whose gains are near 1 by construction
-    are left out unless `incomparable`. `fit_heritage` warns of models and prompts that are left out (`said_of`).
+    files or measurements to take, in order of preference; all by default. `position`: token of the gains.
+    Models whose gains are near 1 by construction are left out unless `incomparable`. `fit_heritage` warns of models
+    and prompts that are left out (`said_of`).
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
     loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
     files = [source] if isinstance(source, str) else source
-    return chosen_rows(estimand, features(data), store.load("prompts", data), by_prompt(**loaded), files, incomparable)
+    table, values = features(data, position=position), by_prompt(**loaded, position=position)
+    return chosen_rows(estimand, table, store.load("prompts", data), values, files, incomparable)
 
 
 def chosen_rows(
@@ -85,7 +88,7 @@ def chosen_rows(
     fewer = rows[rows["each"] & (rows["n_prompts"] < rows["prompt_set"].map(sizes))]
     if len(fewer):
         said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
-    shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "prompt_set", "n_prompts"]
+    shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
     means = averaged[shared].assign(

@@ -17,6 +17,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import LEVEL, PASSED, Array, Draws, Settings
+from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 from thermostats.modelling.linear import SURE
 from thermostats.modelling.pairs import Pairs, pairs_of, without_pair
@@ -129,7 +130,7 @@ def fit_invariance(
     by_pair = _by_pair(pairs, level, change, flips, within)
     return Fitted(
         family="invariance",
-        estimand=estimand,
+        estimand=at_position(estimand, table),
         sources=_sources(table, pairs),
         n_models=len({model for pair in pairs.models for model in pair}),
         n_heritages=len(set(pairs.heritages)),

@@ -124,7 +124,7 @@ def fit_kleiber(
     over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
         family="kleiber",
-        estimand=estimand,
+        estimand=bounded.rows.estimand,
         sources=bounded.rows.sources,
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),

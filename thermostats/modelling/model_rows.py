@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.estimates import columns_of, labels, left_out, named, numbers
+from thermostats.modelling.estimates import at_position, columns_of, labels, left_out, named, numbers
 from thermostats.modelling.gaussian import Lines
 from thermostats.tables.vocabulary import NURSERY
 
@@ -90,7 +90,12 @@ def model_rows(
         said.append("error unknown, the largest of the others taken: " + named(rows.loc[unknown, "model_id"]))
         errors = np.where(unknown, np.nanmax(errors), errors)
     kept = rows.assign(log_gain=logs, error=errors)
-    return ModelRows(table=kept, estimand=estimand, sources=tuple(sorted(set(kept["source"]))), warnings=tuple(said))
+    return ModelRows(
+        table=kept,
+        estimand=at_position(estimand, kept),
+        sources=tuple(sorted(set(kept["source"]))),
+        warnings=tuple(said),
+    )
 
 
 def one_row_a_model(

@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.marks import ABOVE, mark
 from thermostats.modelling import checks, counterparts, linear
 from thermostats.modelling.draws import Array
-from thermostats.modelling.estimates import columns_of, named, numbers
+from thermostats.modelling.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.fitted import Fitted, Part
 from thermostats.modelling.gaussian import Lines, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
@@ -163,7 +163,7 @@ def fit_spectral(
     by_lab = rivals.set_index("rival")["elpd_lab"]
     return Fitted(
         family="spectral",
-        estimand=estimand,
+        estimand=at_position(estimand, rows.table),
         sources=rows.sources,
         n_models=y.size,
         n_heritages=len(set(labs)),

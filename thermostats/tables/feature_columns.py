@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandera.pandas as pa
 
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.features import GAINS, MODEL, RUN
 from thermostats.tables.schemas import MODELS, RUNS
 
@@ -50,6 +50,7 @@ def feature_columns() -> Iterator[FeatureColumn]:
     """Every column in its order; those of transition layers as one pattern each for L* and its spread."""
     for name in RUN:
         yield _declared(RUNS.columns[name], name)
+    yield FeatureColumn("position", TEXT, "", "token position of the gains, as in the table layers; last by default")
     yield FeatureColumn("n_prompts", INTEGER, "count", "most prompts that one of its gains rests on")
     for name, column in MODELS.columns.items():
         if name not in MODEL:

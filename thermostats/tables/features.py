@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import features_kept, store
 from thermostats.tables.grouped import Groups, numbered
+from thermostats.tables.vocabulary import POSITIONS
 
 GAINS = {
     "last_gain": "G_L",
@@ -26,21 +28,29 @@ GAINS = {
 RUN = ["run_id", "model_id", "revision", "source", "dtype", "attention", "prompt_set"]
 MODEL = ["model_id", "revision", "source"]
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
+LAST = "last"
+"""Position of the gains unless another is asked for: the only one at which the study's gains are stated."""
 
 
-def features(data: str | Path | None = None) -> pd.DataFrame:
+def features(data: str | Path | None = None, *, position: str = LAST) -> pd.DataFrame:
     """One row per model, revision and source, as `combine` makes it from the tables of a data folder.
 
-    Runs that a run before has read, and whose files are as they were, are taken from the user's cache folder.
+    position: token position of the gains, one of those in the table layers. Runs that a run before has read, and whose
+    files are as they were, are taken from the user's cache folder.
 
-    Raises DataError where a table is damaged or refers to a run or model that is not there.
+    Raises UsageError for another position, DataError where a table is damaged or refers to a run or model that is not
+    there.
     """
+    if position not in POSITIONS:
+        raise UsageError("no such token position", got=position, allowed=", ".join(POSITIONS),
+                         next_step=did_you_mean(position, POSITIONS))  # fmt: skip
     runs, models = store.load("runs", data), store.load("models", data)
     depths = _depths(runs, models).to_dict()
     found = features_kept.signatures(data, depths)
-    code = _code()
+    code = f"{_code()} {position}"
     if found is None:
-        return combine(runs, models, **{name: store.load(name, data) for name in features_kept.OF_RUNS})
+        loaded = {name: store.load(name, data) for name in features_kept.OF_RUNS}
+        return combine(runs, models, **loaded, position=position)
     known, kept = features_kept.read(data, code)
     same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
     loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
@@ -48,14 +58,14 @@ def features(data: str | Path | None = None) -> pd.DataFrame:
         same -= shared
         loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
     _check_references(runs, models, loaded)
-    new = by_run(runs, models, **loaded)
+    new = by_run(runs, models, **loaded, position=position)
     both = {
         name: pd.concat([features_kept.only(kept[name], same), frame], ignore_index=True) if same else frame
         for name, frame in new.items()
     }
     if found.keys() != known.keys() or found.keys() - same:
         features_kept.write(data, code, found, {name: features_kept.only(both[name], found) for name in both})
-    return _assembled(runs, models, both)
+    return _assembled(runs, models, both, position)
 
 
 def combine(
@@ -65,6 +75,8 @@ def combine(
     summaries: pd.DataFrame,
     transitions: pd.DataFrame,
     weights: pd.DataFrame,
+    *,
+    position: str = LAST,
 ) -> pd.DataFrame:
     """One row per model, revision and source, with every named gain that the rows of its run allow.
 
@@ -72,9 +84,9 @@ def combine(
     `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
     source have no other; its norms stand in all rows of that model and source.
 
-    Gains, all at the position `last`; norms pooled over tokens or taken at an unstated token are left out. For each
-    gain g of `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`,
-    exp of the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
+    Gains, all at one token `position`; what a source states as a summary is at the last token. For each gain g of
+    `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
+    the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
     published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
     g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
 
@@ -91,7 +103,7 @@ def combine(
     """
     of_runs = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
     _check_references(runs, models, of_runs)
-    return _assembled(runs, models, by_run(runs, models, **of_runs))
+    return _assembled(runs, models, by_run(runs, models, **of_runs, position=position), position)
 
 
 def _code() -> str:
@@ -115,16 +127,21 @@ def by_run(
     summaries: pd.DataFrame,
     transitions: pd.DataFrame,
     weights: pd.DataFrame,
+    *,
+    position: str = LAST,
 ) -> dict[str, pd.DataFrame]:
     """What each run comes to, whatever the others are: gains, transition layers and spectral norms, with `run_id`."""
+    stated = summaries if position == LAST else summaries.iloc[:0]
     return {
-        "gains": _over_prompts(by_prompt(runs, models, layers, summaries), summaries),
+        "gains": _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated),
         "transitions": _transitions(transitions),
         "norms": _norms(weights, summaries),
     }
 
 
-def _assembled(runs: pd.DataFrame, models: pd.DataFrame, found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _assembled(
+    runs: pd.DataFrame, models: pd.DataFrame, found: Mapping[str, pd.DataFrame], position: str
+) -> pd.DataFrame:
     """One row per model, revision and source from what each run came to."""
     geometry = _geometry(models)
     rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
@@ -133,13 +150,26 @@ def _assembled(runs: pd.DataFrame, models: pd.DataFrame, found: Mapping[str, pd.
     rows = rows.merge(_spectra(found["norms"], runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in GAINS]
     rows[counts] = rows[counts].astype("Int64")
-    rows.insert(len(RUN), "n_prompts", rows[counts].max(axis=1))
+    rows.insert(len(RUN), "position", pd.Series(position, index=rows.index, dtype="str"))
+    rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
     return rows.sort_values([*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True)
 
 
-def by_prompt(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
-    """Every gain of `GAINS` at the last token: columns run_id, prompt_id (empty: mean over prompts), gain, value."""
-    found = [_from_layers(layers, _depths(runs, models)), _from_summaries(summaries)]
+def by_prompt(
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    layers: pd.DataFrame,
+    summaries: pd.DataFrame,
+    *,
+    position: str = LAST,
+) -> pd.DataFrame:
+    """Every gain of `GAINS` at one token: columns run_id, prompt_id (empty: mean over prompts), gain, value.
+
+    Summaries, which state no position, count as at the last token.
+    """
+    at_token = layers[layers["position"] == position]
+    found = [_from_layers(at_token, _depths(runs, models))]
+    found += [_from_summaries(summaries)] if position == LAST else []
     return pd.concat(found, ignore_index=True)
 
 
@@ -170,26 +200,24 @@ def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
-    """Gains of every run and prompt at the last token: columns run_id, prompt_id, gain, value."""
-    at_last = layers.loc[
-        (layers["position"] == "last") & layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]
-    ]
+    """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain, value."""
+    known = layers.loc[layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]]
     where = ["run_id", "prompt_id"]
-    number, prompts = numbered(at_last, where)
-    at_last = pd.DataFrame(
+    number, prompts = numbered(known, where)
+    rows = pd.DataFrame(
         {
             "prompt": number,
-            "layer": at_last["layer"].to_numpy("int64"),
-            "L": at_last["run_id"].map(depths).to_numpy("int64"),
-            "gain_block": at_last["gain_block"].to_numpy(),
-            "log": np.log(at_last["gain_block"].to_numpy()),
+            "layer": known["layer"].to_numpy("int64"),
+            "L": known["run_id"].map(depths).to_numpy("int64"),
+            "gain_block": known["gain_block"].to_numpy(),
+            "log": np.log(known["gain_block"].to_numpy()),
         }
     )
-    layer, L = at_last["layer"], at_last["L"]
-    inner = at_last[layer >= 2]
-    last = at_last[layer == L].set_index("prompt")["gain_block"]
-    penultimate = at_last[layer == L - 1].set_index("prompt")["gain_block"]
-    first = at_last[layer == 1].set_index("prompt")["gain_block"]
+    layer, L = rows["layer"], rows["L"]
+    inner = rows[layer >= 2]
+    last = rows[layer == L].set_index("prompt")["gain_block"]
+    penultimate = rows[layer == L - 1].set_index("prompt")["gain_block"]
+    first = rows[layer == 1].set_index("prompt")["gain_block"]
     log_total, geometric, largest = _across(inner, skipped=1)
     _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], skipped=2)
     total = np.exp(log_total)
