@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report test test-slow coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -14,7 +14,10 @@ test: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-slow: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "slow and not long"
+
+test-long: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m long
 
 # Lines of thermostats/ that the tests run, the slow ones left out; fails below what pyproject.toml asks for.
 coverage: $(VENV)/.test

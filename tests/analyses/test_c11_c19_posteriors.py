@@ -33,6 +33,7 @@ def fitted(claim: str) -> list[Finding]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_c12_four_models_are_in_the_published_order_and_families_are_not():
     families, four = fitted("c12")
     assert families.posterior.gate.passes and four.posterior.gate.passes
@@ -41,6 +42,7 @@ def test_c12_four_models_are_in_the_published_order_and_families_are_not():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_c14_models_hold_most_of_the_variance():
     share = next(f for f in fitted("c14") if "variance" in f.estimand)
     assert (share.posterior.classical, share.posterior.probability) == ("supported", pytest.approx(1, abs=0.01))

@@ -172,6 +172,7 @@ def test_few_models_need_measurement_and_nothing_is_fitted(analysis):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_with_posteriors_beside_every_plain_sentence_is_whole(analysis):
     for finding in analysis.analyse(WithTraces(falls)):
         assert finding.plain.endswith(".") and not {"nan", "None", "inf"} & set(finding.plain.split())

@@ -158,6 +158,7 @@ def test_a_pair_is_by_hand_what_the_table_says():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_with_posteriors_beside_every_plain_sentence_is_whole(analysis, monkeypatch):
     found = analysis.training(trainings(lambda facts: 2))
     found += of_pairs(analysis, monkeypatch, pairs([0.1] * 12 + [0.6]))

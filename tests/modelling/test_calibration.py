@@ -75,6 +75,7 @@ def test_too_little() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sampled_model_is_calibrated() -> None:
     """200 refits of a model of the study's size: minutes."""
     found = calibration.calibrate(200, seed=6)

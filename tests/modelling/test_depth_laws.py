@@ -136,6 +136,7 @@ def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sampled_intervals_of_the_envelope_cover_tables_from_the_prior():
     inside, settled = [], 0
     for i in range(60):

@@ -177,6 +177,7 @@ def test_prior_scale_follows_the_estimand():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_thousand_models_are_fitted_and_checked():
     rng = np.random.default_rng(9)
     truth = {**depth_truth(rng), "middle": 0.12, "beta": 0.7, "sigma": 0.03, "tau": 0.02}
