@@ -161,7 +161,7 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
     assert finding["n_models"] == study["model_id"].nunique() + 2
     assert finding["n_heritages"] == study["heritage"].nunique() + 1
     notes = " ".join(finding["notes"])
-    assert "22 models are taken from the study's files, 2 from other rows." in notes
+    assert "From the study's files: 22 models; from other rows: 2." in notes
     assert "From other rows: own/one, own/two." in notes
     assert "names no lab: own/three." in notes
     assert "Labs of one model, whose effect cannot be told from the model's own: StabilityAI, TII." in notes
@@ -182,7 +182,9 @@ def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: 
         env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
     )  # fmt: skip
     assert "NEEDS MEASUREMENT" in done.stdout
-    assert "the tables hold 1 comparable base models of 1 labs" in " ".join(done.stdout.split())
+    assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 8 models" in " ".join(
+        done.stdout.split()
+    )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))
     done = subprocess.run(
         [sys.executable, path], capture_output=True, text=True, check=False,
