@@ -202,6 +202,20 @@ def test_pareto_smoothing_keeps_the_mean_of_a_shifted_normal() -> None:
     assert k[0] < 0.5
 
 
+def test_equal_ratios_are_equal_weights_and_a_tail_of_one_value_is_not_trusted() -> None:
+    x = np.random.default_rng(1).normal(size=400)
+    flat = np.concatenate([x[:300] - 5, np.ones(100)])
+    rows = np.stack([np.full(400, 3.0), x, flat])
+    log_weights, k = sampling.pareto_smooth(rows)
+    assert np.exp(log_weights[0]) == pytest.approx(np.full(400, 1 / 400))
+    assert np.exp(log_weights).sum(axis=1) == pytest.approx(np.ones(3))
+    assert k[0] == -np.inf and np.isfinite(k[1]) and k[2] == np.inf
+    alone, k_alone = sampling.pareto_smooth(x[None])
+    assert log_weights[1] == pytest.approx(alone[0]) and k[1] == k_alone[0]
+    few, k_few = sampling.pareto_smooth(x[None, :10])
+    assert np.exp(few[0]) == pytest.approx(np.exp(x[:10]) / np.exp(x[:10]).sum()) and k_few[0] == np.inf
+
+
 def test_bad_input() -> None:
     with pytest.raises(UsageError, match="missing or infinite"):
         sampling.fit(normal_mean, {"y": np.array([np.nan])}, seed=1)

@@ -37,6 +37,8 @@ CORES_VARIABLE = "THERMOSTATS_CORES"
 TAILS = (0.05, 0.95)
 _COMPILED: OrderedDict[str, Any] = OrderedDict()
 COMPILED_KEPT = 16
+LEAST_TAIL = 5
+"""Draws in the tail of importance ratios that its Pareto shape takes."""
 
 
 def fit(
@@ -201,7 +203,25 @@ def mcse(values: Array) -> float:
 
 
 def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
-    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72)."""
+    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72).
+
+    Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
+    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts.
+    """
+    rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
+    size = rows.shape[1]
+    tail = int(3 * size**0.5) if size > 225 else size // 5
+    ordered = np.sort(rows, axis=1)
+    same = ordered[:, 0] == ordered[:, -1]
+    fitted = ordered[:, -tail] != ordered[:, -1] if tail >= LEAST_TAIL else np.zeros(len(rows), dtype=bool)
+    weights, k = np.empty_like(rows), np.where(same, -np.inf, np.inf)
+    weights[~fitted] = rows[~fitted] - np.logaddexp.reduce(rows[~fitted], axis=1, keepdims=True)
+    if fitted.any():
+        weights[fitted], k[fitted] = _smoothed(rows[fitted])
+    return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
+
+
+def _smoothed(log_ratios: Array) -> tuple[Array, Array]:
     arviz = _arviz()
     if _first_generation(arviz):
         weights, k = arviz.psislw(log_ratios)
