@@ -138,3 +138,17 @@ def test_bad_input_is_named() -> None:
         fit_line(rows, "y", ["absent"], scale=1.0, seed=1)
     one = fit_line(rows.assign(heritage="a"), "y", scale=1.0, seed=1)
     assert "one heritage" in one.warnings[0]
+
+
+def test_alternatives_are_exact_refits_of_mean_and_slopes_in_their_units() -> None:
+    fit = fit_line(table().assign(recipe=lambda t: t["heritage"]), "y", ["x"], scale=0.5, group="recipe", seed=1)
+    found = fit.sensitivity().set_index(["quantity", "alternative"])
+    others = {"as stated", "half the prior scales", "twice the prior scales", "no effects of recipes"}
+    assert set(found.index) == {(name, other) for name in ("mean", "x") for other in others}
+    summary = fit.summary().set_index("quantity")
+    for name in ("mean", "x"):
+        stated = found["median"][name, "as stated"]
+        assert stated == pytest.approx(summary["median"][name], abs=0.1 * summary["sd"][name])
+    none = fit_line(table(), "y", ["x"], scale=0.5, group=None, seed=1).summary().set_index("quantity")
+    alone = found.loc[("x", "no effects of recipes")]
+    assert alone["upper"] - alone["lower"] == pytest.approx(none["upper"]["x"] - none["lower"]["x"], rel=0.1)

@@ -77,3 +77,21 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
         fit_share(rows, "holds", against=1.0, seed=1)
     assert "one heritage" in fit_share(rows.assign(heritage="a"), "holds", seed=1).warnings[0]
+
+
+def test_alternatives_are_other_scales_no_levels_and_no_groups_of_one_unit() -> None:
+    counts = {"a": (9, 10), "b": (1, 10), "c": (1, 1), "d": (5, 10)}
+    fit = fit_share(table(counts), "holds", seed=1)
+    found = fit.sensitivity().set_index("alternative")
+    assert found.index.tolist() == [
+        "as stated", "half the prior scales", "twice the prior scales", "no effects of labs",
+        "without labs of one unit",
+    ]  # fmt: skip
+    assert set(found["quantity"]) == {"share less 0.5"}
+    assert found["P(> 0)"]["as stated"] == pytest.approx(fit.probabilities["share > 0.5"], abs=0.03)
+    assert found["n"].tolist() == [31, 31, 31, 31, 30]
+    one = fit_share(table({"a": (9, 11)}), "holds", group=None, seed=1).table("sensitivity").set_index("alternative")
+    mu = np.linspace(-15, 15, 20_001)
+    for name, factor in (("half the prior scales", 0.5), ("twice the prior scales", 2.0)):
+        weight = stats.norm.pdf(mu, 0, MU_SD * factor) * stats.binom.pmf(9, 11, 1 / (1 + np.exp(-mu)))
+        assert one["P(> 0)"][name] == pytest.approx(float(weight[mu > 0].sum() / weight.sum()), abs=0.02)

@@ -96,6 +96,11 @@ def test_a_ratio_that_counts_foretells_other_labs():
     assert {"slope: LOO-PIT", "influence"} <= set(gate.table()["check"])
     (influence,) = (check for check in gate.checks if check.name == "influence")
     assert {"lab0", "m0000"} <= set(influence.table["left_out"])
+    others = found.sensitivity().set_index("alternative")
+    assert {"as stated", "half the prior scales", "twice the prior scales", "no effects of labs"} < set(others.index)
+    assert set(others["quantity"]) == {"slope"}
+    slope = rows.loc["slope"]
+    assert others["median"]["as stated"] == pytest.approx(slope["median"], abs=0.1 * slope["sd"])
     written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert len(written["equations"]) == 3
     assert {quantity for quantity, _, _ in written["priors"]} == {"a", "b", "τ", "σ"}

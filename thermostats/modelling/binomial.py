@@ -49,11 +49,11 @@ class Shares:
         return np.asarray(expit(self.mu + self.tau * rng.standard_normal(self.mu.shape)))
 
 
-def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int) -> Shares:
-    """Draws of μ, τ and p; without `grouped` p is one number for all groups, and τ is 0."""
+def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int, factor: float = 1.0) -> Shares:
+    """Draws of μ, τ and p; without `grouped` p is one number for all groups, and τ is 0; `factor`: of both scales."""
     rng = np.random.default_rng(seed)
-    z, weight = _line(n) if grouped else (np.zeros(1), np.zeros(1))
-    mu, tau = _population(k, n, z, weight, grouped, draws, rng)
+    z, weight = _line(n, factor) if grouped else (np.zeros(1), np.zeros(1))
+    mu, tau = _population(k, n, z, weight, grouped, draws, rng, factor)
     if not grouped:
         return Shares(mu=mu, tau=tau, p=np.repeat(expit(mu)[:, None], k.size, axis=1))
     p = np.empty((draws, k.size))
@@ -69,10 +69,11 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int) -> 
 
 
 def _population(
-    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, draws: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
+    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, draws: int, rng: np.random.Generator,
+    factor: float = 1.0,
+) -> tuple[Array, Array]:  # fmt: skip
     """Draws of μ and τ."""
-    mus, log_tau, density = _grid(k, n, z, weight, grouped)
+    mus, log_tau, density = _grid(k, n, z, weight, grouped, factor)
     chosen = rng.choice(density.size, draws, p=np.exp(density - logsumexp(density)).ravel())
     i, j = np.divmod(chosen, log_tau.size)
     jitter = rng.uniform(-0.5, 0.5, (2, draws))
@@ -106,28 +107,31 @@ def left_out_pit(k: Counts, n: Counts, folds: Sequence[str], *, seed: int, draws
     return found
 
 
-def _line(n: Counts) -> tuple[Array, Array]:
+def _line(n: Counts, factor: float = 1.0) -> tuple[Array, Array]:
     """Nodes of z, fine enough for the largest group, with log N(z; 0, 1)."""
     narrowest = 2 / math.sqrt(n.max())
-    size = 2 * math.ceil(Z_REACH * LARGEST * TAU_SCALE / (STEP * narrowest)) + 1
+    size = 2 * math.ceil(Z_REACH * LARGEST * TAU_SCALE * factor / (STEP * narrowest)) + 1
     z = np.linspace(-Z_REACH, Z_REACH, max(size, 101), dtype=np.float64)
     return z, np.asarray(stats.norm.logpdf(z))
 
 
-def _grid(k: Counts, n: Counts, z: Array, weight: Array, grouped: bool) -> tuple[Array, Array, Array]:
+def _grid(
+    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, factor: float
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Nodes of μ and of log τ, and the log density over both, where the mass is."""
     size = NODES if grouped else 10 * NODES
-    reach = MU_REACH * MU_SD
+    reach = MU_REACH * MU_SD * factor
     mu: Array = np.linspace(-reach, reach, size, dtype=np.float64)
     log_tau = np.zeros(1)
     if grouped:
-        log_tau = np.linspace(math.log(SMALLEST * TAU_SCALE), math.log(LARGEST * TAU_SCALE), size, dtype=np.float64)
-    density = _density(k, n, mu, log_tau, z, weight, grouped)
+        scale = TAU_SCALE * factor
+        log_tau = np.linspace(math.log(SMALLEST * scale), math.log(LARGEST * scale), size, dtype=np.float64)
+    density = _density(k, n, mu, log_tau, z, weight, grouped, factor)
     kept = density > density.max() - NEGLIGIBLE
     mu = _narrowed(mu, kept.any(axis=1))
     if grouped:
         log_tau = _narrowed(log_tau, kept.any(axis=0))
-    return mu, log_tau, _density(k, n, mu, log_tau, z, weight, grouped)
+    return mu, log_tau, _density(k, n, mu, log_tau, z, weight, grouped, factor)
 
 
 def _narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:
@@ -136,12 +140,14 @@ def _narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:
     return np.linspace(*ends, nodes.size, dtype=np.float64)
 
 
-def _density(k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: Array, grouped: bool) -> Array:
+def _density(
+    k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: Array, grouped: bool, factor: float
+) -> Array:  # fmt: skip
     """log of p(k | μ, τ) p(μ) p(τ) τ, up to a constant, μ × log τ."""
     tau = np.exp(log_tau) if grouped else np.zeros(1)
-    found = np.broadcast_to(-0.5 * np.square(mu / MU_SD)[:, None], (mu.size, tau.size)).copy()
+    found = np.broadcast_to(-0.5 * np.square(mu / (MU_SD * factor))[:, None], (mu.size, tau.size)).copy()
     if grouped:
-        found += log_tau - 0.5 * np.square(tau / TAU_SCALE)
+        found += log_tau - 0.5 * np.square(tau / (TAU_SCALE * factor))
     step = math.log(z[1] - z[0]) if grouped else 0.0
     kinds, times = np.unique(np.column_stack([k, n]), axis=0, return_counts=True)
     for j in range(tau.size):

@@ -29,7 +29,7 @@ from thermostats.modelling.interface import (
 POWERS = (0.8, 1.25)
 """Powers of the prior in the sensitivity check."""
 CHECKED = 500
-"""Draws that are replicated."""
+"""Draws that are replicated, of fewer all."""
 UPDATED = 2000
 """Draws from the prior that stand beside those of the posterior."""
 
@@ -74,7 +74,7 @@ def sampled_part(
     def density() -> Array:
         found = sampling.log_likelihood(model, data, draws)[outcome]
         found = found.reshape(-1, found.shape[-1])
-        return np.asarray(found[np.linspace(0, len(found) - 1, CHECKED).astype(int)])
+        return np.asarray(found[np.linspace(0, len(found) - 1, min(CHECKED, len(found))).astype(int)])
 
     def updates(seed: int) -> dict[str, Update]:
         prior = sampling.prior_predictive(model, data, seed=seed, draws=UPDATED)
@@ -116,6 +116,8 @@ class Fitted:
     figure: Callable[[Fitted, Axes], Axes]
     seed: int
     level: float = LEVEL
+    refits: Callable[[int], pd.DataFrame] | None = None
+    """Seed to the table `sensitivity` with every alternative sampled anew, where it rests on importance weights."""
     influence: Callable[[int], checks.Check] | None = None
     """Seed to what exact refits without each lab, model or pair say; None where none can be left out."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -175,6 +177,10 @@ class Fitted:
             found.append(one)
             self.gates[chosen] = checks.Gate(checks=tuple(found))
         return self.gates[chosen]
+
+    def sensitivity(self, *, seed: int | None = None) -> pd.DataFrame:
+        """The table `sensitivity`; where it rests on importance weights by new sampling, as long as the fit each."""
+        return self.refits(self.seed if seed is None else seed) if self.refits else self.table("sensitivity")
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""

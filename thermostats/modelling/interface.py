@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thermostats.modelling.checks import Gate, Statistic, diagnostics
 from thermostats.modelling.draws import Array, Draws, element_names
 
+NO_SOURCE = "the table names no source: what it rests on is not told"
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
 

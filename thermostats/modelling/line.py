@@ -18,8 +18,10 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels, numbers
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Lines, Posterior
+from thermostats.modelling.interface import NO_SOURCE
 from thermostats.modelling.model_rows import lines, standardised
 from thermostats.modelling.rivals import few_folds
+from thermostats.modelling.sensitivity import sensitivity
 
 LEAST = 4
 """Rows beyond the number of coefficients' own that a residual needs."""
@@ -48,6 +50,7 @@ def fit_line(
     levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
     σ and τ half-normal of that scale. Quantities: mean (a), a slope for each covariate in units of the covariate,
     residual_sd and, with levels, group_sd. Probabilities: "mean > 0" and "<covariate> > 0" for every covariate.
+    Tables: `rows`, and `sensitivity` (exact refits).
 
     Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
     errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
@@ -66,6 +69,7 @@ def fit_line(
     if len(set(labs)) > MANY_GROUPS:
         said.append(f"{len(set(labs))} values of {group}: sampling takes minutes")
     grouped = group if group and len(set(labs)) >= 2 else None
+    said += [] if sources else [NO_SOURCE]
     X = np.column_stack([np.ones(y.size), *(spread[name][0] for name in covariates)])
     if (rank := int(np.linalg.matrix_rank(X))) < X.shape[1]:
         said.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
@@ -78,6 +82,7 @@ def fit_line(
     quantities = {"mean": fit.beta[..., 0]}
     quantities |= {name: fit.beta[..., k] / spread[name][2] for k, name in enumerate(covariates, 1)}
     quantities |= {"residual_sd": fit.sigma} | ({"group_sd": fit.tau} if grouped else {})
+    sizes = {"mean": 1.0} | {name: spread[name][2] for name in covariates}
     decided = {f"{name} > 0": quantities[name] > 0 for name in ("mean", *covariates)}
     column = len(covariates)
     last = covariates[-1] if covariates else "mean"
@@ -94,14 +99,21 @@ def fit_line(
         quantities=quantities,
         probabilities={statement: float(true.mean()) for statement, true in decided.items()},
         numbers={f"one_sd_of_{name}": spread[name][2] for name in covariates},
-        tables={"rows": table[list(dict.fromkeys(keep))].assign(outcome=y, error=known)},
+        tables={
+            "rows": table[list(dict.fromkeys(keep))].assign(outcome=y, error=known),
+            "sensitivity": sensitivity(
+                model,
+                {name: partial(_coefficient, k, 1 / size) for k, (name, size) in enumerate(sizes.items())},
+                seed=seed, group="lab" if grouped == "heritage" else str(grouped),
+            ),
+        },
         warnings=tuple(said),
         figure=_figure,
         influence=partial(_left_out, model, ways, column, last) if ways else None,
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),
         seed=seed,
-    )
+    )  # fmt: skip
 
 
 def _ways(groups: Sequence[str], models: Sequence[str]) -> list[Sequence[str]]:
@@ -111,12 +123,13 @@ def _ways(groups: Sequence[str], models: Sequence[str]) -> list[Sequence[str]]:
     return [*found, *([models] if finer and len(set(models)) > 1 else [])]
 
 
+def _coefficient(column: int, factor: float, found: Posterior) -> Array:
+    return factor * found.beta[:, column]
+
+
 def _left_out(model: Lines, ways: Sequence[Sequence[str]], column: int, name: str, seed: int) -> Check:
     """Exact refits without each group, then without each model; of many every twentieth together."""
-
-    def slope(found: Posterior) -> Array:
-        return found.beta[:, column]
-
+    slope = partial(_coefficient, column, 1.0)
     return joined([linear.without_each(model, few_folds(way, "units"), slope, name, seed) for way in ways])
 
 

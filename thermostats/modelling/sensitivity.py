@@ -1,22 +1,30 @@
-"""What exact refits of a line say under other priors, and without what a reader may doubt."""
+"""What a fit says under other priors, and without what a reader may doubt: one table in all fits.
+
+Lines are refitted exactly. Of sampled models the draws get importance weights; `Fitted.sensitivity` samples anew.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.modelling.draws import Array, equal_tailed
+from thermostats.modelling import sampling
+from thermostats.modelling.checks import PARETO_LIMIT
+from thermostats.modelling.draws import Array, Draws, Settings, equal_tailed
 from thermostats.modelling.gaussian import Lines, Posterior, posterior
 
+STATED = "as stated"
 FACTORS = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
+NORMAL = "normal errors of the same variance"
 
 
-def alternatives(lines: Lines) -> dict[str, Lines]:
+def alternatives(lines: Lines, group: str = "lab") -> dict[str, Lines]:
     """The same rows under other priors, with exact outcomes, without group effects, without groups of one row."""
-    found = {"as stated": lines} | {
+    found = {STATED: lines} | {
         name: replace(
             lines, sd=lines.sd * f, sigma_scale=lines.sigma_scale * f, tau_scale=lines.tau_scale * f
         )
@@ -25,30 +33,81 @@ def alternatives(lines: Lines) -> dict[str, Lines]:
     if lines.error.any():
         found["outcomes taken as exact"] = replace(lines, error=np.zeros(lines.y.size))
     if lines.n_groups:
-        found["no effects of labs"] = replace(lines, n_groups=0)
+        found[f"no effects of {group}s"] = replace(lines, n_groups=0)
         kept = np.bincount(lines.groups)[lines.groups] > 1
         if not kept.all() and kept.sum() >= 2:
-            found["without labs of one model"] = lines.rows(kept)
+            found[f"without {group}s of one model"] = lines.rows(kept)
     return found
 
 
-def sensitivity(lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], *, seed: int) -> pd.DataFrame:
+def sensitivity(
+    lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], *, seed: int, group: str = "lab"
+) -> pd.DataFrame:
     """One row an alternative and quantity: P(quantity > 0), median and interval, all by exact refits."""
     rows = []
-    for name, other in alternatives(lines).items():
+    for name, other in alternatives(lines, group).items():
         found = posterior(other, seed=seed)
-        for quantity, of in quantities.items():
-            drawn = of(found)
-            low, high = equal_tailed(drawn)
-            rows.append(
-                {
-                    "alternative": name,
-                    "quantity": quantity,
-                    "P(> 0)": float((drawn > 0).mean()),
-                    "median": float(np.median(drawn)),
-                    "lower": float(low),
-                    "upper": float(high),
-                    "n": other.y.size,
-                }
-            )
+        rows += [row(name, quantity, of(found), other.y.size) for quantity, of in quantities.items()]
     return pd.DataFrame(rows)
+
+
+def row(alternative: str, quantity: str, drawn: Array, n: int) -> dict[str, object]:
+    """One quantity under one alternative, from its draws; `n` outcomes."""
+    low, high = equal_tailed(drawn.ravel())
+    return {
+        "alternative": alternative,
+        "quantity": quantity,
+        "P(> 0)": float((drawn > 0).mean()),
+        "median": float(np.median(drawn)),
+        "lower": float(low),
+        "upper": float(high),
+        "n": n,
+    }
+
+
+def weighted(log_ratios: Mapping[str, Array], quantities: Mapping[str, Array], n: int) -> pd.DataFrame:
+    """The same columns by importance weights, and `pareto_k`: no numbers where the weights cannot be trusted.
+
+    `log_ratios`: log(other/this joint density) of every draw by alternative; `quantities` of the same draws.
+    """
+    rows = []
+    for name, ratio in ({STATED: np.zeros(next(iter(quantities.values())).size)} | dict(log_ratios)).items():
+        log_weights, k = sampling.pareto_smooth(ratio.reshape(1, -1))
+        trusted = bool(k[0] <= PARETO_LIMIT)
+        total = np.exp(log_weights[0]).cumsum()
+        at = np.searchsorted(total / total[-1], (np.arange(total.size) + 0.5) / total.size)
+        for quantity, drawn in quantities.items():
+            found = row(name, quantity, drawn.ravel()[at], n)
+            empty = {} if trusted else dict.fromkeys(("P(> 0)", "median", "lower", "upper"), np.nan)
+            rows.append({**found, **empty, "pareto_k": float(k[0])})
+    return pd.DataFrame(rows)
+
+
+def refitted(
+    model: sampling.Model,
+    others: Mapping[str, Mapping[str, Any]],
+    quantities: Callable[[Draws], Mapping[str, Array]],
+    n: int,
+    *,
+    seed: int,
+    settings: Settings,
+    cache: bool,
+) -> pd.DataFrame:
+    """The same columns with every alternative sampled anew, and the `status` of its draws."""
+    rows = []
+    for name, data in others.items():
+        draws = sampling.fit(model, data, seed=seed, settings=settings, cache=cache)
+        rows += [{**row(name, q, x, n), "status": draws.status} for q, x in quantities(draws).items()]
+    return pd.DataFrame(rows)
+
+
+def others_of(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Data of a sampled model as stated, with other prior scales (`factor`), and with errors that are `normal`."""
+    found = {STATED: dict(data)} | {name: {**data, "factor": f} for name, f in FACTORS.items()}
+    return found | {NORMAL: {**data, "normal": True}}
+
+
+def rescaled(x: Array, scale: float, factor: float) -> Array:
+    """Log ratio of N(0, (factor scale)²) to N(0, scale²), or of half-normals, summed over the axes after the draws."""
+    ratio = -0.5 * np.square(x / scale) * (factor**-2 - 1) - np.log(factor)
+    return np.asarray(ratio.reshape(*x.shape[:2], -1).sum(axis=-1))

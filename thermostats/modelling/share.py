@@ -19,8 +19,9 @@ from thermostats.modelling.checks import Check, exact_pit, influence
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.estimates import columns_of, labels
 from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
-from thermostats.modelling.interface import Update, updates_of
+from thermostats.modelling.interface import NO_SOURCE, Update, updates_of
 from thermostats.modelling.rivals import few_folds
+from thermostats.modelling.sensitivity import FACTORS, STATED, row
 
 SETTINGS = Settings()
 SURE = 0.95
@@ -28,6 +29,7 @@ FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 LEFT_OUT = 1000
 """Predictive draws of a group that is left out."""
+REFITTED = SETTINGS.chains * SETTINGS.draws
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,7 @@ def fit_share(
     of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
     half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
     where there are groups share_of_new_group and τ. Probabilities: "share > {against}", "every group > {against}".
+    Tables: `groups`, and `sensitivity` (exact refits of the share less `against`).
 
     Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
     `against` outside (0, 1).
@@ -125,8 +128,11 @@ def fit_share(
         quantities=quantities,
         probabilities={statement: float(true.mean()) for statement, true in decided.items()},
         numbers={"holds": float(counts["sum"].sum()), "units": float(counts["size"].sum())},
-        tables={"groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index()},
-        warnings=_said(counts, group),
+        tables={
+            "groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index(),
+            "sensitivity": _sensitivity(counts, against, grouped, group, seed),
+        },
+        warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
         influence=(lambda s: _without_each(counts, against, s)) if grouped else None,
         labels={"p": names},
@@ -151,6 +157,23 @@ def _said(counts: pd.DataFrame, group: str | None) -> tuple[str, ...]:
         said.append(f"{units} units: the share stays close to its prior")
     few_folds([str(name) for name in counts.index], "groups", said)
     return tuple(said)
+
+
+def _sensitivity(counts: pd.DataFrame, against: float, grouped: bool, group: str | None, seed: int) -> pd.DataFrame:
+    """Exact refits under other priors, without levels of groups, and without groups of one unit."""
+    others = {STATED: (counts, grouped, 1.0)} | {name: (counts, grouped, f) for name, f in FACTORS.items()}
+    if grouped:
+        named = "labs" if group == "heritage" else f"{group}s"
+        others[f"no effects of {named}"] = (counts, False, 1.0)
+        several = counts[counts["size"] > 1]
+        if 2 <= len(several) < len(counts):
+            others[f"without {named} of one unit"] = (several, True, 1.0)
+    rows = []
+    for name, (rest, apart, factor) in others.items():
+        k, n = (rest[column].to_numpy(dtype=np.int64) for column in ("sum", "size"))
+        found = binomial.posterior(k, n, grouped=apart, seed=seed, draws=REFITTED, factor=factor)
+        rows.append(row(name, f"share less {against:g}", found.p @ (n / n.sum()) - against, int(n.sum())))
+    return pd.DataFrame(rows)
 
 
 def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Groups:

@@ -17,9 +17,10 @@ from thermostats.modelling import checks, counterparts, linear
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.fitted import Fitted, Part
-from thermostats.modelling.gaussian import Lines, held_out
+from thermostats.modelling.gaussian import Lines, Posterior, held_out
 from thermostats.modelling.model_rows import lines, model_rows, standardised
 from thermostats.modelling.rivals import MOST_FOLDS, compare, few_folds, model_folds, rival
+from thermostats.modelling.sensitivity import sensitivity
 from thermostats.scales import log_axis
 
 SCALE = 0.5
@@ -145,7 +146,7 @@ def fit_spectral(
     gives them; of several sources of one model the mean log ratio is taken. Quantities: slope (change of log gain over
     one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out` (each lab predicted
     by the others with and without the ratio, intervals, sign right or not), `rivals` (evidence, exact leave one model
-    out and leave one lab out), `classical` (as `counterparts.of_slopes` gives it).
+    out and leave one lab out), `sensitivity` (exact refits), `classical` (as `counterparts.of_slopes` gives it).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
     are constant, fewer than 2 labs or more than `MOST_LABS`.
@@ -183,6 +184,7 @@ def fit_spectral(
         tables={
             "left_out": left_out,
             "rivals": rivals,
+            "sensitivity": sensitivity(rows.full, {"slope": _slope}, seed=seed),
             "classical": counterparts.of_slopes(y, rows.table["heritage"], {"log_ratio": rows.log_ratio}, seed=seed),
         },
         warnings=tuple(said),
@@ -237,7 +239,11 @@ def _influence(rows: SpectralRows, seed: int) -> checks.Check:
     """P(slope > 0) without each lab and, where they are not too many, without each model."""
     models = rows.table["model_id"].tolist()
     ways = [few_folds(rows.labs, "labs"), *([models] if len(models) <= MOST_FOLDS else [])]
-    return checks.joined([linear.without_each(rows.full, way, lambda p: p.beta[:, 1], "slope", seed) for way in ways])
+    return checks.joined([linear.without_each(rows.full, way, _slope, "slope", seed) for way in ways])
+
+
+def _slope(found: Posterior) -> Array:
+    return found.beta[:, 1]
 
 
 def _part(fit: linear.LinesFit, rows: SpectralRows) -> Part:

@@ -44,7 +44,8 @@ def posterior_of(
     model: what was fitted to what, in one sentence. statement: one of `fit.probabilities`, or any other with its
     `truth`, chain × draw. verdict and rule: by the probability of the statement at SURE unless both are given.
     classical: verdict of the classical test. tables: names of the fit's tables to show, or titles with tables.
-    panels: figures beside the three that every fit has.
+    sensitivity: alternatives, by default the fit's own table of them. panels: figures beside the three that every fit
+    has.
     """
     gate = fit.check()
     probability = float(truth.mean()) if truth is not None else float(fit.probabilities[statement])
@@ -64,7 +65,7 @@ def posterior_of(
         gate=gate,
         diagnostics=fit.diagnostics(),
         summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary["ess_bulk"])),
-        sensitivity=sensitivity,
+        sensitivity=fit.tables.get("sensitivity") if sensitivity is None else sensitivity,
         tables=dict(chosen),
         panels=(
             Panel(name="posterior", draw=fit.plot, caption=f"{model} {said}; intervals are equal-tailed, "
