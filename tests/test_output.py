@@ -128,7 +128,7 @@ def test_wrong_rows_are_listed_up_to_ten() -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
-    """One claim is through, fits of the other are under way: in another process, or in this one where there is one core."""
+    """One claim is through, fits of the other are under way, in another process or, on one core, in this one."""
     process = subprocess.Popen(
         [*COMMAND, "report", "C20", "C03", "--out", str(tmp_path / "report")], stderr=subprocess.PIPE, text=True,
         start_new_session=True, env={**os.environ, "THERMOSTATS_CACHE": "off"},
