@@ -20,11 +20,13 @@ from thermostats.modelling.benchmark_model import (
     arrays,
     benchmark_model,
     blocks,
+    log_ratios,
 )
 from thermostats.modelling.benchmark_model import SHARE as EFFECTS
 from thermostats.modelling.cells import crossed, without_each
 from thermostats.modelling.components import CANDIDATES
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.interface import NO_SOURCE
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -39,7 +41,7 @@ def test_levels_ranks_and_orders_are_recovered(fitted):
     ranks = fitted.table("ranks").set_index("model_id")
     assert fitted.status == "passed"
     assert fitted.probabilities["order"] > 0.999
-    assert fitted.warnings == ("one model a lab: an order of models is not yet one of labs",)
+    assert fitted.warnings == ("one model a lab: an order of models is not yet one of labs", NO_SOURCE)
     assert ranks.loc["m0", "p_rank_1"] > 0.999
     assert ranks.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(2, abs=0.01)
     assert fitted.probabilities["dampens: m0"] > 0.99
@@ -264,3 +266,36 @@ def test_intervals_of_slopes_of_entropy_are_calibrated():
         positive.append(truth["fixed"][0] > 0)
     assert_covered(inside)
     assert_calibrated(stated, positive)
+
+
+def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitted):
+    """The ratios against PyMC's own likelihoods and priors."""
+    table = fitted.table("sensitivity").set_index(["quantity", "alternative"])
+    steps = table.loc["smallest step of the order"]
+    names = ["as stated", "half the prior scales", "twice the prior scales", "normal errors of the same variance"]
+    assert steps.index.tolist() == names
+    assert steps["P(> 0)"]["as stated"] == pytest.approx(fitted.probabilities["order"], abs=0.001)
+    assert {"one slope for all models", "no effects of prompts"} < set(table.loc["slope"].index)
+    assert table.loc[("slope", "as stated"), "P(> 0)"] == pytest.approx(fitted.probabilities["slope > 0"], abs=0.04)
+    cells = crossed(benchmark_table(np.random.default_rng(1), LEVELS))
+    data, draws = arrays(cells), fitted.parts["gains"].draws
+    few = replace(draws, values={k: v[:, :3] for k, v in draws.values.items()})
+    normal, t = (
+        sampling.log_likelihood(benchmark_model, one, few)["gains"].sum(axis=-1)
+        for one in ({**data, "normal": True}, data)
+    )
+    found = log_ratios(cells, data, few)
+    assert found["normal errors of the same variance"] == pytest.approx((normal - t).ravel(), rel=1e-6)
+    tops = ["centre", "apart", "sigma_centre", "sigma_spread", "spreads"]
+    wide, stated = (
+        sampling.log_prior(benchmark_model, one, few, tops) for one in ({**data, "factor": 2.0}, data)
+    )  # fmt: skip
+    assert found["twice the prior scales"] == pytest.approx(wide - stated, rel=1e-6)
+
+
+def test_labs_of_several_models_are_left_out_whole():
+    table = benchmark_table(np.random.default_rng(4), LEVELS)
+    table["heritage"] = table["model_id"].map({"m0": "two", "m1": "two", "m2": "b", "m3": "c"})
+    found = dict(without_each(table, crossed(table).models))
+    assert list(found) == ["m0", "m1", "m2", "m3", "all models of two"]
+    assert found["all models of two"].models == ("m2", "m3")

@@ -21,12 +21,14 @@ from thermostats.modelling.benchmark_model import (
     arrays,
     benchmark_model,
     blocks,
+    log_ratios,
     sum_zero,
 )
-from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
+from thermostats.modelling.sensitivity import others_of, refitted, weighted
 
 LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
@@ -54,14 +56,15 @@ def fit_benchmark(
     the means (which any table has, so that its probability is no test). Quantities: gain (exp μ by model), the spreads,
     share (finite-population: realised variance of each part over these cells), entropy slopes by model, slope (their
     mean) and between. Tables: `ranks` (P(rank) by model), `shares`, `slopes`,
-    `correlation` (mean over models, prompts permuted: the classical counterpart).
+    `correlation` (mean over models, prompts permuted: the classical counterpart), `sensitivity` (importance weights,
+    of the slopes exact refits; sampled anew by `Fitted.sensitivity`).
 
     Raises UsageError as `crossed`, and for an order of models that are not there.
     """
     cells = crossed(table)
     data = arrays(cells)
     kinds = tuple(blocks(cells))
-    said = [*cells.warnings, *said_labs(table, "an order of models")]
+    said = [*cells.warnings, *said_labs(table, "an order of models"), *said_sources(table)]
     asked, said_order = _order(cells, order)
     said += said_order
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
@@ -71,6 +74,7 @@ def fit_benchmark(
     level = draws.flat("level")
     at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
+    asks = partial(_asked, cells, data, at)
     new = _new_prompts(cells, data, draws, seed)[:, at]
     spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
     quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares}
@@ -94,10 +98,15 @@ def fit_benchmark(
             "ranks": _ranks(cells, level),
             "shares": _by_part(shares.reshape(-1, len(PARTS))),
             **(slopes.tables if slopes else {}),
+            "sensitivity": _alternatives(weighted(log_ratios(cells, data, draws), asks(draws), cells.y.size), slopes),
             "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
         },
         warnings=tuple(said),
         figure=_figure,
+        refits=lambda s: _alternatives(
+            refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, settings=settings, cache=cache),
+            slopes,
+        ),
         influence=partial(_influence, table, cells, draws, slopes, asked, cache) if len(cells.models) > 2 else None,
         seed=seed,
         equations=EQUATIONS + (slopes.equations if slopes else ()),
@@ -131,6 +140,20 @@ def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
     variance = np.column_stack([parts[name].var(axis=1) if name in parts else none for name in PARTS])
     share = variance / variance.sum(axis=1, keepdims=True)
     return np.asarray(share.reshape(*draws["level"].shape[:2], len(PARTS)))
+
+
+def _asked(cells: Crossed, data: Mapping[str, Any], at: Sequence[int], draws: Draws) -> dict[str, Array]:
+    """What the table of alternatives tells: the order holds where its smallest step is above 0."""
+    shares = _shares(cells, data, draws)
+    kinds = ("model", *blocks(cells))
+    steps = np.diff(draws["level"][..., at], axis=-1).min(axis=-1)
+    return {"smallest step of the order": steps} | {
+        f"share of {name}": shares[..., i] for i, name in enumerate(PARTS) if name in kinds
+    }
+
+
+def _alternatives(levels: pd.DataFrame, slopes: Fitted | None) -> pd.DataFrame:
+    return pd.concat([levels, slopes.table("sensitivity")], ignore_index=True) if slopes else levels
 
 
 def _new_prompts(cells: Crossed, data: Mapping[str, Any], draws: Draws, seed: int) -> Array:
@@ -195,7 +218,10 @@ def _influence(
     table: pd.DataFrame, cells: Crossed, draws: Draws, slopes: Fitted | None, asked: Sequence[str], cache: bool,
     seed: int,
 ) -> checks.Check:  # fmt: skip
-    """Exact refits of the table without each model: P(order) of the others and P(slope > 0), against all models."""
+    """Exact refits of the table without each model and each lab of several, against all models.
+
+    P(order) of the others and P(slope > 0).
+    """
     whole, verdicts = "as with all models", {}
     figures: dict[str, dict[str, float]] = {}
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
@@ -203,7 +229,7 @@ def _influence(
             verdicts[name], figures[name] = TOO_FEW, {}
             continue
         refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
-        others = [other for other in asked if other != name]
+        others = [other for other in asked if other in rest.models]
         before, now = (
             _in_order(drawn.flat("level")[:, [of.models.index(other) for other in others]])
             for drawn, of in ((draws, cells), (refit, rest))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,18 +15,21 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.benchmark_model import refuse_large, stack, sum_zero
-from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, without_each
+from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.components import Components, draw, left_out
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import CHECKED, UPDATED, Fitted, Part
 from thermostats.modelling.interface import Update, updates_of
 from thermostats.modelling.linear import SURE
+from thermostats.modelling.sensitivity import FACTORS, STATED, row
 from thermostats.modelling.within import within_correlation
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
 DRAWS, REFIT = Settings(draws=3000), Settings(draws=1500)
+REFITTED = 4000
+"""Draws of an alternative."""
 EQUATIONS = (
     "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
     "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
@@ -139,7 +142,8 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
 
     `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
     Quantities: slopes by model, slope (their mean), slope_sd and between. Tables: `slopes`, and `correlation` (mean
-    over models, prompts permuted: the classical counterpart). Number: `effective`, of the weights of the draws.
+    over models, prompts permuted: the classical counterpart), and `sensitivity` (exact refits). Number: `effective`, of
+    the weights of the draws.
 
     Raises UsageError as `crossed`, and where fewer than two models have entropies that vary.
     """
@@ -152,7 +156,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
             got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
             next_step="; ".join(cells.warnings) or "give entropies of more models",
         )
-    said = (*cells.warnings, *said_labs(table, "a slope over models"))
+    said = (*cells.warnings, *said_labs(table, "a slope over models"), *said_sources(table))
     found = sample(model, seed=seed, settings=settings)
     quantities = found.quantities(len(cells.models))
     positive = quantities["slopes"] > 0
@@ -173,6 +177,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
         tables={
             "slopes": _slopes(cells, quantities["slopes"]),
             "correlation": _correlation(table, cells, seed),
+            "sensitivity": _sensitivity(model, seed),
         },
         warnings=said,
         figure=_figure,
@@ -231,8 +236,27 @@ def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame
     return pd.DataFrame([{name: getattr(found, name) for name in fields}])
 
 
+def _sensitivity(model: Components, seed: int) -> pd.DataFrame:
+    """Exact refits under other priors, with one slope for all models, and without effects of prompts."""
+    others = {STATED: model} | {n: replace(model, sd=model.sd * f, scales=model.scales * f) for n, f in FACTORS.items()}
+    others |= {"one slope for all models": _without_kind(model, 0), "no effects of prompts": _without_kind(model, 1)}
+    rows = []
+    for name, other in others.items():
+        fixed = draw(other, seed=seed, draws=REFITTED).effects[:, :2]
+        rows += [row(name, quantity, fixed[:, k], model.z.size) for k, quantity in enumerate(("slope", "between"))]
+    return pd.DataFrame(rows)
+
+
+def _without_kind(model: Components, out: int) -> Components:
+    """The same without the effects of one kind."""
+    kept, kinds, known = model.kind[:, out] == 0, np.arange(model.kind.shape[1]) != out, model.sd.size
+    columns = np.concatenate([np.ones(known, dtype=bool), kept])
+    scales = model.scales[np.append(kinds, True)]
+    return replace(model, U=model.U[:, columns], kind=model.kind[kept][:, kinds], scales=scales)
+
+
 def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
-    """P(slope > 0) without each model, against that of all models."""
+    """P(slope > 0) without each model and each lab of several, against that of all models."""
     expected, said = sure(whole.p_positive()), {}
     figures: dict[str, dict[str, float]] = {}
     for number, (name, cells) in enumerate(without_each(table, models)):

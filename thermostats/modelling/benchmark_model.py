@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.cells import Crossed
-from thermostats.modelling.draws import Array
+from thermostats.modelling.draws import Array, Draws
+from thermostats.modelling.sensitivity import FACTORS, NORMAL, rescaled
 
 CENTRE = 1.0
 """Prior scale of what all models have in common in log gain: a factor e either way."""
@@ -21,7 +23,13 @@ PROMPTS = SCALE / 2
 SHARE = PROMPTS / 3**0.5
 RESIDUAL, RESIDUAL_SD = -3.0, 0.7
 """Prior of the log residual scale of a middling model."""
+SPREAD, SPREAD_SD = 0.5, 0.5
+"""Prior median of the spread of log residual scales over models, and the standard deviation of its logarithm."""
 NU = 4.0
+SAME_SD = (NU / (NU - 2)) ** 0.5
+"""Standard deviation of t_4 over its scale."""
+AT_ONCE = 4_000_000
+"""Numbers of a table of draws × cells; of more, fewer draws at a time."""
 LARGEST = 1_000_000
 """Entries of the design: about 85 models with 25 prompts in 5 categories."""
 
@@ -50,19 +58,40 @@ def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
     middle of that, 5 %, has two standard deviations of its logarithm to either side (ν).
     Levels and log scales are centred on their distributions, since each rests on its model's own prompts.
     All effects are one vector that meets one design matrix: a graph that compiles in a third of the time of one
-    variable for each kind.
+    variable for each kind. `factor` times all prior scales and `normal` errors of the same variance are alternatives.
     """
-    n = data["n_models"]
-    level = pm.Normal("level", pm.Normal("centre", 0.0, CENTRE), pm.HalfNormal("apart", SCALE), shape=n)
-    sigma_centre = pm.Normal("sigma_centre", RESIDUAL, RESIDUAL_SD)
-    log_sigma = pm.Normal("log_sigma", sigma_centre, pm.LogNormal("sigma_spread", np.log(0.5), 0.5), shape=n)
-    spreads = pm.HalfNormal("spreads", SHARE, shape=data["n_spreads"])
+    n, f = data["n_models"], data.get("factor", 1.0)
+    level = pm.Normal("level", pm.Normal("centre", 0.0, CENTRE * f), pm.HalfNormal("apart", SCALE * f), shape=n)
+    sigma_centre = pm.Normal("sigma_centre", RESIDUAL, RESIDUAL_SD * f)
+    sigma_spread = pm.LogNormal("sigma_spread", np.log(SPREAD), SPREAD_SD * f)
+    log_sigma = pm.Normal("log_sigma", sigma_centre, sigma_spread, shape=n)
+    spreads = pm.HalfNormal("spreads", SHARE * f, shape=data["n_spreads"])
     spread = pm.math.dot(data["kind"], spreads)
     z = pm.Normal("z", 0.0, spread ** data["centred"], shape=data["n_effects"])
     effects = pm.Deterministic("effects", z * spread ** (1 - data["centred"]))
     fitted = pm.math.dot(data["which"], level) + pm.math.dot(data["design"], effects)
     sigma = pm.math.exp(pm.math.dot(data["which"], log_sigma))
-    pm.StudentT("gains", nu=NU, mu=fitted, sigma=sigma, observed=data["y"])
+    if data.get("normal"):
+        pm.Normal("gains", fitted, SAME_SD * sigma, observed=data["y"])
+    else:
+        pm.StudentT("gains", nu=NU, mu=fitted, sigma=sigma, observed=data["y"])
+
+
+def log_ratios(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
+    """log(joint density under an alternative / under the model) of every draw, for importance weights."""
+    log_spread = np.log(draws["sigma_spread"] / SPREAD)
+    tops = (
+        (draws["centre"], CENTRE), (draws["apart"], SCALE), (draws["sigma_centre"] - RESIDUAL, RESIDUAL_SD),
+        (log_spread, SPREAD_SD), (draws["spreads"], SHARE),
+    )  # fmt: skip
+    found = {name: np.asarray(sum(rescaled(x, scale, f) for x, scale in tops)) for name, f in FACTORS.items()}
+    level, log_sigma, effects = (draws.flat(name) for name in ("level", "log_sigma", "effects"))
+    normal = np.empty(len(level))
+    for at in np.array_split(np.arange(len(level)), -(-len(level) * cells.y.size // AT_ONCE)):
+        fitted = level[at][:, cells.model] + effects[at] @ data["design"].T
+        e = (cells.y - fitted) / np.exp(log_sigma[at][:, cells.model])
+        normal[at] = (stats.norm.logpdf(e, scale=SAME_SD) - stats.t.logpdf(e, NU)).sum(axis=1)
+    return found | {NORMAL: normal}
 
 
 def blocks(cells: Crossed) -> dict[str, Array]:

@@ -14,7 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.estimates import columns_of, labels, named, numbers
+from thermostats.modelling.interface import NO_SOURCE
 
+ALL_OF = "all models of "
 TOO_FEW = "too few models or prompts without it"
 
 
@@ -110,11 +112,21 @@ def said_labs(table: pd.DataFrame, what: str) -> Iterator[str]:
         yield f"one model a lab: {what} is not yet one of labs"
 
 
+def said_sources(table: pd.DataFrame) -> tuple[str, ...]:
+    """A warning where the table does not say which files or measurements it is from."""
+    return () if "source" in table else (NO_SOURCE,)
+
+
 def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:
-    """Every model's name with the cells of the table without it; None where the others are too few to compare."""
-    for name in models:
+    """Every model's name, and every lab's of several, with the cells without it; None where too few are left."""
+    names = table["model_id"].astype(str)
+    ways = {name: names == name for name in models}
+    if "heritage" in table:
+        sizes = names.groupby(table["heritage"]).nunique()
+        ways |= {f"{ALL_OF}{lab}": table["heritage"] == lab for lab in sizes.index[sizes > 1]}
+    for name, out in ways.items():
         try:
-            yield name, crossed(table[table["model_id"].astype(str) != name])
+            yield name, crossed(table[~out])
         except UsageError:
             yield name, None
 

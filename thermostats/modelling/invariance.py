@@ -19,8 +19,10 @@ from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import LEVEL, PASSED, Array, Draws, Settings
 from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
+from thermostats.modelling.interface import NO_SOURCE
 from thermostats.modelling.linear import SURE
-from thermostats.modelling.pairs import Pairs, pairs_of, without_pair
+from thermostats.modelling.pairs import Pairs, pairs_of, without
+from thermostats.modelling.sensitivity import FACTORS, NORMAL, others_of, refitted, rescaled, weighted
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
@@ -29,6 +31,11 @@ PROMPTS = SCALE / 2
 """Prior scale of the spread over prompts within a model: half of that over models."""
 RESIDUAL = PROMPTS / 2
 """Of what tuning adds prompt by prompt, which is the part that the base does not tell, PROMPTS/√2: t_4 has SD √2 r."""
+SLOPE = 0.5
+"""Prior scale of how far changes follow the base's prompts."""
+NU = 4.0
+SAME_SD = (NU / (NU - 2)) ** 0.5
+"""Standard deviation of t_4 over its scale."""
 LONGER = Settings(draws=2000)
 """The level of a base and its change go together where tuning undoes the base's differences between prompts."""
 MARGIN = 1.1
@@ -63,26 +70,31 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled beside their spreads they
     leave divergences with one pair. Q turns pairs so that this covariance is diagonal. δ_j is sampled by way of the
     change at the mean of the prompts, δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
+    `factor` times all prior scales and `normal` errors of the same variance are alternatives.
     """
-    n, pair, Q = data["n_pairs"], data["pair"], data["rotation"]
-    level_sd = pm.HalfNormal("level_sd", SHARE)
-    shift_sd = pm.HalfNormal("shift_sd", SHARE)
-    level_at = pm.Normal("level_at", 0.0, pm.math.sqrt(level_sd**2 + SHARE**2 * data["common"]), shape=n)
+    n, pair, Q, factor = data["n_pairs"], data["pair"], data["rotation"], data.get("factor", 1.0)
+    share = SHARE * factor
+    level_sd = pm.HalfNormal("level_sd", share)
+    shift_sd = pm.HalfNormal("shift_sd", share)
+    level_at = pm.Normal("level_at", 0.0, pm.math.sqrt(level_sd**2 + share**2 * data["common"]), shape=n)
     level = pm.Deterministic("level", pm.math.dot(Q, level_at))
-    slope = pm.Normal("slope", 0.0, 0.5, shape=n)
+    slope = pm.Normal("slope", 0.0, SLOPE * factor, shape=n)
     offset = slope * (data["base_mean"] - level)
-    scale = pm.math.sqrt(shift_sd**2 + SHARE**2 * data["common"])
+    scale = pm.math.sqrt(shift_sd**2 + share**2 * data["common"])
     at_mean = pm.math.dot(Q, pm.Normal("change_at", pm.math.dot(offset, Q), scale, shape=n))
     change = pm.Deterministic("change", at_mean - offset)
     for name, values, sd in (("centre", level, level_sd), ("shift", change, shift_sd)):
-        total = sd**2 + n * SHARE**2
-        rest = pm.Normal(f"{name}_z", 0.0, 1.0) * SHARE * sd / pm.math.sqrt(total)
-        pm.Deterministic(name, SHARE**2 * pm.math.sum(values) / total + rest)
-    spread = pm.HalfNormal("spread", PROMPTS, shape=n)
-    residual = pm.HalfNormal("residual", RESIDUAL, shape=n)
+        total = sd**2 + n * share**2
+        rest = pm.Normal(f"{name}_z", 0.0, 1.0) * share * sd / pm.math.sqrt(total)
+        pm.Deterministic(name, share**2 * pm.math.sum(values) / total + rest)
+    spread = pm.HalfNormal("spread", PROMPTS * factor, shape=n)
+    residual = pm.HalfNormal("residual", RESIDUAL * factor, shape=n)
     pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
     expected = at_mean[pair] + slope[pair] * (data["base"] - data["base_mean"][pair])
-    pm.StudentT("changes", nu=4.0, mu=expected, sigma=residual[pair], observed=data["change_observed"])
+    if data.get("normal"):
+        pm.Normal("changes", expected, SAME_SD * residual[pair], observed=data["change_observed"])
+    else:
+        pm.StudentT("changes", nu=NU, mu=expected, sigma=residual[pair], observed=data["change_observed"])
 
 
 def fit_invariance(
@@ -102,7 +114,7 @@ def fit_invariance(
     changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign changes) of a
     pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone beside
     it), `shown` (what so many pairs can show: the chance of one that changes sides, were a share of them to do so, and
-    the bound on that share had none).
+    the bound on that share had none), `sensitivity` (importance weights; sampled anew by `Fitted.sensitivity`).
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
@@ -127,11 +139,13 @@ def fit_invariance(
         )
     if base_dampens == 0:
         said.append("no base model dampens: whether a dampener can be tuned into an expander was not seen")
+    if not (sources := _sources(table, pairs)):
+        said.append(NO_SOURCE)
     by_pair = _by_pair(pairs, level, change, flips, within)
     return Fitted(
         family="invariance",
         estimand=at_position(estimand, table),
-        sources=_sources(table, pairs),
+        sources=sources,
         n_models=len({model for pair in pairs.models for model in pair}),
         n_heritages=len(set(pairs.heritages)),
         parts=_parts(pairs, data, draws),
@@ -155,15 +169,39 @@ def fit_invariance(
             "upper_bound_of_flips_had_none_flipped": 1 - (1 - LEVEL) ** (1 / n),
             "pairs_needed_for_10_percent": math.ceil(math.log(1 - LEVEL) / math.log(0.9)),
         },
-        tables={"pairs": by_pair, "new_pair": _new_table(new, prior), "shown": _shown(n)},
+        tables={"pairs": by_pair, "new_pair": _new_table(new, prior), "shown": _shown(n),
+                "sensitivity": _sensitivity(data, draws)},
         warnings=tuple(said),
         figure=_figure,
+        refits=lambda s: refitted(pairs_model, others_of(data), _asked, data["base"].size, seed=s, settings=settings,
+                                  cache=cache),
         influence=partial(_influence, pairs, draws, settings, cache) if n > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
         labels={"ratio": pairs.names},
-    )
+    )  # fmt: skip
+
+
+def _asked(draws: Draws) -> dict[str, Array]:
+    """What the table of alternatives tells."""
+    level, change = draws["level"], draws["change"]
+    flips = ((level > 0) != (level + change > 0)).sum(axis=-1).astype(np.float64)
+    return {"mean change of log gain": draws["shift"], "pairs that change sides": flips}
+
+
+def _sensitivity(data: Mapping[str, Any], draws: Draws) -> pd.DataFrame:
+    """Other prior scales, and normal changes of the same variance, by importance weights."""
+    scales = dict.fromkeys(HYPER, SHARE) | {"slope": SLOPE, "spread": PROMPTS, "residual": RESIDUAL}
+    ratios = {
+        name: np.asarray(sum(rescaled(draws[part], scale, f) for part, scale in scales.items()))
+        for name, f in FACTORS.items()
+    }
+    pair, r = data["pair"], draws["residual"]
+    expected = (draws["change"] - draws["slope"] * draws["level"])[..., pair] + draws["slope"][..., pair] * data["base"]
+    e = (data["change_observed"] - expected) / r[..., pair]
+    ratios[NORMAL] = (stats.norm.logpdf(e, scale=SAME_SD) - stats.t.logpdf(e, NU)).sum(axis=-1)
+    return weighted(ratios, _asked(draws), data["base"].size)
 
 
 def _sources(table: pd.DataFrame, pairs: Pairs) -> tuple[str, ...]:
@@ -188,7 +226,10 @@ def _shown(n: int) -> pd.DataFrame:
 
 
 def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed: int) -> checks.Check:
-    """Exact refits without each pair: is the mean change below 1, above, or open; P(a new pair changes sides)."""
+    """Exact refits without each pair, and without all pairs of a lab that has several.
+
+    Is the mean change below 1, above, or open; P(a new pair changes sides).
+    """
 
     def say(found: Draws) -> tuple[str, dict[str, float]]:
         below = float((found.flat("shift") < 0).mean())
@@ -198,11 +239,14 @@ def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed
         figures = {"P(mean change below 1)": below, "P(new pair changes sides)": new}
         return verdict if found.status == PASSED else found.status, figures
 
+    codes, labs = pd.factorize(np.array(pairs.heritages))
+    ways = {name: np.arange(len(pairs.names)) == j for j, name in enumerate(pairs.names)}
+    ways |= {f"all pairs of {lab}": codes == k for k, lab in enumerate(labs) if 1 < (codes == k).sum() < codes.size}
     found = {
         name: say(
-            sampling.fit(pairs_model, _arrays(without_pair(pairs, j)), seed=seed + j, settings=settings, cache=cache)
+            sampling.fit(pairs_model, _arrays(without(pairs, out)), seed=seed + j, settings=settings, cache=cache)
         )
-        for j, name in enumerate(pairs.names)
+        for j, (name, out) in enumerate(ways.items())
     }
     return checks.influence(say(draws)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 

@@ -101,17 +101,17 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     )
 
 
-def without_pair(pairs: Pairs, left_out: int) -> Pairs:
-    """The other pairs."""
-    kept = pairs.pair != left_out
-    others = [j for j in range(len(pairs.names)) if j != left_out]
+def without(pairs: Pairs, left_out: NDArray[np.bool_]) -> Pairs:
+    """The other pairs; `left_out`: true or false for every pair."""
+    kept, others = ~left_out[pairs.pair], np.flatnonzero(~left_out)
+    number = np.cumsum(~left_out) - 1
     return replace(
         pairs,
         names=tuple(pairs.names[j] for j in others),
         models=tuple(pairs.models[j] for j in others),
         heritages=tuple(pairs.heritages[j] for j in others),
         related=tuple(pairs.related[j] for j in others),
-        pair=pairs.pair[kept] - (pairs.pair[kept] > left_out),
+        pair=number[pairs.pair[kept]],
         base=pairs.base[kept],
         change=pairs.change[kept],
     )
