@@ -18,7 +18,7 @@ from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, design
 from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import arrays, heritage_levels, heritage_model, prior_blocks
-from thermostats.modelling.interface import sampler_table
+from thermostats.modelling.interface import NO_SOURCE, sampler_table
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
@@ -40,6 +40,7 @@ def quantile(values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_it_says_what_it_rests_on(fitted: HeritageFit) -> None:
+    assert NO_SOURCE not in fitted.warnings
     assert (fitted.estimand, fitted.sources, fitted.n_models, fitted.n_heritages) == ("last_gain", ("made up",), 12, 4)
     assert (fitted.family, fitted.level, fitted.method, fitted.seed) == ("heritage", LEVEL, "closed form", 3)
     assert fitted.sampled == {"heritage": fitted.draws}
@@ -227,7 +228,7 @@ def test_sampling_is_given_the_design_its_priors_and_its_settings(
     assert (fit.method, fit.total_sd, fit.concentration, fit.lab_df, fit.seed) == ("sampling", total_sd, 2.0, 4.0, 5)
     assert fit.prior == prior_orders(fit.design, concentration=2.0, lab_df=4.0, seed=5)
     assert fit.prior != prior_orders(fit.design, concentration=2.0, lab_df=0.0, seed=5)
-    assert fit.warnings == fit.design.warnings
+    assert fit.sources == () and fit.warnings == (*fit.design.warnings, NO_SOURCE)
     assert np.array_equal(fit.design.scale, design(rows(), estimand, residualise="scale").scale)
     assert not np.allclose(fit.design.scale, design(rows(), estimand).scale)
     fit_heritage(rows(), estimand=estimand, seed=5, method="sampling", settings=Settings(target_accept=0.9))

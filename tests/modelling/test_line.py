@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling import cache, gaussian
+from thermostats.modelling.interface import NO_SOURCE
 from thermostats.modelling.line import fit_line
 from thermostats.modelling.model_rows import lines
 
@@ -137,7 +138,8 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(UsageError, match="absent"):
         fit_line(rows, "y", ["absent"], scale=1.0, seed=1)
     one = fit_line(rows.assign(heritage="a"), "y", scale=1.0, seed=1)
-    assert "one heritage" in one.warnings[0]
+    assert "one heritage" in one.warnings[0] and NO_SOURCE in one.warnings
+    assert NO_SOURCE not in fit_line(rows, "y", scale=1.0, sources=["file"], seed=1).warnings
 
 
 def test_alternatives_are_exact_refits_of_mean_and_slopes_in_their_units() -> None:

@@ -9,6 +9,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import cache
+from thermostats.modelling.interface import NO_SOURCE
 from thermostats.modelling.share import MU_SD, fit_share
 
 
@@ -76,7 +77,9 @@ def test_bad_input_is_named() -> None:
         fit_share(rows.assign(holds=0.5), "holds", seed=1)
     with pytest.raises(UsageError, match="between 0 and 1"):
         fit_share(rows, "holds", against=1.0, seed=1)
-    assert "one heritage" in fit_share(rows.assign(heritage="a"), "holds", seed=1).warnings[0]
+    one = fit_share(rows.assign(heritage="a"), "holds", seed=1)
+    assert "one heritage" in one.warnings[0] and NO_SOURCE in one.warnings
+    assert NO_SOURCE not in fit_share(rows, "holds", sources=["file"], seed=1).warnings
 
 
 def test_alternatives_are_other_scales_no_levels_and_no_groups_of_one_unit() -> None:

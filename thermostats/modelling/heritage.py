@@ -25,6 +25,7 @@ from thermostats.modelling.heritage_fit import HeritageFit, prior_orders
 from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import TOTAL_SD, arrays, heritage_model
 from thermostats.modelling.heritage_rows import said_of
+from thermostats.modelling.interface import NO_SOURCE
 
 CAREFUL = Settings(target_accept=0.98)
 """Shares near 0 and averages with heavy tails need smaller steps."""
@@ -68,7 +69,7 @@ def fit_heritage(
     numbers(np.concatenate([laid_out.y, laid_out.average]), f"log {estimand}", varied=True)
     total_sd = SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD
     chosen = method if method != AUTO else CLOSED if laid_out.n_models > LARGE_STUDY else SAMPLING
-    said = (*said_of(table), *laid_out.warnings)
+    said = (*said_of(table), *laid_out.warnings, *(() if laid_out.sources else (NO_SOURCE,)))
     if chosen == CLOSED:
         if lab_df:
             raise UsageError("Student-t lab effects have no closed form", got=lab_df, allowed=f"method {SAMPLING}")
