@@ -175,7 +175,7 @@ def form(tables: Tables) -> Finding:
         statement="relatively later in deeper networks and earlier with more heads",
         truth=later & earlier,
         classical=decided,
-        tables=["errors", "models", "polynomial"],
+        tables=["errors", "errors_within_labs", "models", "polynomial"],
         sensitivity=fit.table("sensitivity"),
     )
     return beside(finding, fit, told)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit
 from simulated import transition_table, transition_truth
 
 from thermostats.errors import UsageError
-from thermostats.modelling.gaussian import held_out, posterior
+from thermostats.modelling.gaussian import Lines, held_out, posterior, predict
 from thermostats.modelling.linear import sample
 from thermostats.modelling.transition import fit_transition, transition_rows
 
@@ -40,6 +41,10 @@ def test_depth_and_slope_are_recovered_and_other_labs_foretold():
     assert errors.loc["logit", "better_than_half"] == pytest.approx(gained)
     assert errors.loc["logit", "better_than_half_lower"] < gained < errors.loc["logit", "better_than_half_upper"]
     assert errors.loc["logit", "interval_inside"] == 1
+    within = found.table("errors_within_labs").set_index("rule")  # labs of four: with the lab known less is left open
+    assert set(within.index) == set(errors.index)
+    assert within.loc["logit", "width_of_depth"] < errors.loc["logit", "width_of_depth"]
+    assert within.loc["L/2", "error_of_depth"] == pytest.approx(errors.loc["L/2", "error_of_depth"])
     classical = found.table("classical").set_index("of")["estimate"]
     slope, spread = rows.loc["slope_n_layers"], np.log(found.table("models")["n_layers"]).std(ddof=0)
     expected = pytest.approx(slope["mean"] / spread, abs=2 * slope["sd"] / spread)
@@ -117,6 +122,7 @@ def test_networks_that_turn_in_their_first_or_last_layer_are_fitted_and_said(edg
 def test_one_network_a_lab_is_fitted_and_said():
     found = fit_transition(table(9, n=6), "peak", seed=1, cache=False)
     assert any("one network of every lab" in words for words in found.warnings)
+    assert found.table("errors_within_labs").empty
     assert found.status == "passed"
 
 
@@ -186,3 +192,27 @@ def test_a_thousand_networks_are_fitted():
     assert rows.loc["slope_n_layers", "lower"] < 0.3 < rows.loc["slope_n_layers", "upper"]
     assert "120 labs: left out in 20 groups" in " ".join(found.warnings)
     assert found.check().checks[-1].name == "influence"
+
+
+def test_within_labs_only_networks_of_labs_with_others_are_foretold():
+    """A lab of its own is left out of the errors; each other network is predicted from all but itself."""
+    rows = table(4, n=13, labs=3)
+    rows.loc[12, "heritage"] = "alone"
+    found, placed = fit_transition(rows, "peak", seed=1, cache=False), transition_rows(rows, "peak")
+    kept = np.flatnonzero(placed.frame["model_id"] != "m12")
+    half = np.abs(placed.L / 2 - placed.star) / placed.L
+    errors = found.table("errors_within_labs").set_index("rule")
+    assert errors.loc["L/2", "error_of_depth"] == pytest.approx(half[kept].mean())
+    off = []
+    for i in kept:
+        rest = placed.full.rows(np.arange(13) != i)
+        logits = predict(posterior(rest, seed=1), exact(placed.full, i), seed=int(i))
+        layer = np.ceil(expit(np.median(logits)) * placed.L[i])
+        off.append(abs(layer - placed.star[i]) / placed.L[i])
+    assert errors.loc["logit", "error_of_depth"] == pytest.approx(np.mean(off), abs=0.01)
+
+
+def exact(lines: Lines, i: int) -> Lines:
+    """One row, without error."""
+    row = lines.rows(np.array([i]))
+    return replace(row, error=np.zeros(1))

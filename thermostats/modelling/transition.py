@@ -116,7 +116,9 @@ def fit_transition(
     the mean fraction, and without any fit L/2 and the published formula. Tables: `models` (L* and every prediction from
     other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative
     to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
-    and of intervals inside the network, coverage and width of the intervals), `sensitivity` (exact refits).
+    and of intervals inside the network, coverage and width of the intervals), `errors_within_labs` (the same of
+    networks whose lab has others, each foretold from all others, so that its lab is known), `sensitivity` (exact
+    refits).
 
     The classical counterparts: table `classical`, as `counterparts.of_transition` gives it.
 
@@ -181,6 +183,7 @@ def fit_transition(
         },
         tables={
             "errors": errors,
+            "errors_within_labs": _within_labs(placed, polynomial, fixed, seed),
             "models": models,
             "sensitivity": sensitivity(full, of_depth, seed=seed),
             "classical": counterparts.of_transition(frame, seed=seed),
@@ -260,6 +263,23 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
 
 def _above(fit: linear.LinesFit, name: str, shape: Sequence[str]) -> float:
     return float((fit.beta[..., shape.index(name) + 1] > 0).mean()) if name in shape else float("nan")
+
+
+def _within_labs(placed: Placed, polynomial: Lines, fixed: dict[str, Array], seed: int) -> pd.DataFrame:
+    """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
+    frame, L = placed.frame, placed.L
+    several = frame["heritage"].duplicated(keep=False).to_numpy()
+    if not several.any():
+        return pd.DataFrame(columns=["rule", "error_of_depth"])
+    folds = few_folds(frame["model_id"].astype(str).tolist(), "networks")
+    drawn = {
+        "logit": _layers(held_out(placed.full, folds, seed=seed, exact=True), L),
+        "mean fraction": _layers(held_out(placed.mean, folds, seed=seed, exact=True), L),
+        "polynomial": held_out(polynomial, folds, seed=seed).draws * L,
+    }
+    kept = {name: values[:, several] for name, values in drawn.items()}
+    rules = {name: values[several] for name, values in fixed.items()}
+    return compared(frame[several], placed.star[several], L[several], kept, rules)[1]
 
 
 def _layers(found: HeldOut, L: Array) -> Array:
