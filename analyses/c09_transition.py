@@ -128,7 +128,7 @@ def with_mean(rows: pd.DataFrame, kind: str, finding: Finding) -> Finding:
     if len(rows) < LEAST:
         return finding
     gained = rows.assign(points_gained=rows["error_half"] - rows["error_formula"])
-    fit = fit_line(gained, "points_gained", scale=SCALE, seed=SEED)
+    fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.source], seed=SEED)
     told = posterior_of(
         fit,
         model=f"Mean of the error of L/2 less that of the formula, points of depth, {WORDS[kind]}.",

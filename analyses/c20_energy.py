@@ -159,7 +159,7 @@ def with_share(table: pd.DataFrame, finding: Finding) -> Finding:
     fair = table[table["comparable"]]
     lower = fair["lower"].fillna(fair["amplification"])
     families = fair.assign(amplifies=lower > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
-    fit = fit_share(families.assign(model_id=families["family"]), "amplifies", seed=SEED)
+    fit = fit_share(families.assign(model_id=families["family"]), "amplifies", sources=[CLAIM.source], seed=SEED)
     told = posterior_of(
         fit,
         model="Share of families all of whose comparable models amplify, families of one lab alike.",
