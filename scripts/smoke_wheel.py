@@ -70,7 +70,7 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     told_of = {check["name"]: check["found"] for check in checks}
     yield "doctor", "broken" not in told.values() and told["extra measure"] == "missing"
     yield f"PyMC generation {told_of['PyMC generation']}", told["PyMC generation"] == "ok"
-    yield "completion", "complete" in place.run(thermostats, "--show-completion", "bash")
+    yield "completion", "complete" in place.run("bash", "-c", f"{thermostats} --show-completion; exit $?")
     yield "tables", "layers\t" in place.run(thermostats, "check")
     yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20
     yield "measuring names the extra", "thermostats[measure]" in place.run(
