@@ -299,3 +299,13 @@ def test_labs_of_several_models_are_left_out_whole():
     found = dict(without_each(table, crossed(table).models))
     assert list(found) == ["m0", "m1", "m2", "m3", "all models of two"]
     assert found["all models of two"].models == ("m2", "m3")
+
+
+@pytest.mark.slow
+def test_the_check_says_which_labs_were_not_left_out_whole():
+    table = benchmark_table(np.random.default_rng(5), LEVELS[:3]).drop(columns="entropy")
+    table["heritage"] = table["model_id"].map({"m0": "two", "m1": "two", "m2": "b"})
+    found = fit_benchmark(table, seed=1, settings=Settings(chains=2, draws=300, tune=200), cache=False)
+    influence = found.influence(1)
+    assert influence.table["left_out"].tolist() == ["m0", "m1", "m2"]
+    assert influence.reason.endswith("; the order not refitted without all models of two: a sampling run each")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,9 +25,9 @@ from thermostats.modelling.benchmark_model import (
     log_ratios,
     sum_zero,
 )
-from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
+from thermostats.modelling.cells import ALL_OF, TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.estimates import at_position
+from thermostats.modelling.estimates import at_position, named
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 from thermostats.modelling.sensitivity import others_of, refitted, weighted
 
@@ -218,13 +219,18 @@ def _influence(
     table: pd.DataFrame, cells: Crossed, draws: Draws, slopes: Fitted | None, asked: Sequence[str], cache: bool,
     seed: int,
 ) -> checks.Check:  # fmt: skip
-    """Exact refits of the table without each model and each lab of several, against all models.
+    """Exact refits of the table without each model, against all models: P(order) of the others and P(slope > 0).
 
-    P(order) of the others and P(slope > 0).
+    Labs of several models are left out whole where that is exact, which is of the slopes; here it would be one more
+    sampling run each, and the check says that there was none.
     """
     whole, verdicts = "as with all models", {}
     figures: dict[str, dict[str, float]] = {}
+    labs: list[str] = []
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
+        if name not in cells.models:
+            labs.append(name.removeprefix(ALL_OF))
+            continue
         if rest is None:
             verdicts[name], figures[name] = TOO_FEW, {}
             continue
@@ -238,7 +244,9 @@ def _influence(
         verdicts[name] = said if refit.status == PASSED else refit.status
         figures[name] = {"P(order of the others)": now}
     found = checks.influence(whole, verdicts, figures)
-    return checks.joined([found, *([slopes.influence(seed)] if slopes is not None and slopes.influence else [])])
+    both = checks.joined([found, *([slopes.influence(seed)] if slopes is not None and slopes.influence else [])])
+    apart = f"; the order not refitted without all models of {named(labs)}: a sampling run each" if labs else ""
+    return replace(both, reason=both.reason + apart)
 
 
 def _in_order(level: Array) -> float:
