@@ -302,6 +302,7 @@ def test_labs_of_several_models_are_left_out_whole():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_check_says_which_labs_were_not_left_out_whole():
     table = benchmark_table(np.random.default_rng(5), LEVELS[:3]).drop(columns="entropy")
     table["heritage"] = table["model_id"].map({"m0": "two", "m1": "two", "m2": "b"})

@@ -186,7 +186,7 @@ def test_measured_folders(tmp_path: Path) -> None:
 def test_a_result_says_at_which_token_its_gains_are() -> None:
     rows = gain_rows("penultimate_gain", source=NURSERY, position="mean")
     rows = rows.assign(heritage=rows["family"])  # recipes in place of labs
-    assert set(rows["position"]) == {"mean"}
+    assert set(rows["token_position"]) == {"mean"}
     last = gain_rows("penultimate_gain", source=NURSERY).assign(heritage=rows["family"])
     assert set(rows["model_id"]) == set(last["model_id"]) and not np.allclose(rows["gain"], last["gain"])
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")

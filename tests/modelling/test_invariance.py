@@ -190,6 +190,7 @@ def test_a_base_of_two_pairs_is_one_model_and_said():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_intervals_and_predictions_are_calibrated():
     """60 tables of three pairs whose truth is drawn from the priors; a fourth pair tests what is said of a new one."""
     inside, stated, flipped, told, new = [], [], [], [], []

@@ -110,6 +110,7 @@ def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("labs", [100, 250])
 def test_a_thousand_models_are_fitted_and_checked(labs: int) -> None:
     fit = fit_line(table(1000, labs=labs), "y", ["x"], scale=0.5, seed=1)

@@ -49,6 +49,7 @@ def test_groups_are_pooled_in_part_and_checked() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("labs", [100, 1000])
 def test_a_thousand_models_are_counted_and_checked(labs: int) -> None:
     """Of many groups every twentieth are left out together, which the result says."""

@@ -130,9 +130,9 @@ def test_gains_at_the_last_token(
 
 
 def test_gains_at_another_token_have_its_name_and_no_summaries(data: Path, rows: pd.DataFrame) -> None:
-    assert set(rows["position"]) == {"last"}
+    assert set(rows["token_position"]) == {"last"}
     pooled = features(data, position="mean").set_index("run_id")
-    assert set(pooled["position"]) == {"mean"} and list(pooled.index) == list(rows.index)
+    assert set(pooled["token_position"]) == {"mean"} and list(pooled.index) == list(rows.index)
     assert pooled.loc["measured", "penultimate_gain"] == 100.0 and pooled.loc["measured", "n_prompts"] == 1
     assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
     assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]

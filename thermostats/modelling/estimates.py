@@ -81,7 +81,7 @@ def at_position(estimand: str, table: pd.DataFrame) -> str:
 
     Raises UsageError for gains at several positions.
     """
-    held = sorted(set(table["position"].dropna())) if "position" in table else []
+    held = sorted(set(table["token_position"].dropna())) if "token_position" in table else []
     if len(held) > 1:
         raise UsageError("gains at several token positions", where=estimand, got=", ".join(held), allowed="one",
                          next_step="choose rows of one position")  # fmt: skip

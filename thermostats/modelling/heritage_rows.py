@@ -88,7 +88,8 @@ def chosen_rows(
     fewer = rows[rows["each"] & (rows["n_prompts"] < rows["prompt_set"].map(sizes))]
     if len(fewer):
         said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
-    shared = ["model_id", "heritage", "family", *GEOMETRY, *SCALE, "source", "position", "prompt_set", "n_prompts"]
+    facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
+    shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
     means = averaged[shared].assign(

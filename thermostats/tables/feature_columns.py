@@ -50,7 +50,7 @@ def feature_columns() -> Iterator[FeatureColumn]:
     """Every column in its order; those of transition layers as one pattern each for L* and its spread."""
     for name in RUN:
         yield _declared(RUNS.columns[name], name)
-    yield FeatureColumn("position", TEXT, "", "token position of the gains, as in the table layers; last by default")
+    yield FeatureColumn("token_position", TEXT, "", "that of the gains, as `position` of the table layers")
     yield FeatureColumn("n_prompts", INTEGER, "count", "most prompts that one of its gains rests on")
     for name, column in MODELS.columns.items():
         if name not in MODEL:

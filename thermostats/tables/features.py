@@ -150,7 +150,7 @@ def _assembled(
     rows = rows.merge(_spectra(found["norms"], runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in GAINS]
     rows[counts] = rows[counts].astype("Int64")
-    rows.insert(len(RUN), "position", pd.Series(position, index=rows.index, dtype="str"))
+    rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
     return rows.sort_values([*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True)
 
