@@ -118,7 +118,7 @@ def analyse(tables):
         priors=(("β", "Normal(0, 1)", "a gain that triples over depth is rare"), ("τ", "HalfNormal(0.5)", name)),
         rule="Supported where P(β < 0) ≥ 0.95, not supported where ≤ 0.05.", statement="P(β < 0)", probability=0.973,
         verdict="supported", gate=gate, diagnostics=diagnostics, summary=summary,
-        sensitivity=pd.DataFrame([["β ~ Normal(0, 2)", 0.971]], columns=["changed", "P(β < 0)"]),
+        sensitivity=pd.DataFrame([["β ~ Normal(0, 2)", 0.971, 0.2]], columns=["changed", "P(β < 0)", "pareto_k"]),
         tables={{"Labs": pd.DataFrame([[name, 0.1]], columns=["lab", "effect"])}},
         panels=(
             Panel(name="prior-to-posterior", draw=points, caption="β before and after the data: it moves below 0."),

@@ -169,10 +169,17 @@ def _checks(posterior: Posterior, files: Files, stem: str) -> Section:
 
 
 def _sensitivity(posterior: Posterior, files: Files, stem: str) -> Section:
-    found = [files.table(_headed(posterior.sensitivity), "Alternatives", f"{stem}-sensitivity.csv")
-             ] if posterior.sensitivity is not None else []  # fmt: skip
+    found: list[TableView] = []
+    text: tuple[str, ...] = ()
+    if (table := posterior.sensitivity) is not None:
+        found.append(files.table(_headed(table), "Alternatives", f"{stem}-sensitivity.csv"))
+        if "pareto_k" in table:
+            text = (
+                "The alternatives are the same draws under importance weights. Numbers are left empty where their "
+                f"Pareto k is above {checks.PARETO_LIMIT:g}: such weights cannot be trusted.",
+            )
     found += _check_tables(posterior, files, stem, "sensitivity") + _check_tables(posterior, files, stem, "influence")
-    return Section(SENSITIVITY, tables=tuple(found))
+    return Section(SENSITIVITY, text, tables=tuple(found))
 
 
 def _check_tables(posterior: Posterior, files: Files, stem: str, word: str) -> list[TableView]:
