@@ -39,6 +39,8 @@ LISTS = {
     "tables": "thermostats ls columns says what each column means",
 }
 """What can be listed, and what it is good for."""
+OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
+"""What own rows are good for; the study's claims keep to the rows that ship."""
 
 
 def version(wanted: bool) -> None:
@@ -120,7 +122,7 @@ def join(
     rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
-    say_next("thermostats report --all", data=data, shown=changed and not as_json)
+    say_next(OWN_ROWS, data=data, shown=changed and not as_json)
 
 
 @app.command()
@@ -185,7 +187,7 @@ def measure(
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
-    say_next("thermostats report --all", data=data, shown=not dry_run and not as_json)
+    say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
 
 
 @app.command()
@@ -310,7 +312,7 @@ def findings(
     Example: `thermostats findings --json`
     """
     if not (out / "findings.csv").is_file():
-        raise UsageError("no report yet", where=out, next_step="thermostats report --all")
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     from thermostats.tables import listing  # noqa: PLC0415
 
     rows = listing.findings(out)

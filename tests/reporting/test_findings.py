@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_finding_on_a_terminal_says_all_it_has() -> None:
 def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
     small_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("THERMOSTATS_DATA", str(small_store))
+    monkeypatch.setattr(sys, "argv", ["u01_depth_helps.py", "--data", str(small_store)])
     run(CLAIM, lambda tables: [FINDING] * bool(len(tables.read("layers"))))
     assert capsys.readouterr().out.startswith("U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED")
 

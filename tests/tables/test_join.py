@@ -109,7 +109,7 @@ def test_files_are_told_apart_by_their_columns(small_store: Path, tmp_path: Path
         paths[-1].write_bytes(store.to_csv(frame, name))
     assert [d.added for d in join(paths, data=small_store)] == [1, 1, 3]
     assert len(store.load("models", small_store)) == 2
-    with pytest.raises(UsageError, match=r"nearly those of layers: lacking missing, unknown note"):
+    with pytest.raises(UsageError, match=r"nearly those of layers: without missing, unknown note"):
         join(layers.rename(columns={"missing": "note"}), data=small_store)
     with pytest.raises(UsageError, match="no such file"):
         join(tmp_path / "none.csv", data=small_store)
@@ -187,7 +187,7 @@ def test_rows_of_several_sources_are_one_table(small_store: Path, tmp_path: Path
 
 def test_the_nearest_table_is_the_one_that_knows_most_columns_and_a_misspelt_one_is_named(small_store: Path) -> None:
     layers = new_run()[1]
-    with pytest.raises(UsageError, match="nearly those of layers: lacking gain_block, unknown gain_blok") as caught:
+    with pytest.raises(UsageError, match="nearly those of layers: without gain_block, unknown gain_blok") as caught:
         join(layers.rename(columns={"gain_block": "gain_blok"}), data=small_store)
     assert caught.value.next_step == "did you mean gain_block?"
     few = pd.DataFrame({"model_id": ["a/b"], "heritage": ["x"], "n_layers": [2], "d_model": [8], "n_heads": [2]})
@@ -200,7 +200,7 @@ def test_the_nearest_table_is_the_one_that_knows_most_columns_and_a_misspelt_one
 
 
 def test_what_belongs_to_no_table_is_told_with_the_nearest_and_what_is_refused(small_store: Path) -> None:
-    with pytest.raises(UsageError, match="nearly those of runs: lacking none, unknown note"):
+    with pytest.raises(UsageError, match="nearly those of runs: without none, unknown note"):
         join(new_run()[0].assign(note=1), data=small_store)
     with pytest.raises(UsageError, match="no such table") as caught:
         join(new_run()[0], table="runz", data=small_store)
@@ -211,7 +211,7 @@ def test_what_belongs_to_no_table_is_told_with_the_nearest_and_what_is_refused(s
             table="layers",
             data=small_store,
         )
-    assert caught.value.got == "lacking position; unknown gain"
+    assert caught.value.got == "without position; unknown gain"
     with pytest.raises(UsageError, match="thermostats report"):
         join(table("findings"), table="findings", data=small_store)
 

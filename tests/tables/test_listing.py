@@ -115,7 +115,10 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 def test_findings_that_are_not_there_or_damaged(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no report yet") as caught:
         listing.findings(tmp_path)
-    assert (caught.value.where, caught.value.next_step) == (str(tmp_path), "thermostats report --all")
+    assert (caught.value.where, caught.value.next_step) == (
+        str(tmp_path),
+        "thermostats report --all, or name another with --out",
+    )
     store.save(table("findings", finding("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
     with pytest.raises(DataError, match="no JSON") as damaged:
         listing.findings(tmp_path)

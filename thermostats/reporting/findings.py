@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 import textwrap
+from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,9 +189,14 @@ def _beside_the_schema(name: str) -> pd.DataFrame:
 
 
 def run(claim: Claim, analyse: Callable[[Tables], list[Finding]]) -> None:
-    """Run one analysis on the tables in use and print its findings; what an analysis does when run as a script."""
+    """Run one analysis on the tables in use and print its findings; what an analysis does when run as a script.
+
+    `--data FOLDER` names a folder of own rows.
+    """
+    parser = ArgumentParser(description=f"{claim.id} {claim.title}. Its findings, printed; no report is written.")
+    parser.add_argument("--data", type=Path, help="folder of your own rows, read beside the package's tables")
     try:
-        findings = analyse(Tables())
+        findings = analyse(Tables(parser.parse_args().data))
     except ThermostatsError as error:
         refuse(error)
         sys.exit(error.exit_code)

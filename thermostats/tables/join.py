@@ -252,9 +252,10 @@ def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
     if lacking or unknown:
         raise UsageError(
             f"columns are not those of table {name}", where=where,
-            got="; ".join([f"lacking {', '.join(lacking)}"] * bool(lacking)
+            got="; ".join([f"without {', '.join(lacking)}"] * bool(lacking)
                           + [f"unknown {', '.join(unknown)}"] * bool(unknown)),
-            next_step=did_you_mean(unknown[0], lacking, MAP) if unknown else MAP,
+            next_step=did_you_mean(unknown[0], lacking, MAP) if unknown
+            else f"{MAP}, or that it is the same in every row, under [constants]",
         )  # fmt: skip
 
 
@@ -274,11 +275,11 @@ def _table_of(columns: Sequence[str], where: object) -> str:
     )
     lacking = [label for label in store.dtypes(nearest) if label not in columns]
     unknown = [label for label in columns if label not in _told(nearest)]
+    near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     raise UsageError(
         "its columns are those of no table",
         where=where,
-        got=f"nearly those of {nearest}: lacking {', '.join(lacking) or 'none'}, "
-        f"unknown {', '.join(unknown) or 'none'}",
+        got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
         next_step=did_you_mean(unknown[0], lacking, MAP) if unknown else MAP,
     )
 

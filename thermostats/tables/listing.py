@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pandera.pandas as pa
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
@@ -39,6 +40,13 @@ def rows(what: str, data: str | Path | None = None, *, own: bool = False) -> Row
     return OWN[what](data, True) if own else LISTINGS[what](data)
 
 
+def _values(column: pa.Column) -> list[str]:
+    """The values that a column of text may have, where its meaning does not tell them."""
+    allowed = [check.statistics["allowed_values"] for check in column.checks if check.name == "isin"]
+    shown = [value for values in allowed for value in values if value]
+    return [f"one of {', '.join(shown)}"] * any(value not in str(column.description) for value in shown)
+
+
 def findings(out: Path) -> list[dict[str, Any]]:
     """Findings of the last report, each claim's headline first, named figures as objects.
 
@@ -46,7 +54,7 @@ def findings(out: Path) -> list[dict[str, Any]]:
     """
     path = out / "findings.csv"
     if not path.is_file():
-        raise UsageError("no report yet", where=out, next_step="thermostats report --all")
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     frame = store.validate(store.read(path, "findings"), "findings", path)
     frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
     try:
@@ -86,7 +94,7 @@ def _columns(data: str | Path | None) -> Rows:
             "joined": when_joined(name, label),
             "type": column.metadata["dtype"],
             "unit": column.metadata["unit"],
-            "meaning": column.description,
+            "meaning": "; ".join([str(column.description), *_values(column)]),
         }
         for name, schema in TABLES.items()
         for label, column in schema.columns.items()

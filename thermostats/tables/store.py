@@ -200,10 +200,11 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     known = set(other[labels].itertuples(index=False, name=None))
     for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
         if row not in known:
+            near = did_you_mean(row[0], other["model_id"]) if target == "models" else ""
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=(did_you_mean(row[0], other["model_id"]) + " Otherwise " if target == "models" else "")
+                next_step=(f"{near} Otherwise " if near else "")
                 + f"add it to {target}, for instance with thermostats join",
             )
 
