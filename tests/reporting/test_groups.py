@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from workplaces import make_workplace, write_analysis
 
+from thermostats.errors import UsageError
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.engine import report
 from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.index_page import adjusted_p_values, by_group, family_words, nursery_summary
+from thermostats.reporting.scripts import chosen
 
 
 def entry(claim: str, verdict: str = "supported", p: float | None = None, **found: float) -> Entry:
@@ -76,3 +78,15 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path, kind: 
     assert "Source in the study" not in page
     assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page
     assert "python analyses/" not in page
+
+
+def test_a_claim_that_a_folder_lacks_is_looked_for_where_it_is() -> None:
+    ours, own = {"C01": Path("c01_a.py"), "C04": Path("c04_b.py")}, {"U01": Path("u01_a.py")}
+    for asked, found, step in (
+        ("C04", own, "claims that ship are reported without --analyses"),
+        ("C99", ours, "thermostats ls claims"),
+        ("C4", ours, "did you mean C04?"),
+    ):
+        with pytest.raises(UsageError, match="no such claim") as caught:
+            chosen([asked], found)
+        assert caught.value.next_step == step

@@ -205,7 +205,7 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
     expected = (
         "94 % equal-tailed interval", "MC error of the mean", "Monte-Carlo error 0.0030", "Seed 3", "pymc 5.28.0",
         "3 rows, 1 model and 1 lab", "Both come to the same: supported", "at most 1.01", "at least 400",
-        "left empty where their Pareto k is above 0.7",
+        "left empty where Pareto k is above 0.7",
     )  # fmt: skip
     assert not [said for said in expected if said not in text]
     for table in ("summary", "diagnostics", "priors", "checks", "sensitivity", "labs", "influence"):

@@ -35,6 +35,8 @@ def test_columns_with_their_types_and_units() -> None:
         "table": "layers", "column": "norm_in", "key": "", "joined": "optional", "type": "float64", "unit": "norm",
         "meaning": "n_(l-1), Euclidean norm of the stream entering the block",
     }  # fmt: skip
+    assert by["models", "norm_kind"]["meaning"] == "normalisation; one of LayerNorm, RMSNorm"
+    assert by["models", "norm_place"]["meaning"].count("pre") == 1  # its meaning tells the values already
     assert set(by["features", "comparable"]) == set(shown) and by["features", "comparable"]["joined"] == ""
     assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]
 

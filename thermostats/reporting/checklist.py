@@ -175,7 +175,8 @@ def _sensitivity(posterior: Posterior, files: Files, stem: str) -> Section:
         found.append(files.table(_headed(table), "Alternatives", f"{stem}-sensitivity.csv"))
         if "pareto_k" in table:
             text = (
-                "The alternatives are the same draws under importance weights. Numbers are left empty where their "
+                "Alternatives with a Pareto k are the same draws under importance weights, those without one exact "
+                "refits. Numbers are left empty where "
                 f"Pareto k is above {checks.PARETO_LIMIT:g}: such weights cannot be trusted.",
             )
     found += _check_tables(posterior, files, stem, "sensitivity") + _check_tables(posterior, files, stem, "influence")
