@@ -81,7 +81,7 @@ def test_rows_without_a_needed_column_are_refused_and_without_another_are_not_la
             message = ""
         except ThermostatsError as error:
             message = str(error)
-        lacking = re.search(rf"lacking (run_id, )?{label}\.", message) or "which run they are of" in message
+        lacking = re.search(rf"without (run_id, )?{label}\.", message) or "which run they are of" in message
         assert bool(lacking) == (said[label] == NEEDED), (label, said[label], message)
 
 
