@@ -114,6 +114,7 @@ def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
     assert alone.stdout.startswith("U01  Depth helps")
 
 
+@pytest.mark.slow
 def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
     path = new_claim("mine", tmp_path)
     numbers = []
@@ -147,6 +148,7 @@ def quick(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,7 @@ def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdic
     assert module("c15").analyse(altered(shipped, layers=curves))[0].verdict == verdict
 
 
+@pytest.mark.slow
 def test_c16_maps_that_contract_before_and_expand_after_are_not_held_against_it(shipped, found):
     assert verdicts(found["c16"])[:2] == ["not supported", "needs measurement"]
     assert "expand in none" in found["c16"][0].plain
@@ -307,6 +308,7 @@ def test_models_measured_here_have_findings_of_their_own(shipped):
     assert findings[-1].estimate == pytest.approx(findings[2].estimate), "the four of the benchmark once more"
 
 
+@pytest.mark.slow
 def test_c19_an_explanation_stands_when_the_gain_does_dampen(shipped, found):
     whole, opt, unembedding, llama, gpt2, gptj, silent = verdicts(found["c19"])[:7]
     assert (whole, opt, unembedding) == ("not supported", "supported", "inconclusive")

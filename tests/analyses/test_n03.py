@@ -93,6 +93,7 @@ def test_slopes_are_found_whatever_else_moves_the_gain():
         assert found.estimate == pytest.approx(truth, abs=0.05) and found.n_groups == 16
 
 
+@pytest.mark.slow
 def test_verdicts_turn_with_the_truth(by_tests_alone):
     def verdicts(truth, noise=0.05):
         tables = WithTraces(truth, noise=noise)

@@ -81,6 +81,7 @@ def test_every_file_operation_of_a_join_is_survived(tmp_path: Path) -> None:
         assert files_of(work, leftovers=True) == end, number
 
 
+@pytest.mark.slow
 def test_eight_writers_at_once_some_killed(tmp_path: Path) -> None:
     assert together(tmp_path / "data", writers=8, joins=1, kills=3) >= 1
     assert faults(tmp_path / "data", writers=8, joins=1) == []

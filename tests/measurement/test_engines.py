@@ -153,6 +153,7 @@ def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
     assert request(Job(spec, small_one), Place("cpu", 2**40))["memory"] == 4 * 10**9 + 10**8 + 600 * 2**20
 
 
+@pytest.mark.slow
 def test_job_arrays_of_submitit(asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     data = tmp_path / "data"
@@ -197,6 +198,7 @@ def cluster() -> Iterator[object]:
     found.shutdown()
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_by_address(
     asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path, cluster: object
 ) -> None:

@@ -156,6 +156,7 @@ def test_without_network_the_cache_serves_what_it_has(hub: str, tmp_path: Path) 
     assert "not in the cache and the hub cannot be reached" in answers["other/model"]
 
 
+@pytest.mark.slow
 def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Path) -> None:
     models = ["none/model", "gated/model", "drops/model", "good/model"]
     data, cache = tmp_path / "data", tmp_path / "cache"

@@ -63,6 +63,7 @@ def test_a_large_group_speaks_for_itself() -> None:
     assert found.p[:, 1].std() > 0.1
 
 
+@pytest.mark.slow
 def test_very_many_units_and_draws_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     largest, inner = [], binomial._log_likelihood
 

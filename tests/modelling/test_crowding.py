@@ -48,6 +48,7 @@ def test_a_threshold_is_found_where_there_is_one():
     assert found.table("threshold")["probability"].sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_without_an_effect_constant_is_preferred_on_average_and_checks_pass():
     fits = [fit_crowding(table(seed), seed=1, cache=False) for seed in (3, 4, 5)]
     assert np.mean([f.numbers["log_bayes_step_over_constant"] for f in fits]) < 0

@@ -134,6 +134,7 @@ def test_a_fit_can_be_reported_without_knowing_its_family(fitted: HeritageFit) -
         fit.table("ranks")
 
 
+@pytest.mark.slow
 def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

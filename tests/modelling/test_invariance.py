@@ -10,7 +10,8 @@ from simulated import pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.invariance import PROMPTS, RESIDUAL, SHARE, fit_invariance
+from thermostats.modelling.invariance import fit_invariance
+from thermostats.modelling.invariance_model import PROMPTS, RESIDUAL, SHARE
 from thermostats.modelling.pairs import pairs_of, without
 
 
@@ -146,6 +147,7 @@ def test_a_lab_of_two_pairs_is_left_out_and_few_draws_are_all_checked():
     assert found.warnings[-1].startswith("the table names no source")
 
 
+@pytest.mark.slow
 def test_weights_of_the_alternatives_agree_with_new_sampling():
     table = pairs_table(np.random.default_rng(9), levels=[0.3, -0.1], changes=[0.1, 0.3], prompts=12)
     found = fit_invariance(table.assign(source="file"), seed=1, settings=SHORT, cache=False)

@@ -95,6 +95,7 @@ def test_above_the_bound_everywhere_and_nowhere():
     assert under.numbers["share_above"] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_rivals_find_what_made_the_gains():
     rng = np.random.default_rng(4)
     L = rng.choice([6, 12, 24, 32, 48], 30)
@@ -128,6 +129,7 @@ def test_missing_geometry_is_said_and_wrong_tables_are_refused():
         fit_kleiber(table.assign(n_layers=np.nan), "penultimate_gain", seed=1)
 
 
+@pytest.mark.slow
 def test_the_exponent_is_recovered_and_zero_is_not_taken_for_a_fall():
     """β of 100 tables: no bias beyond its error; with β = 0, P(β > 0) > 0.95 in at most 5 %, by a binomial bound."""
     found: dict[float, list[Curve]] = {0.0: [], 0.7: []}

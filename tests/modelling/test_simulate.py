@@ -71,6 +71,7 @@ def test_false_positive_rates_with_upper_limits(
     assert upper <= at_most, f"{rate:.3f}, upper limit {upper:.4f}"
 
 
+@pytest.mark.slow
 def test_power_grows_with_the_study_and_falls_with_linked_geometry() -> None:
     shares = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
     small = power(24, 8, shares, simulations=100, seed=6)

@@ -106,6 +106,7 @@ def test_shapes_of_labs_differ() -> None:
     assert all('fill="#' in atlas.swatch(lab) for lab in [*HERITAGES, "A lab nobody knows"])
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
         "import hashlib; from thermostats.reporting import atlas; from thermostats.reporting.findings import Tables; "

@@ -127,7 +127,7 @@ def test_the_panels_fit_the_width(browser: Any, shipped: Path, width: int) -> No
     page.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(browser: Any, shipped: Path, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     page, _ = opened(browser, shipped, width)

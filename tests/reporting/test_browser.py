@@ -89,7 +89,7 @@ def test_nothing_is_wider_than_a_phone(browser: Any, out: Path, name: str) -> No
 
 @axe
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(browser: Any, out: Path, name: str, width: int) -> None:
     page, _ = opened(browser, out / name, width)
     assert violations(page) == []

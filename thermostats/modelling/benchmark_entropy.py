@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.benchmark_model import refuse_large, stack, sum_zero
+from thermostats.modelling.calibration import SHORT, Simulator
 from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.components import Components, draw, left_out
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
@@ -102,7 +103,8 @@ class Slopes:
                 "spread": lambda z: z.std(axis=-1),
             },
             decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
-            prior=self._prior_outcomes,
+            prior=lambda seed: self._joint(seed, CHECKED)[1],
+            simulator=Simulator(joint=self._joint, posterior=self._again),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
             density=lambda: np.asarray(stats.norm.logpdf(self.model.z, mean, rest)),
             log_prior=self._log_prior,
@@ -115,11 +117,14 @@ class Slopes:
         scales = np.abs(rng.normal(0, self.model.scales, (size, self.model.scales.size)))
         return {"fixed": rng.normal(0, SLOPE_SD, (size, 2)), "own_spreads": scales[:, :-1], "rest": scales[:, -1]}
 
-    def _prior_outcomes(self, seed: int) -> Array:
-        found, rng = self._prior(seed, CHECKED), np.random.default_rng([seed, 1])
+    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        found, rng = self._prior(seed, size), np.random.default_rng([seed, 1])
         own = rng.normal(0, found["own_spreads"] @ self.model.kind.T)
         mean = np.column_stack([found["fixed"], own]) @ self.model.U.T
-        return np.asarray(rng.normal(mean, found["rest"][:, None]))
+        return found, np.asarray(rng.normal(mean, found["rest"][:, None]))
+
+    def _again(self, outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+        return sample(replace(self.model, z=outcome), seed=seed, settings=SHORT).draws.values, 0
 
     def _log_prior(self) -> Array:
         scales = np.concatenate([self.draws["own_spreads"], self.draws["rest"][..., None]], axis=-1)

@@ -12,7 +12,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.cells import Crossed
 from thermostats.modelling.draws import Array, Draws
-from thermostats.modelling.sensitivity import FACTORS, NORMAL, rescaled
+from thermostats.modelling.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 
 CENTRE = 1.0
 """Prior scale of what all models have in common in log gain: a factor e either way."""
@@ -25,9 +25,6 @@ RESIDUAL, RESIDUAL_SD = -3.0, 0.7
 """Prior of the log residual scale of a middling model."""
 SPREAD, SPREAD_SD = 0.5, 0.5
 """Prior median of the spread of log residual scales over models, and the standard deviation of its logarithm."""
-NU = 4.0
-SAME_SD = (NU / (NU - 2)) ** 0.5
-"""Standard deviation of t_4 over its scale."""
 AT_ONCE = 4_000_000
 """Numbers of a table of draws × cells; of more, fewer draws at a time."""
 LARGEST = 1_000_000
@@ -116,7 +113,12 @@ def arrays(cells: Crossed) -> dict[str, Any]:
     data = {"y": cells.y, "n_models": n_models, "which": which}
     design, kind = stack(list(blocks(cells).values()))
     data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
-    return data | {"centred": kind @ _determined(cells.y, which, design, kind)}
+    return data | {"centred": centred(data, cells.y)}
+
+
+def centred(data: Mapping[str, Any], y: Array) -> Array:
+    """How far every effect is sampled on its own scale where these are the outcomes."""
+    return np.asarray(data["kind"] @ _determined(y, data["which"], data["design"], data["kind"]))
 
 
 def refuse_large(cells: Crossed, rows: int, columns: int) -> None:

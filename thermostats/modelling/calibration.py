@@ -1,4 +1,4 @@
-"""Simulation-based calibration of the heritage model: truths from its prior, data from them, their posterior ranks.
+"""Simulation-based calibration: truths from a model's prior, outcomes from them, their ranks in the posteriors.
 
 Where model and sampler are right, the rank of a truth among L independent posterior draws is uniform on 0, …, L
 (Talts et al. 2018, arXiv:1804.06788). Uniformity is tested by the empirical distribution function against its
@@ -9,10 +9,10 @@ tested by the frequency with which the order is true.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import cache as files
 from thermostats.modelling import checks, sampling
-from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.draws import Array, Draws, Settings
-from thermostats.modelling.heritage_design import BLOCKS, Design, design
-from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model
-from thermostats.modelling.simulate import TOTAL_SD, contributions, model_facts, simulate_heritage
+from thermostats.modelling.draws import Array, Settings, element_names
 from thermostats.tables.caching import cache_folder
 
 SHORT = Settings(chains=2, draws=250, tune=300, target_accept=0.9)
@@ -35,6 +31,18 @@ LEVEL = 0.01
 """Family-wise: the smallest p-value over all quantities, times their number, fails below this."""
 REPLICATES = 4000
 COLUMNS = ("simulation", "quantity", "truth", "mean", "rank", "rhat_max", "ess_min", "divergences")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulator:
+    """A model as calibration needs it: tables from its prior, and the posterior of each."""
+
+    joint: Callable[[int, int], tuple[Mapping[str, Array], Array]]
+    """Seed and number n to true quantities (n × …) and outcomes (n × rows) drawn with them from the prior."""
+    posterior: Callable[[Array, int], tuple[Mapping[str, Array], int]]
+    """An outcome and a seed to draws of the same quantities, chain × draw × …, and how many diverged."""
+    key: str = ""
+    """Tells this model and its data from all others; finished simulations are kept under it, without one none are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,43 +110,32 @@ class Calibration:
 
 
 def calibrate(
+    simulator: Simulator,
     simulations: int = 200,
     *,
-    n_models: int = 24,
-    n_labs: int = 8,
-    n_prompts: int = 25,
     seed: int,
-    settings: Settings = SHORT,
     cache: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
-    """Calibrate the sampled heritage model on a design of N models in M labs, all of one compilation.
+    """Ranks of true quantities in the posteriors of outcomes that were drawn with them from the prior.
 
-    Every finished simulation is kept in the cache folder, and a call that was interrupted goes on where it stopped.
-    `progress` is told how many are done and of how many. Raises UsageError for fewer than 2 simulations or more
-    ranked draws than `settings` give.
+    Every finished simulation of a simulator with a key is kept in the cache folder, and a call that was interrupted
+    goes on where it stopped. `progress` is told how many are done and of how many. Raises UsageError for fewer than 2
+    simulations.
     """
-    if simulations < 2 or settings.chains * settings.draws < 2 * RANKED:
-        raise UsageError(
-            "too little to calibrate", got=f"{simulations} simulations of {settings.chains} × {settings.draws} draws",
-            allowed=f"2 simulations or more, {2 * RANKED} draws or more",
-        )  # fmt: skip
-    facts = model_facts(n_models, n_labs, np.random.default_rng(seed))
-    laid_out = design(simulate_heritage(facts, shares={}, n_prompts=n_prompts, seed=seed).table, "simulated")
-    data = arrays(laid_out)
-    path = _path(data, simulations, seed, settings) if cache else None
+    if simulations < 2:
+        raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
+    path = _path(simulator.key, simulations, seed) if cache and simulator.key else None
     rows = _read(path)
     if missing := [s for s in range(simulations) if s not in set(rows["simulation"])]:
-        truths = sampling.prior_predictive(heritage_model, data, seed=seed, draws=simulations)
+        truths, outcomes = simulator.joint(seed, simulations)
         for number in missing:
-            truth = {name: values[number] for name, values in truths.items()}
-            refit = {**data, "y": truth["log_gain"]}
-            values, divergences = sampling.sample_only(heritage_model, refit, seed=seed + 1 + number, settings=settings)
-            posterior = quantities(laid_out, values)
-            flat = {name: draws.ravel() for name, draws in posterior.items()}
-            own = _ranked(number, quantities(laid_out, truth), flat, np.random.default_rng([seed, number]))
+            drawn, divergences = simulator.posterior(outcomes[number], seed + 1 + number)
+            posterior = _elements({name: drawn[name] for name in truths}, 2)
+            truth = _elements({name: values[number] for name, values in truths.items()}, 0)
+            flat = {name: values.ravel() for name, values in posterior.items()}
             found = sampling.summary(posterior)
-            own = own.assign(
+            own = ranked(number, truth, flat, np.random.default_rng([seed, number])).assign(
                 rhat_max=found["rhat"].max(),
                 ess_min=found[["ess_bulk", "ess_tail"]].min(axis=None),
                 divergences=divergences,
@@ -150,37 +147,38 @@ def calibrate(
     return Calibration(ranks=rows, ranked=RANKED)
 
 
-def calibrate_closed_form(
-    simulations: int = 400, *, n_models: int = 24, n_labs: int = 8, error: float = 0.01, told: float | None = None,
-    seed: int, draws: int = 500,
-) -> Calibration:  # fmt: skip
-    """The same for the closed form: seconds.
+def by_sampling(
+    model: sampling.Model,
+    data: Mapping[str, Any],
+    joint: Callable[[int, int], tuple[Mapping[str, Array], Array]],
+    told: Callable[[Array], Mapping[str, Array]],
+    *,
+    settings: Settings = SHORT,
+    quantities: Callable[[Mapping[str, Array]], Mapping[str, Array]] = dict,
+) -> Simulator:
+    """A simulator whose posteriors are sampled, all of one compilation.
 
-    `error`: standard error of a model's mean log gain; `told`: what the model takes it to be, to see that a wrong model
-    fails. Raises UsageError for fewer than 2 simulations.
+    `told`: an outcome to the arrays of the data that hold it; `quantities`: all draws to what is ranked. Raises
+    UsageError for settings that give too few draws to rank among.
     """
-    if simulations < 2:
-        raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
-    rng = np.random.default_rng(seed)
-    laid_out = design(model_facts(n_models, n_labs, rng).assign(gain=1.0), "simulated")
-    taken = np.full(n_models, error if told is None else told)
-    prepared = gaussian.prepare(laid_out.covariances(), taken, total_sd=TOTAL_SD, seed=seed)
-    rows = []
-    for number in range(simulations):
-        share, total = rng.dirichlet(np.ones(len(BLOCKS))), abs(rng.normal(scale=TOTAL_SD))
-        parts = contributions(laid_out, dict(zip(BLOCKS, share, strict=True)), total, rng)
-        y = np.sum(list(parts.values()), axis=0) + rng.normal(scale=error, size=n_models)
-        drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=draws)
-        sd = np.array([gaussian.block_sds(part) for part in parts.values()])
-        posterior = _named(drawn["total"], drawn["share"], drawn["sd"])
-        rows.append(_ranked(number, _named(np.array(total), share, sd), posterior, rng))
-    return Calibration(ranks=pd.concat(rows, ignore_index=True), ranked=RANKED)
+    if settings.chains * settings.draws < 2 * RANKED:
+        raise UsageError(
+            "too little to calibrate",
+            got=f"{settings.chains} × {settings.draws} draws",
+            allowed=f"{2 * RANKED} draws or more",
+        )
+
+    def posterior(outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+        values, divergences = sampling.sample_only(model, {**data, **told(outcome)}, seed=seed, settings=settings)
+        return quantities(values), divergences
+
+    same = {"settings": asdict(settings), "versions": sampling.versions(), "ranked": RANKED}
+    return Simulator(joint=joint, posterior=posterior, key=files.key(model, data, **same))
 
 
-def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
-    """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
-    parts = block_contributions(laid_out, cast(Draws, values)).values()  # it reads by name alone
-    return _named(values["tau"], values["share"], np.stack([gaussian.block_sds(part) for part in parts], axis=-1))
+def exactly(values: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
+    """Independent draws (draws × …) as a simulator gives them; none diverges."""
+    return {name: v.reshape(SHORT.chains, -1, *v.shape[1:]) for name, v in values.items()}, 0
 
 
 def uniformity(ranks: Array, ranked: int) -> float:
@@ -200,19 +198,10 @@ def reliability(truth: Any, probability: Any) -> float:
     return float(2 * stats.norm.sf(abs((t - p).sum()) / spread)) if spread > 0 else float((t == p).all())
 
 
-def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:
-    by_block = {
-        f"{kind}_{name}": values[..., b] for kind, values in (("share", share), ("sd", sd))
-        for b, name in enumerate(BLOCKS)
-    }  # fmt: skip
-    h, g, s = (sd[..., b] for b in range(3))
-    orders = {"heritage > geometry": h > g, "geometry > scale": g > s, "heritage > geometry > scale": (h > g) & (g > s)}
-    return {"total_sd": total, **by_block, **{name: values.astype(np.float64) for name, values in orders.items()}}
-
-
-def _ranked(
+def ranked(
     number: int, truth: Mapping[str, Array], posterior: Mapping[str, Array], rng: np.random.Generator
 ) -> pd.DataFrame:
+    """Rows of one simulation: the rank of every truth among draws at even spacing, ties broken by chance."""
     rows = []
     for name, draws in posterior.items():
         true = float(truth[name])
@@ -221,6 +210,16 @@ def _ranked(
         rank = int((thinned < true).sum()) + int(rng.integers(ties + 1))
         rows.append((number, name, true, float(draws.mean()), rank, np.nan, np.nan, np.nan))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _elements(values: Mapping[str, Array], leading: int) -> dict[str, Array]:
+    """Every element of arrays by its own name; `leading`: axes that all have in common."""
+    found = {}
+    for name, array in values.items():
+        flat = np.reshape(array, (*np.shape(array)[:leading], -1))
+        for i, element in enumerate(element_names(name, np.shape(array)[leading:])):
+            found[element] = flat[..., i]
+    return found
 
 
 def _spread(ranks: Array, ranked: int) -> Array:
@@ -251,12 +250,9 @@ def _tails(n: int) -> tuple[Array, Array]:
     return stats.binom.cdf(counts, n, points), stats.binom.sf(counts - 1, n, points)
 
 
-def _path(data: Mapping[str, Any], simulations: int, seed: int, settings: Settings) -> Path | None:
+def _path(key: str, simulations: int, seed: int) -> Path | None:
     folder = cache_folder()
-    if folder is None:
-        return None
-    same = {"simulations": simulations, "settings": settings, "versions": sampling.versions(), "ranked": RANKED}
-    return folder / "calibration" / f"{files.key(heritage_model, data, seed=seed, **same)}.csv"
+    return folder / "calibration" / f"{key}-{simulations}-{seed}.csv" if folder is not None else None
 
 
 def _read(path: Path | None) -> pd.DataFrame:

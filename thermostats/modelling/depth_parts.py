@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import sampling
+from thermostats.modelling.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.checks import UNDECIDED, Check, Statistic, exact_pit
 from thermostats.modelling.depth_laws import NOISE, Depths, curve, frontier_density, left_out_pit
 from thermostats.modelling.draws import Array, Draws, Settings
@@ -68,21 +69,26 @@ class Laws:
         if depths.n_groups:
             centre = centre + self.effects[self._chosen(self.curve_draws)][:, depths.groups]
 
-        def prior(seed: int) -> Array:
+        def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
             rng = np.random.default_rng(seed)
-            own = _prior(depths, rng, CHECKED)
+            own = _prior(depths, rng, size)
             flat = own["middle"][:, None] * np.exp(-own["beta"][:, None] * depths.x)
             if depths.n_groups:
-                labs = own["tau"][:, None] * rng.standard_normal((CHECKED, depths.n_groups))
+                labs = own["tau"][:, None] * rng.standard_normal((size, depths.n_groups))
                 flat = flat + labs[:, depths.groups]
-            return np.asarray(rng.normal(flat, np.hypot(own["sigma"][:, None], depths.error)))
+            outcomes = np.asarray(rng.normal(flat, np.hypot(own["sigma"][:, None], depths.error)))
+            return {name: own[name] for name in names}, outcomes
+
+        def again(y: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+            return draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0].values, 0
 
         return Part(
             draws=self.curve_draws,
             observed=depths.y,
             statistics=statistics,
             decisive=decisive,
-            prior=prior,
+            prior=lambda seed: joint(seed, CHECKED)[1],
+            simulator=Simulator(joint=joint, posterior=again),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(centre, spread)),
             density=lambda: np.asarray(stats.norm.logpdf(depths.y, centre, spread)),
             log_prior=lambda: self._log_prior(self.curve_draws, names),
@@ -98,16 +104,24 @@ class Laws:
             top, below, noise = _frontier(depths, own)
             return np.asarray(rng.normal(top - np.abs(rng.standard_normal(top.shape)) * below, noise))
 
-        def prior(seed: int) -> Array:
+        def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
             rng = np.random.default_rng(seed)
-            return outcomes(_prior(depths, rng, CHECKED), rng)
+            own = _prior(depths, rng, size)
+            return {name: own[name] for name in FRONTIER}, outcomes(own, rng)
 
         return Part(
             draws=self.frontier_draws,
             observed=depths.y,
             statistics=statistics,
             decisive=decisive,
-            prior=prior,
+            prior=lambda seed: joint(seed, CHECKED)[1],
+            simulator=by_sampling(
+                envelope_model,
+                _envelope_data(depths),
+                joint,
+                lambda y: {"y": y},
+                settings=replace(SHORT, target_accept=STEPS.target_accept),
+            ),
             replicate=lambda seed: outcomes(values, np.random.default_rng(seed)),
             density=lambda: frontier_density(depths.y, *_frontier(depths, values)),
             log_prior=lambda: self._log_prior(self.frontier_draws, FRONTIER),
@@ -144,15 +158,16 @@ class Laws:
 
 def sample(depths: Depths, *, seed: int, cache: bool = True) -> Laws:
     """Draws of both models."""
-    data: dict[str, Any] = {name: getattr(depths, name) for name in ("y", "x", "error")}
-    data |= {
-        "scale": np.array(depths.scale),
-        "beta_mean": np.array(depths.beta[0]),
-        "beta_sd": np.array(depths.beta[1]),
-    }
+    data = _envelope_data(depths)
     frontier_draws = sampling.fit(envelope_model, data, seed=seed, settings=STEPS, cache=cache)
     curve_draws, effects = draw_curve(depths, seed=seed)
     return Laws(curve_draws=curve_draws, frontier_draws=frontier_draws, effects=effects, depths=depths)
+
+
+def _envelope_data(depths: Depths) -> dict[str, Array]:
+    priors = {"scale": depths.scale, "beta_mean": depths.beta[0], "beta_sd": depths.beta[1]}
+    rows = {name: getattr(depths, name) for name in ("y", "x", "error")}
+    return rows | {name: np.array(value) for name, value in priors.items()}
 
 
 def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tuple[Draws, Array]:

@@ -27,8 +27,8 @@ class Settings:
     chains: int = 4
     draws: int = 1000
     """Kept per chain."""
-    tune: int = 1000
-    """Discarded per chain."""
+    tune: int = 400
+    """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 where it is not told."""
     target_accept: float = 0.9
     sampler: str = "nutpie"
     """nutpie, or pymc for PyMC's own."""

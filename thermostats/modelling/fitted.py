@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
+from thermostats.modelling.calibration import Calibration, Simulator, calibrate
 from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Array, Draws
 from thermostats.modelling.interface import (
     Prior,
@@ -54,6 +55,8 @@ class Part:
     """Log prior density of the quantities that no other depends on, one a draw."""
     updates: Updates = lambda seed: {}
     """Seed to the quantities that no other depends on, before and after the data."""
+    simulator: Simulator
+    """What calibration asks of this model."""
     loo: Callable[[int], checks.Check] | None = None
     """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
 
@@ -68,6 +71,7 @@ def sampled_part(
     top: Sequence[str],
     statistics: Mapping[str, checks.Statistic],
     decisive: Mapping[str, Array | NDArray[np.bool_]],
+    simulator: Simulator,
 ) -> Part:
     """A part whose outcome is an observed variable of the model; `top`: quantities whose priors the checks scale."""
 
@@ -90,6 +94,7 @@ def sampled_part(
         density=density,
         log_prior=lambda: sampling.log_prior(model, data, draws, list(top)),
         updates=updates,
+        simulator=simulator,
     )
 
 
@@ -181,6 +186,26 @@ class Fitted:
     def sensitivity(self, *, seed: int | None = None) -> pd.DataFrame:
         """The table `sensitivity`; where it rests on importance weights by new sampling, as long as the fit each."""
         return self.refits(self.seed if seed is None else seed) if self.refits else self.table("sensitivity")
+
+    def calibrate(
+        self,
+        simulations: int = 200,
+        *,
+        part: str | None = None,
+        seed: int | None = None,
+        cache: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Calibration:
+        """Simulation-based calibration of a part (by default the first) on this design: one refit a simulation.
+
+        Outcomes are drawn from the prior, each is fitted as the data were, and the truths are ranked in the posteriors.
+        Raises UsageError for a part that the fit does not have and as `calibration.calibrate`.
+        """
+        name = next(iter(self.parts)) if part is None else part
+        if name not in self.parts:
+            raise UsageError("no such part of the fit", got=name, allowed=", ".join(self.parts))
+        chosen = self.seed if seed is None else seed
+        return calibrate(self.parts[name].simulator, simulations, seed=chosen, cache=cache, progress=progress)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""

@@ -5,7 +5,7 @@ The model and its fit are in `heritage`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling import checks, heritage_classical, sampling
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.blocks import Dominance
+from thermostats.modelling.calibration import Calibration, calibrate
 from thermostats.modelling.draws import LEVEL, Array, Draws
 from thermostats.modelling.heritage_design import BLOCKS, Design
 from thermostats.modelling.heritage_model import (
@@ -216,6 +217,20 @@ class HeritageFit:
         from thermostats.modelling.heritage_checks import check  # noqa: PLC0415 (it imports this module)
 
         return check(self, seed=self.seed if seed is None else seed)
+
+    def calibrate(
+        self,
+        simulations: int = 200,
+        *,
+        seed: int | None = None,
+        cache: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Calibration:
+        """Simulation-based calibration on this design, as `calibration.calibrate` makes it: one refit a simulation."""
+        from thermostats.modelling.heritage_calibration import of_fit  # noqa: PLC0415 (it imports this module)
+
+        chosen = self.seed if seed is None else seed
+        return calibrate(of_fit(self), simulations, seed=chosen, cache=cache, progress=progress)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Finite-population standard deviations of the blocks with their intervals, onto the axes or a new figure's."""

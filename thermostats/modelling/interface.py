@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from thermostats.modelling.calibration import Calibration
 from thermostats.modelling.checks import Gate, Statistic, diagnostics
 from thermostats.modelling.draws import Array, Draws, element_names
 
@@ -121,6 +122,16 @@ class Fit(Protocol):
 
     def check(self, *, seed: int | None = None) -> Gate:
         """All checks."""
+
+    def calibrate(
+        self,
+        simulations: int = 200,
+        *,
+        seed: int | None = None,
+        cache: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Calibration:
+        """Simulation-based calibration: one refit a simulation."""
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""

@@ -20,81 +20,29 @@ from thermostats.modelling.draws import LEVEL, PASSED, Array, Draws, Settings
 from thermostats.modelling.estimates import at_position
 from thermostats.modelling.fitted import Fitted, Part, sampled_part
 from thermostats.modelling.interface import NO_SOURCE
+from thermostats.modelling.invariance_model import (
+    EQUATIONS,
+    HYPER,
+    PRIORS,
+    PROMPTS,
+    RESIDUAL,
+    SHARE,
+    SLOPE,
+    arrays,
+    pairs_model,
+    simulator,
+)
 from thermostats.modelling.linear import SURE
 from thermostats.modelling.pairs import Pairs, pairs_of, without
-from thermostats.modelling.sensitivity import FACTORS, NORMAL, others_of, refitted, rescaled, weighted
+from thermostats.modelling.sensitivity import FACTORS, NORMAL, NU, SAME_SD, others_of, refitted, rescaled, weighted
 
-SCALE = 0.5
-"""Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
-SHARE = SCALE / 2**0.5
-PROMPTS = SCALE / 2
-"""Prior scale of the spread over prompts within a model: half of that over models."""
-RESIDUAL = PROMPTS / 2
-"""Of what tuning adds prompt by prompt, which is the part that the base does not tell, PROMPTS/√2: t_4 has SD √2 r."""
-SLOPE = 0.5
-"""Prior scale of how far changes follow the base's prompts."""
-NU = 4.0
-SAME_SD = (NU / (NU - 2)) ** 0.5
-"""Standard deviation of t_4 over its scale."""
 LONGER = Settings(draws=2000)
 """The level of a base and its change go together where tuning undoes the base's differences between prompts."""
 MARGIN = 1.1
 """Changes by less than this factor count as none."""
-HYPER = ("centre", "level_sd", "shift", "shift_sd")
 FEW = 10
 ASKED = (0.1, 0.25, 0.5)
 """Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
-EQUATIONS = (
-    "log g_jp(base) ~ N(μ_j, s_j²)",
-    "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
-    "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
-)
-PRIORS = (
-    ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
-    ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
-    ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
-    ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
-    (
-        "r_j",
-        f"half-normal({RESIDUAL:g})",
-        "changes prompt by prompt: SD √2 r_j, half the variance of prompts",
-    ),
-)
-
-
-def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """base_jp ~ N(μ_j, s_j²), change_jp | base_jp ~ t_4(δ_j + γ_j (base_jp − μ_j), r_j); and
-    μ_j ~ N(m, s_μ²), δ_j ~ N(Δ, s_δ²).
-
-    Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. m and Δ are
-    summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled beside their spreads they
-    leave divergences with one pair. Q turns pairs so that this covariance is diagonal. δ_j is sampled by way of the
-    change at the mean of the prompts, δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
-    `factor` times all prior scales and `normal` errors of the same variance are alternatives.
-    """
-    n, pair, Q, factor = data["n_pairs"], data["pair"], data["rotation"], data.get("factor", 1.0)
-    share = SHARE * factor
-    level_sd = pm.HalfNormal("level_sd", share)
-    shift_sd = pm.HalfNormal("shift_sd", share)
-    level_at = pm.Normal("level_at", 0.0, pm.math.sqrt(level_sd**2 + share**2 * data["common"]), shape=n)
-    level = pm.Deterministic("level", pm.math.dot(Q, level_at))
-    slope = pm.Normal("slope", 0.0, SLOPE * factor, shape=n)
-    offset = slope * (data["base_mean"] - level)
-    scale = pm.math.sqrt(shift_sd**2 + share**2 * data["common"])
-    at_mean = pm.math.dot(Q, pm.Normal("change_at", pm.math.dot(offset, Q), scale, shape=n))
-    change = pm.Deterministic("change", at_mean - offset)
-    for name, values, sd in (("centre", level, level_sd), ("shift", change, shift_sd)):
-        total = sd**2 + n * share**2
-        rest = pm.Normal(f"{name}_z", 0.0, 1.0) * share * sd / pm.math.sqrt(total)
-        pm.Deterministic(name, share**2 * pm.math.sum(values) / total + rest)
-    spread = pm.HalfNormal("spread", PROMPTS * factor, shape=n)
-    residual = pm.HalfNormal("residual", RESIDUAL * factor, shape=n)
-    pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
-    expected = at_mean[pair] + slope[pair] * (data["base"] - data["base_mean"][pair])
-    if data.get("normal"):
-        pm.Normal("changes", expected, SAME_SD * residual[pair], observed=data["change_observed"])
-    else:
-        pm.StudentT("changes", nu=NU, mu=expected, sigma=residual[pair], observed=data["change_observed"])
 
 
 def fit_invariance(
@@ -121,7 +69,7 @@ def fit_invariance(
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     pairs = pairs_of(table, only_related=only_related)
-    n, data = len(pairs.names), _arrays(pairs)
+    n, data = len(pairs.names), arrays(pairs)
     draws = sampling.fit(pairs_model, data, seed=seed, settings=settings, cache=cache)
     level, change = draws.flat("level"), draws.flat("change")
     flips = (level > 0) != (level + change > 0)
@@ -210,14 +158,6 @@ def _sources(table: pd.DataFrame, pairs: Pairs) -> tuple[str, ...]:
     return tuple(sorted(set(table.loc[taken, "source"]))) if "source" in table else ()
 
 
-def _arrays(pairs: Pairs) -> dict[str, Any]:
-    n, means = len(pairs.names), np.bincount(pairs.pair, pairs.base) / np.bincount(pairs.pair)
-    first = np.eye(n)[0]
-    turned = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
-    observed = {"base": pairs.base, "base_mean": means, "change_observed": pairs.change}
-    return observed | {"pair": pairs.pair, "rotation": turned, "common": n * first, "n_pairs": n}
-
-
 def _shown(n: int) -> pd.DataFrame:
     """What n pairs can show, and 3, 10, 30 and 100."""
     sizes = np.unique([n, 3, 10, 30, 100])
@@ -243,9 +183,7 @@ def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed
     ways = {name: np.arange(len(pairs.names)) == j for j, name in enumerate(pairs.names)}
     ways |= {f"all pairs of {lab}": codes == k for k, lab in enumerate(labs) if 1 < (codes == k).sum() < codes.size}
     found = {
-        name: say(
-            sampling.fit(pairs_model, _arrays(without(pairs, out)), seed=seed + j, settings=settings, cache=cache)
-        )
+        name: say(sampling.fit(pairs_model, arrays(without(pairs, out)), seed=seed + j, settings=settings, cache=cache))
         for j, (name, out) in enumerate(ways.items())
     }
     return checks.influence(say(draws)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
@@ -307,7 +245,7 @@ def _by_pair(
 
 
 def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
-    n = len(pairs.names)
+    n, of_pairs = len(pairs.names), simulator(data)
 
     def means(y: Array) -> Array:
         return np.array([y[pairs.pair == j].mean() for j in range(n)])
@@ -323,6 +261,7 @@ def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Par
         observed=pairs.change,
         top=HYPER,
         decisive={"shift": draws["shift"], "shift_sd": draws["shift_sd"]},
+        simulator=of_pairs,
         statistics={
             "largest mean change": lambda y: float(np.abs(means(y)).max()),
             "spread": lambda y: float(y.std()),
@@ -339,6 +278,7 @@ def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Par
         observed=pairs.base,
         top=HYPER,
         decisive={"level_sd": draws["level_sd"]},
+        simulator=of_pairs,
         statistics={
             "share that dampen": lambda y: float((y < 0).mean()),
             "spread of means": lambda y: float(means(y).std()),

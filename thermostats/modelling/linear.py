@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import sampling
+from thermostats.modelling.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.checks import Check, Statistic, exact_pit, influence
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.fitted import CHECKED, UPDATED, Part
@@ -67,11 +69,12 @@ class LinesFit:
             observed=self.lines.y,
             statistics=statistics,
             decisive=decisive,
-            prior=lambda seed: _from_prior(self.lines, seed),
+            prior=lambda seed: _joint(self.lines, seed, CHECKED)[1],
             replicate=self.replicate,
             density=lambda: stats.norm.logpdf(self.lines.y, *self._outcomes()),
             log_prior=self._log_prior,
             updates=self._updates,
+            simulator=simulator(self.lines),
             loo=self._loo,
         )
 
@@ -113,13 +116,28 @@ def _priors(lines: Lines, rng: np.random.Generator, draws: int) -> tuple[Array, 
     return beta, sigma, tau
 
 
-def _from_prior(lines: Lines, seed: int) -> Array:
+def _joint(lines: Lines, seed: int, draws: int) -> tuple[dict[str, Array], Array]:
+    """β, σ and τ from their priors, and outcomes of them, draws × rows."""
     rng = np.random.default_rng(seed)
-    beta, sigma, tau = _priors(lines, rng, CHECKED)
+    beta, sigma, tau = _priors(lines, rng, draws)
     mean = beta @ lines.X.T
     if lines.n_groups:
-        mean = mean + (tau * rng.standard_normal((CHECKED, lines.n_groups)))[:, lines.groups]
-    return np.asarray(rng.normal(mean, np.sqrt(sigma**2 + lines.error**2)))
+        mean = mean + (tau * rng.standard_normal((draws, lines.n_groups)))[:, lines.groups]
+    outcomes = np.asarray(rng.normal(mean, np.sqrt(sigma**2 + lines.error**2)))
+    return {"beta": beta, "sigma": sigma[:, 0]} | ({"tau": tau[:, 0]} if lines.n_groups else {}), outcomes
+
+
+def simulator(lines: Lines) -> Simulator:
+    """The same lines with other outcomes, fitted as `sample` does it."""
+    p = lines.X.shape[1]
+    return by_sampling(
+        lines_model,
+        model_data(lines),
+        partial(_joint, lines),
+        lambda y: {"y": y},
+        settings=replace(SHORT, target_accept=STEPS.target_accept),
+        quantities=lambda drawn: {**drawn, "beta": drawn["beta"][..., :p]},
+    )
 
 
 def without_each(

@@ -20,6 +20,9 @@ from thermostats.modelling.gaussian import Lines, Posterior, posterior
 STATED = "as stated"
 FACTORS = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
 NORMAL = "normal errors of the same variance"
+NU = 4.0
+SAME_SD = (NU / (NU - 2)) ** 0.5
+"""Standard deviation of t_4 over its scale."""
 
 
 def alternatives(lines: Lines, group: str = "lab") -> dict[str, Lines]:

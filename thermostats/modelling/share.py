@@ -15,6 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import binomial, sampling
 from thermostats.modelling.binomial import MU_SD, TAU_SCALE, Counts
+from thermostats.modelling.calibration import SHORT, Simulator, exactly
 from thermostats.modelling.checks import Check, exact_pit, influence
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.estimates import columns_of, labels
@@ -53,17 +54,23 @@ class Groups:
                 "spread of groups' shares": lambda k: (k / self.n).std(axis=-1),
             },
             decisive=decisive,
-            prior=self._prior_outcomes,
+            prior=lambda seed: self._joint(seed, CHECKED)[1],
             replicate=lambda seed: np.random.default_rng(seed).binomial(self.n, p).astype(np.float64),
             density=lambda: np.asarray(stats.binom.logpmf(self.k, self.n, p)),
             log_prior=self._log_prior,
             updates=self._updates,
+            simulator=Simulator(joint=self._joint, posterior=self._again),
             loo=self._pit if self.grouped else None,
         )
 
-    def _prior_outcomes(self, seed: int) -> Array:
-        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=CHECKED)
-        return np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
+    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=size)
+        truths = {"mu": found.mu, "p": found.p} | ({"tau": found.tau} if self.grouped else {})
+        return truths, np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
+
+    def _again(self, outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+        k, draws = outcome.astype(np.int64), SHORT.chains * SHORT.draws
+        return exactly(vars(binomial.posterior(k, self.n, grouped=self.grouped, seed=seed, draws=draws)))
 
     def _log_prior(self) -> Array:
         return -0.5 * (np.square(self.draws["mu"] / MU_SD) + np.square(self.draws["tau"] / TAU_SCALE))
