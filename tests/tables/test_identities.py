@@ -106,6 +106,34 @@ def test_rows_that_disagree_are_named(name: str) -> None:
     assert "lab/small" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "got", "allowed"),
+    [
+        ("a layer", "layer 3", "1 to 2, the model's n_layers"),
+        ("a head", "head 3", "1 to 2, the model's n_heads, or empty"),
+        ("a prompt", "prompt_id b", "a prompt of the set two"),
+        ("a lacking gain", "gain_block empty", "its reason in the column missing"),
+        ("a norm", "norm_in 2.0, gain_block 8.0", ""),
+        ("a proxy", "trace 25.5", "25"),
+    ],
+)
+def test_what_was_got_and_what_is_allowed_is_said(name: str, got: str, allowed: str) -> None:
+    """Of the values of a row those that are wrong or lacking, where more is told than numbers none that is missing."""
+    with pytest.raises(DataError) as caught:
+        identities.check_identities(changed(sound(), name))
+    assert (got in caught.value.got, caught.value.allowed) == (True, allowed), str(caught.value)
+    assert "nan" not in str(caught.value)
+    assert ", in 1 row (lab/small, " in str(caught.value) or ", in 2 rows (lab/small, " in str(caught.value)
+
+
+def test_a_spectrum_of_a_layer_beyond_the_last_is_told_that_the_embedding_is_layer_0() -> None:
+    tables = sound()
+    weights = tables["weights"].assign(layer=tables["weights"]["layer"].replace(2, 7))
+    with pytest.raises(DataError, match="a layer is beyond the model's last, in 3 rows") as caught:
+        identities.check_identities({**tables, "weights": weights})
+    assert (caught.value.got, caught.value.allowed) == ("layer 7", "0 to 2, the model's n_layers")
+
+
 def test_heads_that_add_to_another_matrix_or_exceed_it_are_named() -> None:
     tables = sound()
     weights = tables["weights"]

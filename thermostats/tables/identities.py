@@ -5,7 +5,7 @@ Published rows are what the study states, agreeing or not; where they do not, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,8 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
         frame = rows[name]
         there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(known)
         named = (frame["prompt_id"] != "") & (frame["prompt_set"] != "")
-        _refuse(frame, named & ~there, name, "a prompt is not in the set of its run")
+        wrong, allowed = named & ~there, "a prompt of the set {prompt_set}"
+        _refuse(frame, wrong, name, "a prompt is not in the set of its run", allowed, ["prompt_id"])
     hashes = {str(name): prompt_sha(group) for name, group in prompts.groupby("prompt_set")}
     ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
     other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
@@ -63,10 +64,13 @@ def check_places(rows: Tables) -> None:
     """Layers and heads are those of the model, counted from 1."""
     for name in ("layers", "weights", "attention"):
         frame = rows[name]
-        _refuse(frame, frame["layer"] > frame["n_layers"], name, "a layer is beyond the model's last")
+        beyond, first = frame["layer"] > frame["n_layers"], 0 if name == "weights" else 1
+        allowed = f"{first} to {{n_layers}}, the model's n_layers"
+        _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"])
         if "head" in frame:
             head = pd.to_numeric(frame["head"].where(frame["head"] != "", "1"), errors="coerce")
-            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "a head is none of the model's")
+            allowed = "1 to {n_heads}, the model's n_heads, or empty"
+            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "a head is none of the model's", allowed, ["head"])
 
 
 def check_reasons(rows: Tables) -> None:
@@ -78,7 +82,7 @@ def check_reasons(rows: Tables) -> None:
         if name == "attention":  # of the published variants there is a trace alone
             partly &= (frame["variant"] == "exact") | lacks["trace"]
         silent = (lacks.all(axis=1) | partly) & (frame["missing"] == "")
-        _refuse(frame, silent, name, "a value is missing without a reason", "its reason in the column missing")
+        _refuse(frame, silent, name, "a value is missing without a reason", "its reason in the column missing", values)
 
 
 def check_products(layers: pd.DataFrame) -> None:
@@ -171,17 +175,26 @@ def _compare(frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: s
     _refuse(frame, gap, name, f"a value {what}", allowed=implied)
 
 
-def _refuse(frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "") -> None:
-    """Raise DataError for the first row that is wrong."""
+def _refuse(
+    frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "",
+    told: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Raise DataError for the first row that is wrong.
+
+    allowed: a value by row, or words in which columns in braces are filled in. told: columns whose values were got;
+    without any, the measured values that the row has.
+    """
     wrong = wrong.fillna(False).astype(bool)
     if not wrong.any():
         return
-    row = frame.loc[wrong.idxmax()]
-    columns = TABLES[name].columns
+    row, count = frame.loc[wrong.idxmax()], int(wrong.sum())
+    measured = [label for label, c in TABLES[name].columns.items() if c.metadata["dtype"] == FLOAT]
     key = ", ".join(f"{label} {row[label]}" for label in TABLES[name].metadata["key"])
-    values = ", ".join(f"{label} {row[label]}" for label, c in columns.items() if c.metadata["dtype"] == FLOAT)
+    there = told or [label for label in measured if pd.notna(row[label])]
+    values = ", ".join(f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there)
     raise DataError(
-        f"table {name}: {what}, in {int(wrong.sum())} rows", where=f"{row['model_id']}, {key}", got=values,
-        allowed=allowed if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
-        next_step="measure the run again, or leave it out",
+        f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}", where=f"{row['model_id']}, {key}",
+        got=values,
+        allowed=allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
+        next_step="correct it or measure it again, or leave it out",
     )  # fmt: skip
