@@ -100,7 +100,8 @@ def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
 def check_models(models: pd.DataFrame) -> None:
     """Raise DataError where a row of the table models does not have the numbers of weights its geometry implies.
 
-    Rows of architectures without a formula, and rows whose numbers were counted in a checkpoint, are passed over.
+    Rows of architectures without a formula, and rows whose numbers were counted in a checkpoint, must have an embedding
+    beside their other weights: n_params_nonembedding < n_params.
     """
     by_formula = models["architecture"].isin(list(WEIGHTS)) & (models["source"] != COUNTED)
     for row in models.loc[by_formula].to_dict("records"):
@@ -112,3 +113,11 @@ def check_models(models: pd.DataFrame) -> None:
                 where=f"{row['model_id']} @ {row['revision']}", got=str(stated), allowed=str(implied),
                 next_step="correct the geometry or the numbers of weights",
             )  # fmt: skip
+    whole = models["n_params_nonembedding"] >= models["n_params"]
+    for row in models.loc[whole].head(1).to_dict("records"):
+        raise DataError(
+            "table models, n_params_nonembedding is not below n_params", where=f"{row['model_id']} @ {row['revision']}",
+            got=f"n_params_nonembedding {row['n_params_nonembedding']}, n_params {row['n_params']}",
+            allowed=f"below {row['n_params']}: without token embedding, position table and unembedding",
+            next_step="correct one of the two",
+        )  # fmt: skip
