@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import table
 
 from thermostats.errors import DataError, did_you_mean
 from thermostats.new import new_claim
+from thermostats.tables import store
 
 COMMAND = [sys.executable, "-m", "thermostats"]
 
@@ -105,6 +107,19 @@ def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
     assert "\x1b" not in piped.stdout
     assert piped.stdout.startswith("prompt_set\tprompts\t")
     assert piped.stderr == ""
+
+
+def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
+    row = {"claim": "C01", "estimand": "x", "headline": True, "published": "{}", "reproduced": "{}",
+           "verdict": "supported", "estimate": -0.8784280431089985, "lower": -1234.5678901234, "n_models": 123456,
+           "n_heritages": 2}  # fmt: skip
+    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
+    asked = [*COMMAND, "findings", "--out", str(tmp_path)]
+    piped = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert piped[1].split("\t") == ["C01", "claim", "supported", "x", "-0.87843", "-1234.6", "", "123456", "2"]
+    (told,) = json.loads(subprocess.run([*asked, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -1234.5678901234)
+    assert "-0.8784 " in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
 
 
 def test_no_color_leaves_no_colour_in_help() -> None:

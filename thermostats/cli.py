@@ -309,6 +309,8 @@ def findings(
 ) -> None:
     """Print the verdicts of the last report: of each claim, then of its further findings.
 
+    Numbers are rounded for reading; `--json` has every digit.
+
     Example: `thermostats findings --json`
     """
     if not (out / "findings.csv").is_file():
@@ -318,7 +320,7 @@ def findings(
     rows = listing.findings(out)
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
     columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
-    print_rows(shown, columns, as_json)
+    print_rows(shown, columns, as_json, digits=5)
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 
 

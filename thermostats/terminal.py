@@ -18,8 +18,13 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False) -> None:
-    """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe."""
+def print_rows(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False, *, digits: int | None = None
+) -> None:
+    """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
+
+    digits: significant digits of numbers in a pipe; without it they are exact. On a terminal four, in JSON all.
+    """
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
@@ -34,7 +39,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: 
     else:
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_cell(row[label]) for label in columns))
+            print("\t".join(_cell(row[label], digits) for label in columns))
 
 
 def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:
