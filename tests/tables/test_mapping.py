@@ -61,6 +61,38 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
     assert (caught.value.got, caught.value.where) == (got, str(path))
 
 
+@pytest.mark.parametrize(
+    ("constants", "got", "allowed"),
+    [
+        ('position = "end"', "position = 'end'", "one of 'last', 'first', 'mean', 'all', 'unstated'"),
+        ('dtype = "float8"', "dtype = 'float8'",
+         "one of 'float32', 'bfloat16', 'float16', 'float64', 'mixed', 'unstated'"),
+        ("layer = 1.5", "layer = 1.5", "a whole number; at least 1"),
+        ("layer = 0", "layer = 0", "at least 1"),
+        ('layer = ""', "layer = ''", "at least 1"),
+        ('gain_block = "high"', "gain_block = 'high'", "a number; above 0"),
+        ("gain_block = -2", "gain_block = -2", "above 0"),
+        ("norm_in = inf", "norm_in = inf", "a number; above 0"),
+        ('position = "last"\nsource = ["a", "b"]', "source = ['a', 'b']", "one value, the same in every row"),
+    ],
+)  # fmt: skip
+def test_a_constant_that_its_column_may_not_have_is_told_as_one(
+    tmp_path: Path, constants: str, got: str, allowed: str
+) -> None:
+    path = written(tmp_path, f'table = "layers"\n[constants]\n{constants}\n')
+    with pytest.raises(UsageError, match="a constant of the mapping file is not what its column holds") as caught:
+        load_map(path)
+    assert (caught.value.got, caught.value.allowed, caught.value.where) == (got, allowed, str(path))
+
+
+def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None:
+    said = {"layer": "3", "n_tokens": "", "norm_in": 2, "prompt_id": 7, "seconds": 0.5, "dtype": "mixed", "missing": ""}
+    lines = "\n".join(f"{name} = {value!r}" for name, value in said.items())
+    assert load_map(written(tmp_path, f'table = "layers"\n[constants]\n{lines}\n')).constants == said
+    flags = "gated_mlp = true\ntied_embeddings = 'False'\nvariant = ''\nyear = 2024"
+    assert load_map(written(tmp_path, f'table = "models"\n[constants]\n{flags}\n')).constants["gated_mlp"] is True
+
+
 def test_a_mapping_file_that_cannot_be_read_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such mapping file"):
         load_map(tmp_path / "none.toml")

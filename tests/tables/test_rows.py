@@ -111,6 +111,22 @@ def test_rows_are_named_in_their_order_and_counted() -> None:
     assert error.what.startswith("3 rows are not")
 
 
+def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> None:
+    frame = table("layers", *(layer(run(), number, 2.0) for number in range(1, 9))).astype(object)
+    frame["position"] = ["end", *["last"] * 6, "end"]
+    frame["gain_block"] = [-1.0, *["much"] * 6, -2.0]
+    error = told(frame)
+    assert error.rows == (
+        "row 1, column gain_block: -1.0 is not allowed; above 0",
+        "2 rows (1, 8), column position: 'end' is not allowed; one of 'last', 'first', 'mean', 'all', 'unstated'",
+        "6 rows (2, 3, 4, 5, 6, …), column gain_block: 'much' is not a number",
+        "row 8, column gain_block: -2.0 is not allowed; above 0",
+    )
+    assert error.what.startswith("8 rows are not")
+    twice = pd.concat([layers(), layers().assign(gain_block=3.0)], ignore_index=True)
+    assert [row.partition(",")[0] for row in told(twice).rows] == ["row 4", "row 5", "row 6"]
+
+
 def test_what_a_column_without_bounds_wants_is_said() -> None:
     frame = table("models", model()).astype(object)
     frame["tied_embeddings"] = pd.Series([None], dtype=object)

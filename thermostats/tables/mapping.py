@@ -34,7 +34,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.declare import FLOAT, TEXT
-from thermostats.tables.rows import as_text
+from thermostats.tables.rows import as_text, wanted_instead
 from thermostats.tables.runs import MEASURED, run_id
 from thermostats.tables.schemas import TABLES, key
 
@@ -59,7 +59,8 @@ class ColumnMap:
 def load_map(path: str | Path) -> ColumnMap:
     """A mapping file.
 
-    Raises UsageError where there is none, it is not TOML, or it names a table or column that there is not.
+    Raises UsageError where there is none, it is not TOML, it names a table or column that there is not, or a constant
+    is not what its column holds.
     """
     path = Path(path)
     try:
@@ -98,6 +99,12 @@ def _check(found: ColumnMap, path: Path) -> None:
     for name, factor in found.factors.items():
         if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
             raise UsageError("a factor is a number for a column of numbers", where=path, got=f"{name} = {factor!r}")
+    for name, value in found.constants.items():
+        many = isinstance(value, list | dict)
+        owner = found.table if name in TABLES[found.table].columns else "runs"
+        if wanted := "one value, the same in every row" if many else wanted_instead(value, owner, name):
+            raise UsageError("a constant of the mapping file is not what its column holds", where=path,
+                             got=f"{name} = {value!r}", allowed=wanted)  # fmt: skip
 
 
 def _ours(table: str) -> dict[str, str]:

@@ -18,6 +18,8 @@ WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
 LARGEST = 2**62
 """Whole numbers beyond are none of a table."""
 FLAGS = {"true": True, "false": False}
+FIRST = 5
+"""Rows that are named where many have the same fault."""
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
@@ -25,7 +27,7 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
 
     Rows are counted from 1 in messages, the names of the columns not counted.
 
-    Raises DataError that lists every cell that is not as it must be, row by row.
+    Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
     columns, wrong = {}, []
     for label, dtype in store.dtypes(name).items():
@@ -35,13 +37,37 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     unreadable = {row for row, _ in wrong}
     wrong += _disallowed(table.drop(index=[row for row in unreadable if row in table.index]), name)
     if wrong:
-        listed = [f"row {row + 1}, {what}" for row, what in sorted(wrong)]
         count = len({row for row, _ in wrong})
         raise DataError(
             f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them", where=where,
-            rows=listed, next_step="mend them and join again; nothing was written",
+            rows=_listed(wrong), next_step="mend them and join again; nothing was written",
         )  # fmt: skip
     return store.validate(table, name, where)
+
+
+def _listed(wrong: list[tuple[int, str]]) -> list[str]:
+    """A line for each fault, in the order of the rows that have it first; one for all rows with the same value."""
+    about: dict[tuple[str, int | None], list[int]] = {}
+    for row, what in sorted(wrong):
+        about.setdefault((what, None if what.startswith("column ") else row), []).append(row + 1)
+    return [f"{_named(rows)}, {what}" for (what, _), rows in about.items()]
+
+
+def _named(rows: list[int]) -> str:
+    first = ", ".join(map(str, rows[:FIRST])) + ", …" * (len(rows) > FIRST)
+    return f"{len(rows)} rows ({first})" if len(rows) > 1 else f"row {first}"
+
+
+def wanted_instead(value: object, name: str, label: str) -> str:
+    """What column `label` of table `name` wants where it may not have a value; empty where it may."""
+    cells, bad = _column(pd.Series([value], dtype=object), store.dtypes(name)[label])
+    column = TABLES[name].columns[label]
+    if not bad:
+        try:
+            column.validate(pd.DataFrame({label: cells}), lazy=True)
+        except pandera.errors.SchemaErrors:
+            return _wanted(name, label)
+    return "; ".join([WORDS[column.metadata["dtype"]], *(str(check.error) for check in column.checks)]) if bad else ""
 
 
 def _column(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, Any]]]:
@@ -81,15 +107,16 @@ def _disallowed(table: pd.DataFrame, name: str) -> list[tuple[int, str]]:
         for case in error.failure_cases.itertuples():
             if "uniqu" not in str(case.check):
                 value = "empty" if pd.isna(case.failure_case) else store.shown(case.failure_case)
-                wrong.append((int(case.index), f"column {case.column}: {value} is not allowed; {_allowed(name, case)}"))
+                what = f"column {case.column}: {value} is not allowed; {_wanted(name, case.column)}"
+                wrong.append((int(case.index), what))
         twice = table.index[table.duplicated(key(name))]
         named = ", ".join(key(name))
         return wrong + [(int(row), f"{named}: the same as in a row before, with other values") for row in twice]
     return []
 
 
-def _allowed(name: str, case: Any) -> str:
-    column = TABLES[name].columns[case.column]
+def _wanted(name: str, label: str) -> str:
+    column = TABLES[name].columns[label]
     return "; ".join(str(check.error) for check in column.checks) or f"{column.metadata['dtype']}, and never empty"
 
 
