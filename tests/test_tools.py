@@ -224,6 +224,37 @@ def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
         new_claim("three", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "title"),
+    [
+        ("Größe hilft", "u01_grosse_hilft.py", "Größe hilft"),
+        ("Gro\u0308ße hilft", "u01_grosse_hilft.py", "Größe hilft"),
+        ("l'échelle, ça décide?", "u01_l_echelle_ca_decide.py", "L échelle ça décide"),
+        ("Łódź œuvre ﬁne Ⅷ", "u01_lodz_oeuvre_fine_viii.py", "Łódź œuvre ﬁne ⅷ"),
+        ("ČESKÉ İzmir", "u01_ceske_izmir.py", "České i̇zmir"),
+        ("depth глубина", "u01_depth.py", "Depth глубина"),
+    ],
+)
+def test_letters_of_a_name_lose_their_accents_and_no_letter_is_lost(
+    tmp_path: Path, name: str, file: str, title: str
+) -> None:
+    path = new_claim(name, tmp_path)
+    assert path.name == file
+    (said,) = re.findall(r'title="(.*)"', path.read_text(encoding="utf-8"))
+    assert said == title
+    compile(path.read_text(encoding="utf-8"), path, "exec")
+    with pytest.raises(UsageError, match="analysis of that name"):
+        new_claim(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["глубина", "深さ", "\u0308", "–"])
+def test_a_name_without_latin_letters_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="no letters") as caught:
+        new_claim(name, tmp_path)
+    assert caught.value.allowed == "words in Latin letters, such as depth-helps"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_package_lists_its_functions_and_no_other_name() -> None:
     assert dir(thermostats) == sorted(thermostats.__all__)
     with pytest.raises(AttributeError, match="no attribute 'loaded'; it has check, citations"):
