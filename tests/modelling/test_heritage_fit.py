@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
-from thermostats.modelling.heritage import fit_heritage
+from thermostats.modelling.heritage import CAREFUL, fit_heritage
 from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, design
 from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage_many import closed_form
@@ -238,7 +238,7 @@ def test_sampling_is_given_the_design_its_priors_and_its_settings(
 
 def test_the_closed_form_is_given_its_priors(fitted: HeritageFit) -> None:
     other = fit_heritage(rows(), estimand="last_gain", seed=3, method="closed form", concentration=4.0)
-    expected = closed_form(other.design, total_sd=0.5, concentration=4.0, seed=3, settings=Settings(target_accept=0.98))
+    expected = closed_form(other.design, total_sd=0.5, concentration=4.0, seed=3, settings=CAREFUL)
     assert np.array_equal(other.draws["share"], expected["share"])
     assert not np.array_equal(other.draws["share"], fitted.draws["share"])
     assert other.prior == prior_orders(other.design, concentration=4.0, seed=3)

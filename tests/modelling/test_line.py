@@ -14,6 +14,7 @@ from thermostats.modelling import cache, gaussian
 from thermostats.modelling.interface import NO_SOURCE
 from thermostats.modelling.line import fit_line
 from thermostats.modelling.model_rows import lines
+from thermostats.modelling.sensitivity import HEAVY
 
 mpl.use("Agg")
 
@@ -111,8 +112,8 @@ def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("labs", [100, 250])
-def test_a_thousand_models_are_fitted_and_checked(labs: int) -> None:
+@pytest.mark.parametrize(("labs", "refits"), [(100, 120), (250, 40), (1000, 20)])
+def test_a_thousand_models_are_fitted_and_checked(labs: int, refits: int) -> None:
     fit = fit_line(table(1000, labs=labs), "y", ["x"], scale=0.5, seed=1)
     assert fit.status == "passed"
     row = fit.summary().set_index("quantity").loc["x"]
@@ -120,8 +121,7 @@ def test_a_thousand_models_are_fitted_and_checked(labs: int) -> None:
     assert "1000 rows: left out in 20 groups, not one by one" in fit.warnings
     gate = fit.check()
     assert gate.passes, gate.reasons
-    assert len(gate.checks[-1].table) == (120 if labs == 100 else 40)
-    assert ("250 values of heritage: sampling takes minutes" in fit.warnings) == (labs == 250)
+    assert len(gate.checks[-1].table) == refits
 
 
 def test_bad_input_is_named() -> None:
@@ -143,10 +143,10 @@ def test_bad_input_is_named() -> None:
     assert NO_SOURCE not in fit_line(rows, "y", scale=1.0, sources=["file"], seed=1).warnings
 
 
-def test_alternatives_are_exact_refits_of_mean_and_slopes_in_their_units() -> None:
+def test_alternatives_are_of_mean_and_slopes_in_their_units() -> None:
     fit = fit_line(table().assign(recipe=lambda t: t["heritage"]), "y", ["x"], scale=0.5, group="recipe", seed=1)
     found = fit.sensitivity().set_index(["quantity", "alternative"])
-    others = {"as stated", "half the prior scales", "twice the prior scales", "no effects of recipes"}
+    others = {"as stated", "half the prior scales", "twice the prior scales", "no effects of recipes", HEAVY}
     assert set(found.index) == {(name, other) for name in ("mean", "x") for other in others}
     summary = fit.summary().set_index("quantity")
     for name in ("mean", "x"):

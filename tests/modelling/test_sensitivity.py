@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 from test_gaussian import some_lines
 
 from thermostats.modelling.gaussian import posterior
-from thermostats.modelling.sensitivity import alternatives, rescaled, sensitivity, weighted
+from thermostats.modelling.linear import sensitivity_anew
+from thermostats.modelling.sensitivity import HEAVY, alternatives, heavy_errors, rescaled, sensitivity, weighted
 
 
 def test_every_alternative_is_a_refit_of_its_own():
@@ -14,6 +17,7 @@ def test_every_alternative_is_a_refit_of_its_own():
         "as stated", "half the prior scales", "twice the prior scales", "outcomes taken as exact", "no effects of labs",
     }  # fmt: skip
     table = sensitivity(lines, {"slope": lambda p: p.beta[:, 1]}, seed=1).set_index("alternative")
+    assert set(table.index) == {*named, HEAVY}
     wide = posterior(named["twice the prior scales"], seed=1).beta[:, 1]
     assert table.loc["twice the prior scales", "median"] == np.median(wide)
     narrow, stated, wide_sd = (
@@ -22,6 +26,44 @@ def test_every_alternative_is_a_refit_of_its_own():
     )
     assert narrow < wide_sd
     assert narrow < 1.1 * stated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [0, 5])
+def test_t_errors_by_weights_are_those_that_are_sampled(groups):
+    """Rows near a line: weights and sampling agree. One row far from it: sampling has numbers where weights have none,
+    and the level stays nearer to that of the other rows.
+    """
+    lines = some_lines(3, n=15, groups=groups)
+    asked = {"level": lambda p: p.beta[:, 0], "slope": lambda p: p.beta[:, 1]}
+    drawn, anew = (
+        table[table["alternative"] == HEAVY].set_index("quantity")
+        for table in (sensitivity(lines, asked, seed=1), sensitivity_anew(lines, asked, 1, cache=False))
+    )
+    assert (drawn["pareto_k"] <= 0.7).all() and (anew["status"] == "passed").all()
+    width = drawn["upper"] - drawn["lower"]
+    for column in ("median", "lower", "upper"):
+        assert ((drawn[column] - anew[column]).abs() < 0.08 * width).all(), column
+    y = lines.y.copy()
+    y[0] += 40 * lines.sigma_scale
+    far = replace(lines, y=y)
+    one = sensitivity(far, asked, seed=1).set_index(["alternative", "quantity"])
+    assert one.loc[HEAVY, "median"].isna().all() and (one.loc[HEAVY, "pareto_k"] > 0.7).all()
+    again = sensitivity_anew(far, asked, 1, cache=False).set_index(["alternative", "quantity"])
+    moved = (one.loc["as stated", "median"] - drawn["median"]).abs() - (
+        again.loc[HEAVY, "median"] - drawn["median"]
+    ).abs()
+    assert moved["level"] > 0
+
+
+def test_densities_of_t_errors_are_those_of_their_scale():
+    """The sum over rows of log t₄(e/s) − log s, s = √(d/2), less log N(e; 0, d)."""
+    lines = some_lines(4, n=7, groups=3)
+    found = posterior(lines, seed=2, draws=5)
+    mean = found.beta @ lines.X.T + found.effects[:, lines.groups]
+    d = found.sigma[:, None] ** 2 + lines.error**2
+    t = stats.t.logpdf(lines.y, 4, loc=mean, scale=np.sqrt(d / 2))
+    assert heavy_errors(lines, found) == pytest.approx((t - stats.norm.logpdf(lines.y, mean, np.sqrt(d))).sum(axis=1))
 
 
 def test_labs_of_one_model_are_left_out_where_there_are_some():

@@ -185,6 +185,7 @@ def fit_crowding(
                 y, labs, {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}, seed=seed
             ),
         },
+        refits=partial(linear.sensitivity_anew, apart, SLOPES, cache=cache),
         warnings=tuple(said),
         figure=_figure,
         influence=partial(_left_out, crowded),

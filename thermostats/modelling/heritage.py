@@ -27,8 +27,8 @@ from thermostats.modelling.heritage_model import TOTAL_SD, arrays, heritage_mode
 from thermostats.modelling.heritage_rows import said_of
 from thermostats.modelling.interface import NO_SOURCE
 
-CAREFUL = Settings(target_accept=0.98)
-"""Shares near 0 and averages with heavy tails need smaller steps."""
+CAREFUL = Settings(draws=1500, target_accept=0.98)
+"""Shares near 0 and averages with heavy tails need smaller steps, and move slowly."""
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""

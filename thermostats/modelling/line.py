@@ -25,8 +25,6 @@ from thermostats.modelling.sensitivity import sensitivity
 
 LEAST = 4
 """Rows beyond the number of coefficients' own that a residual needs."""
-MANY_GROUPS = 200
-"""Values of a group above which sampling takes minutes."""
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
 
@@ -66,8 +64,6 @@ def fit_line(
         said.append(f"one {group}: its level cannot be told from the mean, and none is fitted")
     elif group and len(set(labs)) == len(labs):
         said.append(f"one row of every {group}: its level cannot be told from the row's rest, their priors decide")
-    if len(set(labs)) > MANY_GROUPS:
-        said.append(f"{len(set(labs))} values of {group}: sampling takes minutes")
     grouped = group if group and len(set(labs)) >= 2 else None
     said += [] if sources else [NO_SOURCE]
     X = np.column_stack([np.ones(y.size), *(spread[name][0] for name in covariates)])
@@ -83,6 +79,8 @@ def fit_line(
     quantities |= {name: fit.beta[..., k] / spread[name][2] for k, name in enumerate(covariates, 1)}
     quantities |= {"residual_sd": fit.sigma} | ({"group_sd": fit.tau} if grouped else {})
     sizes = {"mean": 1.0} | {name: spread[name][2] for name in covariates}
+    slopes = {name: partial(_coefficient, k, 1 / size) for k, (name, size) in enumerate(sizes.items())}
+    kind = "lab" if grouped == "heritage" else str(grouped)
     decided = {f"{name} > 0": quantities[name] > 0 for name in ("mean", *covariates)}
     column = len(covariates)
     last = covariates[-1] if covariates else "mean"
@@ -101,14 +99,11 @@ def fit_line(
         numbers={f"one_sd_of_{name}": spread[name][2] for name in covariates},
         tables={
             "rows": table[list(dict.fromkeys(keep))].assign(outcome=y, error=known),
-            "sensitivity": sensitivity(
-                model,
-                {name: partial(_coefficient, k, 1 / size) for k, (name, size) in enumerate(sizes.items())},
-                seed=seed, group="lab" if grouped == "heritage" else str(grouped),
-            ),
+            "sensitivity": sensitivity(model, slopes, seed=seed, group=kind),
         },
         warnings=tuple(said),
         figure=_figure,
+        refits=partial(linear.sensitivity_anew, model, slopes, group=kind, cache=cache),
         influence=partial(_left_out, model, ways, column, last) if ways else None,
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),

@@ -9,17 +9,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import sampling
 from thermostats.modelling.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.checks import Check, Statistic, exact_pit, influence
-from thermostats.modelling.draws import Array, Draws, Settings
+from thermostats.modelling.draws import PASSED, Array, Draws, Settings
 from thermostats.modelling.fitted import CHECKED, UPDATED, Part
 from thermostats.modelling.gaussian import Lines, Posterior, held_out, posterior
 from thermostats.modelling.interface import Update, updates_of
 from thermostats.modelling.rivals import few_folds
+from thermostats.modelling.sensitivity import HEAVY, NU, SAME_SD, exactly_refitted, row
 
 SURE = 0.95
 LEFT_OUT = 1000
@@ -44,9 +46,28 @@ def lines_model(pm: Any, data: Mapping[str, Any]) -> None:
     total = pm.math.sum(math.log(2 * math.pi) - pm.math.log(weight) + e**2 * weight)
     if data["grouped"]:
         tau = pm.HalfNormal("tau", data["tau_scale"])
-        s, t = pm.math.dot(weight, data["member"]), pm.math.dot(e * weight, data["member"])
+        s, t = _sums(pm, weight, data["rows"]), _sums(pm, e * weight, data["rows"])
         total = total + pm.math.sum(pm.math.log(1 + tau**2 * s) - tau**2 * t**2 / (1 + tau**2 * s))
     pm.Potential("log_density", -0.5 * total)
+
+
+def _sums(pm: Any, values: Any, rows: Any) -> Any:
+    """Σ over the rows of every group; `rows`: groups × most rows, numbers of rows, of none where that is n."""
+    padded = pm.math.concatenate([values, np.zeros(1)])
+    return padded[rows.flatten()].reshape(rows.shape).sum(axis=1)
+
+
+def heavy_model(pm: Any, data: Mapping[str, Any]) -> None:
+    """The same line with t_4 errors of variance d_i, and the levels of groups sampled: u = τ z."""
+    beta = pm.Normal("beta", data["mean"], data["sd"], shape=data["n_coefficients"])
+    sigma = pm.HalfNormal("sigma", data["sigma_scale"])
+    mean = pm.math.dot(data["X"], beta)
+    if data["grouped"]:
+        z = pm.Normal("z", 0.0, 1.0, shape=data["n_groups"])
+        effects = pm.Deterministic("effects", pm.HalfNormal("tau", data["tau_scale"]) * z)
+        mean = mean + effects[data["group"]]
+    scale = pm.math.sqrt(sigma**2 + data["error"] ** 2) / SAME_SD
+    pm.StudentT("outcome", nu=NU, mu=mean, sigma=scale, observed=data["y"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +180,7 @@ def model_data(lines: Lines) -> dict[str, Any]:
     """What `lines_model` takes, filled up."""
     n, p = lines.X.shape
     columns = -(-p // COLUMNS) * COLUMNS
-    member = lines.groups[:, None] == np.arange(-(-lines.n_groups // GROUPS) * GROUPS)
-    grouped = {"member": member.astype(np.float64), "tau_scale": np.array(lines.tau_scale)}
+    grouped = {"rows": _rows(lines), "tau_scale": np.array(lines.tau_scale)} if lines.n_groups else {}
     return {
         "y": lines.y,
         "X": np.concatenate([lines.X, np.zeros((n, columns - p))], axis=1),
@@ -170,7 +190,38 @@ def model_data(lines: Lines) -> dict[str, Any]:
         "sigma_scale": np.array(lines.sigma_scale),
         "n_coefficients": columns,
         "grouped": lines.n_groups > 0,
-    } | (grouped if lines.n_groups else {})
+    } | grouped
+
+
+def _rows(lines: Lines) -> NDArray[np.int64]:
+    """Numbers of the rows of every group, groups × most rows, filled up with n; groups filled up with empty ones."""
+    n, sizes = lines.y.size, np.bincount(lines.groups, minlength=-(-lines.n_groups // GROUPS) * GROUPS)
+    found = np.full((sizes.size, sizes.max()), n)
+    order = np.argsort(lines.groups, kind="stable")
+    found[lines.groups[order], np.arange(n) - (np.cumsum(sizes) - sizes)[lines.groups[order]]] = order
+    return found
+
+
+def sensitivity_anew(
+    lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], seed: int, *, group: str = "lab",
+    cache: bool = True,
+) -> pd.DataFrame:  # fmt: skip
+    """The table of alternatives with t errors sampled, and the `status` of these draws."""
+    data = {k: v for k, v in model_data(lines).items() if k != "rows"}
+    if lines.n_groups:
+        data |= {"group": lines.groups, "n_groups": lines.n_groups}
+    draws = sampling.fit(heavy_model, data, seed=seed, settings=STEPS, cache=cache)
+    sigma = draws.flat("sigma")
+    found = Posterior(
+        log_evidence=math.nan,
+        beta=draws.flat("beta")[:, : lines.X.shape[1]],
+        effects=draws.flat("effects") if lines.n_groups else np.empty((sigma.size, 0)),
+        sigma=sigma,
+        tau=draws.flat("tau") if lines.n_groups else np.zeros(sigma.size),
+    )
+    rows = [{**row(HEAVY, name, of(found), lines.y.size), "status": draws.status} for name, of in quantities.items()]
+    exact = exactly_refitted(lines, quantities, seed=seed, group=group).assign(status=PASSED)
+    return pd.concat([exact, pd.DataFrame(rows)], ignore_index=True)
 
 
 def sample(lines: Lines, *, seed: int, cache: bool = True) -> LinesFit:

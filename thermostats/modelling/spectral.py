@@ -189,6 +189,7 @@ def fit_spectral(
         },
         warnings=tuple(said),
         figure=_figure,
+        refits=partial(linear.sensitivity_anew, rows.full, {"slope": _slope}, cache=cache),
         influence=partial(_influence, rows),
         seed=seed,
         equations=EQUATIONS,

@@ -192,6 +192,7 @@ def fit_transition(
                  "upper": high}
             ),
         },
+        refits=partial(linear.sensitivity_anew, full, of_depth, cache=cache),
         warnings=tuple(said),
         figure=_figure,
         influence=partial(_left_out, placed),
