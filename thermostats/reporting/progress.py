@@ -1,4 +1,4 @@
-"""How far a report is, on standard error: a bar on a terminal, elsewhere one plain line for each job that is done."""
+"""How far a report is, on standard error: a bar on a terminal, elsewhere plain lines at the start and for each job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rich.progress import Progress, TimeElapsedColumn
 from thermostats.reporting.runner import Run
 
 
-def shown(runs: Iterable[tuple[str, Run]], total: int) -> Iterator[tuple[str, Run]]:
-    """The same results as they come."""
+def shown(runs: Iterable[tuple[str, Run]], total: int, begun: str = "") -> Iterator[tuple[str, Run]]:
+    """The same results as they come. begun: the line at the start, of what is done how and where."""
     console = Console(stderr=True)
     terminal = console.is_terminal
+    if begun and total and not terminal:
+        print(begun, file=sys.stderr, flush=True)
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not terminal or not total) as bar:
         task = bar.add_task("analysing", total=total)
