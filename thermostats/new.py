@@ -25,7 +25,7 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
 
     name: what the claim is about, such as "depth helps". In the file's name letters lose their accents.
 
-    Raises UsageError where the name has no Latin letters or digits, the folder has an analysis of that name, or no id is free.
+    Raises UsageError where the name has no Latin letters, the folder has an analysis of that name, or no id is free.
     """
     return _begun("claim", name, Path(folder))
 
@@ -48,7 +48,8 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
     text = resources.files("thermostats").joinpath("templates", f"{template}.py.txt").read_text(encoding="utf-8")
-    title = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip().capitalize()
+    words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
+    title = words[0].upper() + words[1:]
     path = folder / f"{free[0]}_{slug}.py"
     write_atomically(path, string.Template(text).substitute(id=free[0].upper(), title=title).encode())
     return path
