@@ -35,6 +35,11 @@ MINE = ["--data", "mine"]
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "did you mean models?"),
+    ("ls columns modells", "allowed: models, prompts, runs,"),
+    ("ls columns modells", "did you mean models?"),
+    ("ls columns feature", "did you mean features?"),
+    ("ls models runs", "thermostats ls columns runs"),
+    ("ls models gpt2", "only columns are listed by table: got models gpt2. Next: thermostats ls models"),
     ("ls models --data nowhere", "--data nowhere begins it"),
     ("ls runs --own", "add --data mine"),
     ("ls claims --analyses nowhere", "no such folder of analyses"),

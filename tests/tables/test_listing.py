@@ -10,6 +10,7 @@ from conftest import layer, model, run, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import listing, states, store
+from thermostats.tables.asked import DESCRIBED
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
@@ -39,6 +40,21 @@ def test_columns_with_their_types_and_units() -> None:
     assert by["models", "norm_place"]["meaning"].count("pre") == 1  # its meaning tells the values already
     assert set(by["features", "comparable"]) == set(shown) and by["features", "comparable"]["joined"] == ""
     assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_columns_of_one_table_are_those_of_the_whole_list(name: str) -> None:
+    rows, shown = listing.rows("columns", "/nowhere", table=name)
+    every, as_ever = listing.rows("columns", "/nowhere")
+    assert (rows, shown) == ([row for row in every if row["table"] == name], as_ever)
+    assert {row["table"] for row in rows} == {name} and {row["table"] for row in every} == set(DESCRIBED)
+
+
+def test_a_table_that_is_none_and_a_list_that_has_none_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"no such table.* got modells; .*features.*did you mean models\?"):
+        listing.rows("columns", table="modells")
+    with pytest.raises(UsageError, match=r"columns are listed: got runs\. Next: thermostats ls columns runs"):
+        listing.rows("runs", table="runs")
 
 
 def test_models_and_prompts(small_store: Path) -> None:

@@ -108,7 +108,7 @@ def test_what_is_near_is_suggested(tmp_path: Path) -> None:
         ('table = "layrs"', "did you mean layers?"),
         ('table = "layers"\n[column]', "did you mean columns?"),
         ('table = "layers"\n[columns]\na = "gain_blok"', "did you mean gain_block?"),
-        ('table = "layers"\n[columns]\na = "zzzzzz"', "thermostats ls columns"),
+        ('table = "layers"\n[columns]\na = "zzzzzz"', "thermostats ls columns layers"),
     ):
         with pytest.raises(UsageError) as caught:
             load_map(written(tmp_path, text))

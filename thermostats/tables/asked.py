@@ -1,4 +1,4 @@
-"""What is asked of an export, held against what there is before pandas is loaded."""
+"""What is asked of tables, held against what there is before pandas is loaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables.vocabulary import TABLE_NAMES
 
 FORMATS = ("csv", "parquet")
+DESCRIBED = (*TABLE_NAMES, "features")
+"""Tables whose columns are described: those of the store, and the features that follow from them."""
+
+
+def check_table(name: str, tables: Sequence[str] = TABLE_NAMES) -> None:
+    """Raise UsageError for a table that does not exist."""
+    if name not in tables:
+        raise UsageError("no such table", got=name, allowed=", ".join(tables),
+                         next_step=did_you_mean(name, tables, "thermostats ls tables"))  # fmt: skip
 
 
 def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:
@@ -17,9 +26,7 @@ def check_export(folder: Path, tables: Sequence[str] | None, format_: str, parti
         raise UsageError("tables are not exported like that", got=format_, allowed=", ".join(FORMATS),
                          next_step=did_you_mean(format_, FORMATS))  # fmt: skip
     for name in tables or ():
-        if name not in TABLE_NAMES:
-            raise UsageError("no such table", got=name, allowed=", ".join(TABLE_NAMES),
-                             next_step=did_you_mean(name, TABLE_NAMES, "thermostats ls tables"))  # fmt: skip
+        check_table(name)
     if partition is not None and format_ != "parquet":
         raise UsageError("only Parquet is partitioned", got=format_, next_step="leave out --partition or --format")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

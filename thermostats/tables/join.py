@@ -28,7 +28,7 @@ from thermostats.tables.rows import typed
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 
-MAP = "thermostats ls columns says which there are; --map names a file that says which of yours is which"
+MAP = "thermostats ls columns {} says which there are; --map names a file that says which of yours is which"
 
 
 @dataclass(frozen=True)
@@ -254,8 +254,8 @@ def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
             f"columns are not those of table {name}", where=where,
             got="; ".join([f"without {', '.join(lacking)}"] * bool(lacking)
                           + [f"unknown {', '.join(unknown)}"] * bool(unknown)),
-            next_step=did_you_mean(unknown[0], lacking, MAP) if unknown
-            else f"{MAP}, or that it is the same in every row, under [constants]",
+            next_step=did_you_mean(unknown[0], lacking, MAP.format(name)) if unknown
+            else f"{MAP.format(name)}, or that it is the same in every row, under [constants]",
         )  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def _table_of(columns: Sequence[str], where: object) -> str:
         "its columns are those of no table",
         where=where,
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
-        next_step=did_you_mean(unknown[0], lacking, MAP) if unknown else MAP,
+        next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest)) if unknown else MAP.format(nearest),
     )
 
 

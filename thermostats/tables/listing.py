@@ -14,6 +14,7 @@ import pandera.pandas as pa
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
+from thermostats.tables.asked import DESCRIBED, check_table
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.filling import when_joined
 from thermostats.tables.folders import layers, own_files
@@ -22,10 +23,12 @@ from thermostats.tables.schemas import TABLES, key
 Rows = tuple[list[dict[str, Any]], list[str]]
 
 
-def rows(what: str, data: str | Path | None = None, *, own: bool = False) -> Rows:
+def rows(what: str, data: str | Path | None = None, *, own: bool = False, table: str | None = None) -> Rows:
     """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
 
-    Raises UsageError where there is no listing of that name, or none of own rows.
+    table: of columns, those of this table alone.
+
+    Raises UsageError where there is no listing of that name, none of own rows or of a table, or no such table.
     """
     if what not in LISTINGS:
         near = get_close_matches(what, LISTINGS, n=1)
@@ -37,6 +40,12 @@ def rows(what: str, data: str | Path | None = None, *, own: bool = False) -> Row
         )
     if own and what not in OWN:
         raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
+    if table is not None:
+        if what != "columns":
+            raise UsageError("of a table columns are listed", got=what, next_step=f"thermostats ls columns {table}")
+        check_table(table, DESCRIBED)
+        listed, shown = _columns(data)
+        return [row for row in listed if row["table"] == table], shown
     return OWN[what](data, True) if own else LISTINGS[what](data)
 
 

@@ -88,14 +88,14 @@ def _check(found: ColumnMap, path: Path) -> None:
     if found.table not in TABLES:
         raise UsageError("the mapping file names no table", where=path, got=repr(found.table),
                          allowed=", ".join(TABLES), next_step=did_you_mean(found.table, TABLES))  # fmt: skip
-    ours = _ours(found.table)
+    ours, all_of_them = _ours(found.table), f"thermostats ls columns {found.table}"
     for part in ("columns", "factors", "constants"):
         entries = getattr(found, part)
         for name in entries.values() if part == "columns" else entries:
             if not isinstance(name, str) or name not in ours:
                 raise UsageError(f"{part} of the mapping file names no column of ours", where=path, got=repr(name),
                                  allowed=", ".join(ours),
-                                 next_step=did_you_mean(str(name), ours, "thermostats ls columns"))  # fmt: skip
+                                 next_step=did_you_mean(str(name), ours, all_of_them))  # fmt: skip
     for name, factor in found.factors.items():
         if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
             raise UsageError("a factor is a number for a column of numbers", where=path, got=f"{name} = {factor!r}")

@@ -96,7 +96,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
             where=path,
             got=_difference(found, list(declared)),
             allowed=", ".join(declared),
-            next_step="thermostats ls columns shows what each means",
+            next_step=f"thermostats ls columns {name} shows what each means",
         )
     try:
         raw = _text(path)
