@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import layer, model, run, snapshot, table
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from thermostats.cli import app
 from thermostats.new import new_claim
 from thermostats.nursery.plan import shipped_models
 from thermostats.tables import store
@@ -35,6 +40,21 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     assert "--json" in done.stdout
 
 
+def test_help_names_a_type_only_where_a_value_is_to_be_given() -> None:
+    def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        yield path
+        for name, below in getattr(command, "commands", {}).items():
+            yield from verbs(below, (*path, name))
+
+    told = {path: CliRunner().invoke(app, [*path, "--help"]) for path in verbs(get_command(app))}
+    assert {("report",), ("nursery", "train"), ("new", "claim"), ("new",), ()} <= set(told)
+    for path, helped in told.items():
+        assert helped.exit_code == 0
+        assert "--help" in helped.stdout and "bool" not in helped.stdout.casefold(), path
+    (line,) = (line for line in told["report",].stdout.splitlines() if "--out " in line)
+    assert "path" in line.casefold().split("folder")[0]
+
+
 def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) -> None:
     done = thermostats("check", "--data", small_store)
     assert (done.returncode, done.stderr) == (0, "")
@@ -45,6 +65,10 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
     columns = json.loads(thermostats("ls", "columns", "--json").stdout)
     gain = next(row for row in columns if (row["table"], row["column"]) == ("layers", "gain_block"))
     assert (gain["unit"], gain["key"]) == ("ratio", "")
+    models = [row for row in columns if row["table"] == "models"]
+    assert json.loads(thermostats("ls", "columns", "models", "--json").stdout) == models
+    of_models = thermostats("ls", "columns", "models").stdout.splitlines()
+    assert [line.split("\t")[1] for line in of_models] == ["column", *(row["column"] for row in models)]
     sets = thermostats("ls", "prompts", "--data", small_store).stdout.splitlines()
     assert sets[1].split("\t") == ["two", "2", "0", "Plain"]
 

@@ -13,12 +13,13 @@ from thermostats import __version__
 from thermostats.cli_tools import app as tools
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.nursery.cli import app as nursery
-from thermostats.options import Analyses, Data, Json, check_file
+from thermostats.options import Analyses, Data, Json, Verbs, check_file
 from thermostats.tables import folders
+from thermostats.tables.asked import DESCRIBED, check_table
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.wrong_use import near_model, or_own_claims, run
 
-app = typer.Typer(
+app = Verbs(
     name="thermostats",
     help="Put claims about residual-stream gains in transformers to the test.",
     no_args_is_help=True,
@@ -32,11 +33,11 @@ app.add_typer(tools)
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
     "claims": "thermostats report C04",
-    "columns": "thermostats ls tables",
+    "columns": "thermostats ls columns models for one table alone",
     "models": "thermostats measure MODEL",
     "prompts": "thermostats measure MODEL --prompts SET",
     "runs": "thermostats report --all",
-    "tables": "thermostats ls columns says what each column means",
+    "tables": "thermostats ls columns models says what each column of one means",
 }
 """What can be listed, and what it is good for."""
 OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
@@ -107,7 +108,7 @@ def join(
 
     A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply with,
     under `[constants]` what every row has. With one, rows of layers, summaries and the like need no run_id where they
-    have model_id and source: the run follows from them; `thermostats ls columns` says what else may be left out.
+    have model_id and source: the run follows from them; `thermostats ls columns layers` says what else may be left out.
 
     Models that are not in the tables yet are joined first, then prompts, then gains.
 
@@ -206,6 +207,10 @@ def check(data: Data = None, as_json: Json = False) -> None:
 @app.command()
 def ls(
     what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
+    table: Annotated[
+        str | None,
+        typer.Argument(help="Of columns: those of this table alone.", autocompletion=lambda: list(DESCRIBED)),
+    ] = None,
     data: Data = None,
     own: Annotated[
         bool, typer.Option("--own", help="Of models and runs: those alone that lie in your folder, see --data.")
@@ -217,11 +222,16 @@ def ls(
 
     Of a column `joined` says whether joined rows must have it; of a claim `reads` whose rows it is judged on.
 
-    Example: `thermostats ls models`, `thermostats ls runs --own --data mine` or
+    Example: `thermostats ls columns models`, `thermostats ls runs --own --data mine` or
     `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
         raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
+    if table is not None:
+        if what != "columns":
+            step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
+            raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
+        check_table(table, DESCRIBED)
     if own:
         folders.own_folder(data)
     folders.data_folder(data)
@@ -235,7 +245,8 @@ def ls(
         rows, columns = listing.claims(analyses)
         step = f"thermostats report --analyses {analyses} --out my-report"
     else:
-        (rows, columns), step = listing.rows(what, data, own=own), LISTS[what]
+        (rows, columns), step = listing.rows(what, data, own=own, table=table), LISTS[what]
+        step = "thermostats ls tables" if table is not None else step
     print_rows(rows, columns, as_json)
     say_next(step, data=data, shown=watched(as_json))
 

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from thermostats.options import NEW, Data, Json
+from thermostats.options import NEW, Data, Json, Verbs
 from thermostats.tables import folders
 from thermostats.tables.asked import check_export
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
-app = typer.Typer()
-new = typer.Typer(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
+app = Verbs()
+new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
 app.add_typer(new, name="new")
 
 

@@ -15,11 +15,11 @@ import typer
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.devices import check_device, check_here, count_gpus
-from thermostats.options import Data, Json, check_file
+from thermostats.options import Data, Json, Verbs, check_file
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
-app = typer.Typer(
+app = Verbs(
     name="nursery",
     help="Train families of small models in a randomised design: what a training recipe does to the gain.",
     no_args_is_help=True,
