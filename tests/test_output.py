@@ -149,6 +149,7 @@ def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
         start_new_session=True, env={**os.environ, "THERMOSTATS_CACHE": "off"},
     )  # fmt: skip
     assert process.stderr is not None
+    assert ": building 2 claims, " in process.stderr.readline()
     assert " done in " in process.stderr.readline()
     os.killpg(process.pid, signal.SIGINT)
     told = process.stderr.read()

@@ -12,7 +12,8 @@ from conftest import snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting.engine import Result, report
+from thermostats.reporting import engine, runner
+from thermostats.reporting.engine import Outcome, Result, report
 from thermostats.reporting.freshness import STAMP
 from thermostats.reporting.runner import run_all
 from thermostats.tables import store
@@ -298,16 +299,45 @@ def test_a_verdict_that_classical_test_and_posterior_do_not_come_to_is_refused(
     assert "what classical test and gated posterior come to" in str(build("C03"))
 
 
-def test_without_a_terminal_each_job_that_is_done_has_a_line(build: Build, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
+    build: Build, workplace: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     build()
-    lines = capsys.readouterr().err.splitlines()
+    begun, *lines = capsys.readouterr().err.splitlines()
+    told = "building 2 claims and 2 pages about all claims, this process; a line as each is done"
+    assert begun == f"{workplace['out']}: {told}"
     assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "atlas"]
     assert lines[-1].endswith("s (4 of 4)")
+    build()
+    build(check=True)
+    assert capsys.readouterr().err == ""
+    build("C01", force=True)
+    assert "building 1 claim, this process;" in capsys.readouterr().err
+    assert [engine._side_by_side(*of) for of in ((3, 2), (1, 2))] == ["2 processes side by side", "one process"]
+    several = min(runner.cores_there_are(), 24)
+    assert engine._side_by_side(24, None) == (f"{several} processes side by side" if several > 1 else "one process")
+
+
+def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Path]) -> None:
+    def told(**options: bool) -> str:
+        return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
+
+    assert told().startswith("built: 2 claims; ")
+    every = "2 claims, 6 pages about all claims and the list of checksums"
+    assert told(check=True) == f"up to date: {every}; 0 files written"
+    write_gains(workplace["data"], "meta/small", 0.6)
+    assert told(check=True) == (
+        "up to date: 1 claim and 4 pages about all claims; "
+        "stale: 1 claim, 2 pages about all claims and the list of checksums; 0 files written"
+    )
+    made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")
+    assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(
+        Result(False, "out", made, ("index.html",))
+    )
 
 
 def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     from thermostats.modelling import sampling
-    from thermostats.reporting import runner
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
     with runner._shared("1"):

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from thermostats.reporting.freshness import (
     write_stamp,
 )
 from thermostats.reporting.layout import CHECKSUMS
-from thermostats.reporting.runner import PAGES, Run, run_all
+from thermostats.reporting.runner import PAGES, Run, cores_there_are, run_all
 from thermostats.reporting.scripts import chosen, scripts
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer
@@ -60,11 +59,36 @@ class Result:
         """Lines for a terminal: what is not as it was, then a summary."""
         width = max((len(o.claim) for o in self.outcomes), default=0) + 2
         lines = [f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
-        counts = Counter(o.status for o in self.outcomes)
-        states = ", ".join(f"{counts[status]} {words}" for status, words in STATES.items() if counts[status])
-        lines.append(f"{states}; {len(self.written)} files written in {self.seconds:.1f} s")
+        counts = {
+            status: _counted([o.claim for o in self.outcomes if o.status == status])
+            for status in STATES if any(o.status == status for o in self.outcomes)
+        }  # fmt: skip
+        states = "; ".join(f"{STATES[status]}: {counted}" for status, counted in counts.items())
+        files = f"{len(self.written)} {'file' if len(self.written) == 1 else 'files'}"
+        lines.append(f"{states}; {files} written in {self.seconds:.1f} s")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Claims and pages about all of them, in words."""
+    there = list(names)
+    pages = sum(name in {*PAGES, *ABOUT} for name in there)
+    claims = len(there) - pages - (CHECKSUMS in there)
+    parts = [
+        *[f"{claims} {'claim' if claims == 1 else 'claims'}"] * bool(claims),
+        *[f"{pages} {'page' if pages == 1 else 'pages'} about all claims"] * bool(pages),
+        *["the list of checksums"] * (CHECKSUMS in there),
+    ]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _side_by_side(count: int, processes: int | None) -> str:
+    """In how many processes `run_all` runs so many jobs."""
+    if processes == 1:
+        return "this process"
+    several = min(processes or cores_there_are(), count)
+    return f"{several} processes side by side" if several > 1 else "one process"
 
 
 def expected_seconds(script: Path | None) -> float:
@@ -128,7 +152,9 @@ def _report(
         take(name, run)
     jobs = {name: found.get(name) for name in stale if name not in known}
     slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], expected_seconds(job[1]))))
-    for name, run in progress.shown(run_all(slowest_first, build.tables.data, processes) if jobs else (), len(jobs)):
+    begun = f"{folder}: building {_counted(jobs)}, {_side_by_side(len(jobs), processes)}; a line as each is done"
+    runs = run_all(slowest_first, build.tables.data, processes) if jobs else ()
+    for name, run in progress.shown(runs, len(jobs), begun):
         take(name, run)
         build.remember(name, run)
     build.finish(gone)
