@@ -83,6 +83,8 @@ def test_a_constant_that_its_column_may_not_have_is_told_as_one(
     with pytest.raises(UsageError, match="a constant of the mapping file is not what its column holds") as caught:
         load_map(path)
     assert (caught.value.got, caught.value.allowed, caught.value.where) == (got, allowed, str(path))
+    table = "runs" if got.startswith(("dtype", "source")) else "layers"
+    assert caught.value.next_step == f"thermostats ls columns {table}"
 
 
 def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ def _check(found: ColumnMap, path: Path) -> None:
         owner = found.table if name in TABLES[found.table].columns else "runs"
         if wanted := "one value, the same in every row" if many else wanted_instead(value, owner, name):
             raise UsageError("a constant of the mapping file is not what its column holds", where=path,
-                             got=f"{name} = {value!r}", allowed=wanted)  # fmt: skip
+                             got=f"{name} = {value!r}", allowed=wanted,
+                             next_step=f"thermostats ls columns {owner}")  # fmt: skip
 
 
 def _ours(table: str) -> dict[str, str]:
