@@ -62,6 +62,7 @@ def test_every_rule_changes_one_thing_and_words_for_people_are_left(monkeypatch:
     assert (lines["3 + 1"], lines["Add to Sub"]) == (range(3, 4), range(10, 11))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_mutants_are_noticed_and_run_once(tmp_path: Path) -> None:
     results = tmp_path / "mutants.jsonl"

@@ -162,7 +162,7 @@ def test_every_fit_is_in_the_table_and_gives_a_result_of_the_same_kind() -> None
         assert hints == METHODS, name
 
 
-@pytest.mark.parametrize("fit", ["heritage", "slopes", "share"])
+@pytest.mark.parametrize("fit", ["heritage", pytest.param("slopes", marks=pytest.mark.slow), "share"])
 def test_checks_are_the_same_everywhere(fit: str) -> None:
     """Of the fits that need no sampler; the tests of the other fits ask for the same names."""
     case = CASES[fit]

@@ -44,6 +44,7 @@ def test_draws_are_the_dense_sums(k: list[int], n: list[int]) -> None:
     assert found.p[:, 0].std() == pytest.approx(expected["p_sd"], rel=0.04)
 
 
+@pytest.mark.slow
 def test_intervals_cover_what_the_prior_drew() -> None:
     inside = []
     for number in range(40):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from bad_inputs import CASES, gains
 from matplotlib.figure import Figure
@@ -40,6 +41,106 @@ def test_reliability_of_probabilities() -> None:
     p = rng.random(400)
     assert calibration.reliability(rng.random(400) < p, p) > 0.01
     assert calibration.reliability(rng.random(400) < p**2, p) < 0.001
+
+
+def test_reliability_is_exact() -> None:
+    """Of three events of probability 1/2 none happens with 1/8, twice that on both sides; a sure one must happen."""
+    assert calibration.reliability([0, 0, 0], [0.5, 0.5, 0.5]) == 0.25
+    assert calibration.reliability([1, 0, 0], [0.5, 0.5, 0.5]) == 1.0
+    assert calibration.reliability([0, 1], [1.0, 0.5]) == 1.0
+    assert calibration.reliability([0, 0], [1.0, 0.5]) == 0.0
+
+
+def shaped(rank: np.ndarray, ess: float = 200.0, divergences: float = 0.0) -> calibration.Calibration:
+    """Ranks, simulations × quantities, as a calibration has them."""
+    rows = [
+        {"simulation": i, "quantity": f"q{j}", "truth": 0.0, "mean": 0.0, "rank": r, "rhat_max": 1.0, "ess_min": ess,
+         "divergences": divergences}
+        for i, own in enumerate(rank) for j, r in enumerate(own)
+    ]  # fmt: skip
+    return calibration.Calibration(ranks=pd.DataFrame(rows), ranked=calibration.RANKED)
+
+
+@pytest.mark.parametrize("quantities", [1, 64, 400])
+def test_one_wrong_quantity_is_seen_among_many(quantities: int) -> None:
+    rank = np.random.default_rng(3).integers(0, calibration.RANKED + 1, size=(60, quantities))
+    assert shaped(rank).check().outcome == "passed"
+    rank[:, 0] = 0
+    wrong = shaped(rank).check()
+    assert wrong.outcome == "failed" and "of q0" in wrong.reason
+
+
+def test_too_few_effective_draws_show_nothing() -> None:
+    rank = np.random.default_rng(4).integers(0, calibration.RANKED + 1, size=(60, 2))
+    few = shaped(rank, ess=20.0, divergences=3.0).check()
+    assert few.outcome == "undecided"
+    assert "100% of simulations with fewer than 30 effective draws; 100% of simulations with diverg" in few.reason
+
+
+def test_weights_that_cannot_be_trusted_bound_the_effective_draws() -> None:
+    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
+
+    def again(outcome: np.ndarray, seed: int) -> calibration.Refit:
+        return calibration.Refit(values=drawn, effective=12.0 if outcome[0] > 0 else np.inf)
+
+    outcomes = np.array([[1.0], [-1.0]])
+    simulator = calibration.Simulator(joint=lambda seed, n: ({"x": np.zeros(n)}, outcomes), posterior=again)
+    found = calibration.calibrate(simulator, 2, seed=1).ranks.set_index("simulation")["ess_min"]
+    assert found[0] == 12.0 < found[1]
+
+
+def test_where_draws_are_too_few_there_is_a_second_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Settings] = []
+
+    def slow(model: object, data: object, *, seed: int, settings: Settings) -> tuple[dict[str, np.ndarray], int]:
+        asked.append(settings)
+        steps = np.random.default_rng(seed).normal(size=(2, settings.draws))
+        return {"x": np.cumsum(steps, axis=1) if len(asked) == 1 else steps}, 0
+
+    monkeypatch.setattr(calibration.sampling, "sample_only", slow)
+    made = calibration.by_sampling(slow, {}, lambda seed, n: ({}, np.zeros((n, 1))), lambda y: {})
+    assert made.posterior(np.zeros(1), 1).values["x"].shape == (2, 2 * calibration.SHORT.draws)
+    assert asked == [calibration.SHORT, calibration.SHORT.retried()]
+    made.posterior(np.zeros(1), 2)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe\x00", b"a,b\n1,2\n"])
+def test_a_damaged_file_is_made_afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
+    simulator = calibration.Simulator(
+        joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
+        posterior=lambda outcome, seed: calibration.Refit(values=drawn),
+        key=lambda: "one",
+    )
+    first = calibration.calibrate(simulator, 3, seed=1)
+    (file,) = tmp_path.glob("calibration/*")
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert calibration.calibrate(simulator, 3, seed=1).ranks.equals(first.ranks)
+    assert file.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "file"))
+    fit = CASES["line"].fit(gains(12, 4))
+    with pytest.raises(UsageError, match="cannot be written"):
+        fit.calibrate(2)
+
+
+def test_the_key_tells_whose_truths_they_are() -> None:
+    """Another function that draws the truths is another calibration, with the same model and data."""
+    told = [
+        calibration.by_sampling(gains, {"y": np.zeros(2)}, joint, lambda y: {"y": y}).key
+        for joint in (lambda seed, n: ({}, np.zeros((n, 1))), sorted_joint)
+    ]
+    assert told[0] is not None and told[1] is not None and told[0]() != told[1]()
+
+
+def sorted_joint(seed: int, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    return {}, np.zeros((n, 1))
 
 
 def test_closed_form_is_calibrated() -> None:
@@ -112,16 +213,22 @@ def test_a_fit_with_a_wrong_likelihood_is_not() -> None:
         truths, outcomes = told.joint(seed, size)
         return truths, outcomes + np.random.default_rng(seed).normal(0, 0.2, outcomes.shape)
 
-    wrong = calibration.calibrate(replace(told, joint=noisy, key=""), 40, seed=1)
+    wrong = calibration.calibrate(replace(told, joint=noisy, key=None), 40, seed=1)
     assert wrong.check().outcome == "failed"
     assert "sigma" in wrong.check().reason
 
 
+LONG = {"benchmark", "invariance"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name != "heritage"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in CASES if n != "heritage"]
+)
 def test_every_model_is_calibrated(name: str) -> None:
     fit = CASES[name].fit(CASES[name].good(12, 4))
-    for part in fit.parts:
+    parts = {id(part.simulator): part_name for part_name, part in fit.parts.items()}
+    for part in parts.values():
         check = fit.calibrate(100, part=part, cache=False).check()
         assert check.outcome == "passed", (part, check.reason)
 

@@ -109,7 +109,8 @@ def curve_model(pm, data):
     pm.Normal("outcome", centre, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y"])
 
 
-@pytest.mark.parametrize("labs", [0, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("labs", [0, 6])
 def test_the_seam_and_the_exact_posteriors_agree(labs):
     depths, _ = some_depths(3, envelope=False)
     depths = Depths(**{**vars(depths), "n_groups": labs, "y": depths.y + 0.1})

@@ -135,6 +135,7 @@ def test_leaving_a_pair_out_leaves_the_others():
 SHORT = Settings(chains=2, draws=1000, tune=500)
 
 
+@pytest.mark.slow
 def test_a_lab_of_two_pairs_is_left_out_and_few_draws_are_all_checked():
     """208 draws at the first attempt, 416 at the second: fewer than the checks replicate where there are more."""
     table = pairs_table(np.random.default_rng(8), levels=[0.5, 0.3, -0.2], changes=[0.2, 0.25, 0.3], prompts=12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from thermostats.modelling.benchmark_model import (
     log_ratios,
     sum_zero,
 )
-from thermostats.modelling.calibration import by_sampling
+from thermostats.modelling.calibration import SHORT, by_sampling
 from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.estimates import at_position
@@ -218,7 +219,13 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
             "largest": lambda y: y.max(axis=-1),
             "smallest": lambda y: y.min(axis=-1),
         },
-        simulator=by_sampling(benchmark_model, data, joint, lambda y: {"y": y, "centred": centred(data, y)}),
+        simulator=by_sampling(
+            benchmark_model,
+            data,
+            joint,
+            lambda y: {"y": y, "centred": centred(data, y)},
+            settings=replace(SHORT, target_accept=draws.settings.target_accept),
+        ),
     )
 
 
@@ -235,7 +242,7 @@ def _influence(
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
         others = [other for other in asked if rest is not None and other in rest.models]
         if rest is None or len(others) < 2:
-            verdicts[name], figures[name] = TOO_FEW, {}
+            verdicts[name], figures[name] = TOO_FEW if rest is None else "fewer than two of the order left", {}
             continue
         refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
         before, now = (

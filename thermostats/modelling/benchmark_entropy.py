@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.benchmark_model import refuse_large, stack, sum_zero
-from thermostats.modelling.calibration import SHORT, Simulator
+from thermostats.modelling.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
 from thermostats.modelling.components import Components, draw, left_out
 from thermostats.modelling.draws import PASSED, Array, Draws, Settings, equal_tailed
@@ -123,8 +123,8 @@ class Slopes:
         mean = np.column_stack([found["fixed"], own]) @ self.model.U.T
         return found, np.asarray(rng.normal(mean, found["rest"][:, None]))
 
-    def _again(self, outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
-        return sample(replace(self.model, z=outcome), seed=seed, settings=SHORT).draws.values, 0
+    def _again(self, outcome: Array, seed: int) -> Refit:
+        return weighed(sample(replace(self.model, z=outcome), seed=seed, settings=SHORT).draws)
 
     def _log_prior(self) -> Array:
         scales = np.concatenate([self.draws["own_spreads"], self.draws["rest"][..., None]], axis=-1)

@@ -1,4 +1,4 @@
-"""Draws kept in the user's cache folder: one npz file per model, data, settings and versions."""
+"""Draws kept in the user's cache folder: one file per model, data, settings and versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -80,10 +80,18 @@ def save(path: Path, draws: Draws) -> None:
         "versions": dict(draws.versions),
     }
     arrays: dict[str, Any] = {f"draws/{name}": array for name, array in draws.values.items()}
+    write(path, lambda file: np.savez(file, record=np.array(json.dumps(record)), **arrays))
+
+
+def write(path: Path, put: Callable[[IO[bytes]], None]) -> None:
+    """Write a file of the cache whole or not at all: under another name, then renamed.
+
+    Raises UsageError where the folder cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".partial", delete=False) as file:
-            np.savez(file, record=np.array(json.dumps(record)), **arrays)
+            put(file)
         Path(file.name).replace(path)
     except OSError as error:
         raise UsageError(

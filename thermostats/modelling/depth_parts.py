@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling import sampling
-from thermostats.modelling.calibration import SHORT, Simulator, by_sampling
+from thermostats.modelling.calibration import SHORT, Refit, Simulator, by_sampling, weighed
 from thermostats.modelling.checks import UNDECIDED, Check, Statistic, exact_pit
 from thermostats.modelling.depth_laws import NOISE, Depths, curve, frontier_density, left_out_pit
 from thermostats.modelling.draws import Array, Draws, Settings
@@ -79,8 +79,8 @@ class Laws:
             outcomes = np.asarray(rng.normal(flat, np.hypot(own["sigma"][:, None], depths.error)))
             return {name: own[name] for name in names}, outcomes
 
-        def again(y: Array, seed: int) -> tuple[Mapping[str, Array], int]:
-            return draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0].values, 0
+        def again(y: Array, seed: int) -> Refit:
+            return weighed(draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0])
 
         return Part(
             draws=self.curve_draws,

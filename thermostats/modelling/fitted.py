@@ -198,7 +198,8 @@ class Fitted:
     ) -> Calibration:
         """Simulation-based calibration of a part (by default the first) on this design: one refit a simulation.
 
-        Outcomes are drawn from the prior, each is fitted as the data were, and the truths are ranked in the posteriors.
+        Outcomes are drawn from the prior, each is fitted by the same model and method in few draws, and the truths are
+        ranked in the posteriors. Sampled parts go on where an interrupted call stopped.
         Raises UsageError for a part that the fit does not have and as `calibration.calibrate`.
         """
         name = next(iter(self.parts)) if part is None else part

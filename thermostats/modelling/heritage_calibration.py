@@ -12,7 +12,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.modelling import calibration, sampling
 from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.calibration import RANKED, SHORT, Calibration, Simulator
+from thermostats.modelling.calibration import RANKED, SHORT, Calibration, Refit, Simulator, weighed
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.heritage import CLOSED
 from thermostats.modelling.heritage_design import BLOCKS, Design, design
@@ -85,11 +85,11 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
             y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
         return _named(total, share, sd), y + rng.normal(size=y.shape) * error
 
-    def posterior(outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+    def posterior(outcome: Array, seed: int) -> Refit:
         drawn = closed_form(
             laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=SHORT, means=(outcome, error)
         )
-        return quantities(laid_out, drawn.values), 0
+        return replace(weighed(drawn), values=quantities(laid_out, drawn.values))
 
     return Simulator(joint=joint, posterior=posterior)
 
@@ -98,7 +98,7 @@ def calibrate_closed_form(
     simulations: int = 400, *, n_models: int = 24, n_labs: int = 8, error: float = 0.01, told: float | None = None,
     seed: int, draws: int = 500,
 ) -> Calibration:  # fmt: skip
-    """The same for the closed form: seconds.
+    """The same of `heritage_gaussian`, by which power is reckoned and a small fit's variants are: seconds.
 
     `error`: standard error of a model's mean log gain; `told`: what the model takes it to be, to see that a wrong model
     fails. Raises UsageError for fewer than 2 simulations.

@@ -245,7 +245,7 @@ def _by_pair(
 
 
 def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
-    n, of_pairs = len(pairs.names), simulator(data)
+    n, of_pairs = len(pairs.names), simulator(data, draws.settings.target_accept)
 
     def means(y: Array) -> Array:
         return np.array([y[pairs.pair == j].mean() for j in range(n)])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thermostats.modelling import sampling
-from thermostats.modelling.calibration import Simulator, by_sampling
+from thermostats.modelling.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.draws import Array
 from thermostats.modelling.pairs import Pairs
 from thermostats.modelling.sensitivity import NU, SAME_SD
@@ -87,7 +88,7 @@ def arrays(pairs: Pairs) -> dict[str, Any]:
     return observed | {"pair": pairs.pair, "rotation": turned, "common": n * first, "n_pairs": n}
 
 
-def simulator(data: Mapping[str, Any]) -> Simulator:
+def simulator(data: Mapping[str, Any], target_accept: float) -> Simulator:
     """These pairs with other gains: an outcome is the bases and then the changes of all prompts."""
     pair, n = data["pair"], data["pair"].size
 
@@ -102,4 +103,4 @@ def simulator(data: Mapping[str, Any]) -> Simulator:
         base, change = np.split(outcome, 2)
         return {"base": base, "base_mean": np.bincount(pair, base) / np.bincount(pair), "change_observed": change}
 
-    return by_sampling(pairs_model, data, joint, told)
+    return by_sampling(pairs_model, data, joint, told, settings=replace(SHORT, target_accept=target_accept))

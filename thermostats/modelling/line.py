@@ -48,7 +48,7 @@ def fit_line(
     levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
     σ and τ half-normal of that scale. Quantities: mean (a), a slope for each covariate in units of the covariate,
     residual_sd and, with levels, group_sd. Probabilities: "mean > 0" and "<covariate> > 0" for every covariate.
-    Tables: `rows`, and `sensitivity` (exact refits).
+    Tables: `rows`, and `sensitivity` (exact refits; t errors by importance weights).
 
     Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
     errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.

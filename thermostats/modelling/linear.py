@@ -65,7 +65,7 @@ def heavy_model(pm: Any, data: Mapping[str, Any]) -> None:
     if data["grouped"]:
         z = pm.Normal("z", 0.0, 1.0, shape=data["n_groups"])
         effects = pm.Deterministic("effects", pm.HalfNormal("tau", data["tau_scale"]) * z)
-        mean = mean + effects[data["group"]]
+        mean = mean + pm.math.concatenate([effects, np.zeros(1)])[data["group"]]  # -1: none
     scale = pm.math.sqrt(sigma**2 + data["error"] ** 2) / SAME_SD
     pm.StudentT("outcome", nu=NU, mu=mean, sigma=scale, observed=data["y"])
 
@@ -195,10 +195,12 @@ def model_data(lines: Lines) -> dict[str, Any]:
 
 def _rows(lines: Lines) -> NDArray[np.int64]:
     """Numbers of the rows of every group, groups × most rows, filled up with n; groups filled up with empty ones."""
-    n, sizes = lines.y.size, np.bincount(lines.groups, minlength=-(-lines.n_groups // GROUPS) * GROUPS)
-    found = np.full((sizes.size, sizes.max()), n)
     order = np.argsort(lines.groups, kind="stable")
-    found[lines.groups[order], np.arange(n) - (np.cumsum(sizes) - sizes)[lines.groups[order]]] = order
+    order = order[lines.groups[order] >= 0]
+    group = lines.groups[order]
+    sizes = np.bincount(group, minlength=-(-lines.n_groups // GROUPS) * GROUPS)
+    found = np.full((sizes.size, sizes.max()), lines.y.size)
+    found[group, np.arange(order.size) - (np.cumsum(sizes) - sizes)[group]] = order
     return found
 
 

@@ -79,7 +79,7 @@ def heavy_errors(lines: Lines, found: Posterior) -> Array:
     for at in np.array_split(np.arange(total.size), -(-total.size * lines.y.size // AT_ONCE)):
         mean = found.beta[at] @ lines.X.T
         if lines.n_groups:
-            mean = mean + found.effects[at][:, lines.groups]
+            mean = mean + np.pad(found.effects[at], ((0, 0), (0, 1)))[:, lines.groups]  # -1: none
         e = (lines.y - mean) / np.sqrt(np.square(found.sigma[at])[:, None] + np.square(lines.error))
         total[at] = (stats.t.logpdf(e * SAME_SD, NU) + np.log(SAME_SD) - stats.norm.logpdf(e)).sum(axis=1)
     return total

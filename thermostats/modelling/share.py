@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling import binomial, sampling
 from thermostats.modelling.binomial import MU_SD, TAU_SCALE, Counts
-from thermostats.modelling.calibration import SHORT, Simulator, exactly
+from thermostats.modelling.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.checks import Check, exact_pit, influence
 from thermostats.modelling.draws import Array, Draws, Settings
 from thermostats.modelling.estimates import columns_of, labels
@@ -68,7 +68,7 @@ class Groups:
         truths = {"mu": found.mu, "p": found.p} | ({"tau": found.tau} if self.grouped else {})
         return truths, np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
 
-    def _again(self, outcome: Array, seed: int) -> tuple[Mapping[str, Array], int]:
+    def _again(self, outcome: Array, seed: int) -> Refit:
         k, draws = outcome.astype(np.int64), SHORT.chains * SHORT.draws
         return exactly(vars(binomial.posterior(k, self.n, grouped=self.grouped, seed=seed, draws=draws)))
 

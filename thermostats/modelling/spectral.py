@@ -146,7 +146,8 @@ def fit_spectral(
     gives them; of several sources of one model the mean log ratio is taken. Quantities: slope (change of log gain over
     one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out` (each lab predicted
     by the others with and without the ratio, intervals, sign right or not), `rivals` (evidence, exact leave one model
-    out and leave one lab out), `sensitivity` (exact refits), `classical` (as `counterparts.of_slopes` gives it).
+    out and leave one lab out), `sensitivity` (exact refits; t errors by weights), `classical` (as
+    `counterparts.of_slopes` gives it).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
     are constant, fewer than 2 labs or more than `MOST_LABS`.

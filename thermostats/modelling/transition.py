@@ -118,7 +118,7 @@ def fit_transition(
     to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
     and of intervals inside the network, coverage and width of the intervals), `errors_within_labs` (the same of
     networks whose lab has others, each foretold from all others, so that its lab is known), `sensitivity` (exact
-    refits).
+    refits; t errors by weights).
 
     The classical counterparts: table `classical`, as `counterparts.of_transition` gives it.
 
