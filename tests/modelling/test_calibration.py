@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from bad_inputs import CASES, gains
 from matplotlib.figure import Figure
+from simulated import pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling import cache, calibration
@@ -218,7 +219,7 @@ def test_a_fit_with_a_wrong_likelihood_is_not() -> None:
     assert "sigma" in wrong.check().reason
 
 
-LONG = {"benchmark", "invariance"}
+LONG = {"benchmark"}
 
 
 @pytest.mark.slow
@@ -226,7 +227,11 @@ LONG = {"benchmark", "invariance"}
     "name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in CASES if n != "heritage"]
 )
 def test_every_model_is_calibrated(name: str) -> None:
-    fit = CASES[name].fit(CASES[name].good(12, 4))
+    """On twelve models of four labs; pairs as many and with as many prompts as the study has."""
+    of_study = {"levels": [0.5, 0.3, -0.2], "changes": [-0.3, 0.02, 0.4]}
+    rng = np.random.default_rng(1)
+    table = pairs_table(rng, **of_study) if name == "invariance" else CASES[name].good(12, 4)
+    fit = CASES[name].fit(table)
     parts = {id(part.simulator): part_name for part_name, part in fit.parts.items()}
     for part in parts.values():
         check = fit.calibrate(100, part=part, cache=False).check()
