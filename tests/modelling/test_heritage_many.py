@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from thermostats.modelling import heritage_gaussian as gaussian
 from thermostats.modelling.draws import PASSED
 from thermostats.modelling.heritage import fit_heritage
 from thermostats.modelling.heritage_design import BLOCKS
 from thermostats.modelling.heritage_fit import HeritageFit
-from thermostats.modelling.heritage_many import closed_form
+from thermostats.modelling.heritage_many import Means, closed_form, log_density
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 from thermostats.modelling.validation import leave_one_out
 
@@ -99,3 +100,28 @@ def test_a_thousand_models() -> None:
     last = fit.check().checks[-1]
     assert (last.name, last.outcome) == ("influence", "undecided")
     assert "1000 models are not left out one by one" in last.reason
+
+
+def test_the_density_is_the_dense_one_and_holds_where_no_posterior_reaches(fitted: HeritageFit) -> None:
+    """log N(y; 0, Z S Zᵀ + D) + log prior of θ up to a constant; and at variances of e^36 and e^−500 still a number."""
+    y, error = fitted.design.means()
+    bases = (fitted.design.heritage(), fitted.design.geometry, fitted.design.scale)
+    means = Means(
+        y=y, error=np.maximum(error, gaussian.FLOOR), Z=np.column_stack([np.ones(y.size), *bases]),
+        ranks=tuple(basis.shape[1] for basis in bases), seen=np.ones(y.size, dtype=bool), total_sd=0.5,
+        concentration=2.0,
+    )  # fmt: skip
+    theta = np.random.default_rng(1).normal(-4, 2, (5, 4))
+
+    def dense(row: np.ndarray) -> float:
+        covariance = 1.0 + sum(np.exp(v) * basis @ basis.T for v, basis in zip(row[:-1], bases, strict=True))
+        covariance = covariance + np.diag(np.exp(row[-1]) + means.error**2)
+        total = np.exp(row).sum()
+        prior = -0.5 * total / 0.5**2 + 0.5 * np.log(total) + 2.0 * (row - np.log(total)).sum()
+        return float(stats.multivariate_normal.logpdf(y, np.zeros(y.size), covariance) + prior)
+
+    found, expected = log_density(means, theta), np.array([dense(row) for row in theta])
+    assert found - found[0] == pytest.approx(expected - expected[0], abs=1e-6)
+    extremes = np.array([[36.0, -22.0, 7.6, -4.2], [-4.0, 40.0, 40.0, -500.0], [-500.0, -500.0, -500.0, -500.0]])
+    far = log_density(means, extremes)
+    assert np.isfinite(far).all() and (far < found.min() - 100).all()

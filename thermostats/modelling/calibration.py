@@ -27,7 +27,7 @@ from thermostats.tables.caching import cache_folder
 
 SHORT = Settings(chains=2, draws=250, tune=300, target_accept=0.9)
 RANKED = 30
-"""Posterior draws that a truth is ranked among: fewer than are effectively independent."""
+"""Posterior draws that a truth is ranked among; simulations with fewer effective draws are counted by the check."""
 LEVEL = 0.01
 """Family-wise: the smallest p-value over all quantities, times their number, fails below this."""
 FEW_DRAWS = 0.05

@@ -30,6 +30,9 @@ PROPOSALS, ENOUGH = (1000, 1500, 3000, 6000), 600
 TAIL_DF = 5.0
 NUMBERS = 2_000_000
 """Numbers held at a time."""
+SMALLEST, LARGEST = -200.0, 9.0
+"""Ends of θ in the likelihood, the upper one less log of the prior variance of τ: beyond it the prior is below e^−4000,
+and A no longer positive definite in so many digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +110,7 @@ def log_density(means: Means, theta: Array) -> Array:
 
 def _log_density(means: Means, theta: Array) -> Array:
     log_total = logsumexp(theta, axis=1)
-    prior_variance, variance = _variances(means, theta)
+    prior_variance, variance = _variances(means, np.clip(theta, SMALLEST, LARGEST + 2 * np.log(means.total_sd)))
     y, Z, variance = means.y[means.seen], means.Z[means.seen], variance[:, means.seen]
     weighted = Z.T / variance[:, None, :]
     precision = weighted @ Z + np.eye(Z.shape[1]) / prior_variance[:, None, :]
