@@ -97,9 +97,15 @@ def line(rows: pd.DataFrame, finding: Finding) -> Finding:
     """The finding with the fitted line of the log penultimate gain over depth beside its test."""
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
     fit = fit_line(
-        rows.assign(error=error), "log_gain", ["n_layers"], scale=SCALE, group=None, error="error", sources=[PYTHIA],
+        rows.assign(error=error),
+        "log_gain",
+        ["n_layers"],
+        scale=SCALE,
+        group=None,
+        error="error",
+        sources=[PYTHIA],
         seed=SEED,
-    )  # fmt: skip
+    )
     told = posterior_of(
         fit,
         model="Line of the log gain of the last block but one over the number of layers, Pythia models.",

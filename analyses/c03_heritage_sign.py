@@ -52,11 +52,9 @@ HERITAGE_SEED = 4
 GPTJ = "gpt-j"
 DAMPENS, EXPAND, FISHER = "EleutherAI dampens, %", "others expand, %", "Fisher p <"
 LABS = ("EleutherAI", "TII", "StabilityAI", "Meta", "BigScience")
-STATED = {
-    DAMPENS: "abstract (2) EleutherAI",
-    EXPAND: "abstract (2) others",
-    FISHER: "section 4.2 Fisher",
-} | {f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS}
+STATED = {DAMPENS: "abstract (2) EleutherAI", EXPAND: "abstract (2) others", FISHER: "section 4.2 Fisher"} | {
+    f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS
+}
 FIGURE = f"mean gain {FOCAL}"
 IN_THE_HUNT = {f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS} | {
     f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS

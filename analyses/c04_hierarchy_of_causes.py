@@ -186,21 +186,34 @@ def with_order(fit: HeritageFit, finding: Finding, *, whole: bool) -> Finding:
     panels: tuple[Panel, ...] = ()
     if whole:
         held = {by: leave_one_out(fit, by=by, seed=SEED) for by in ("model", "heritage")}
-        tables |= {"labs": labs, "models": fit.models(), "classical counterparts": fit.table("classical"),
-                   "dominance and its permutation null": fit.table("dominance"),
-                   "unique and common parts": fit.table("commonality"),
-                   "left out": pd.concat([found.table() for found in held.values()])}  # fmt: skip
+        tables |= {
+            "labs": labs,
+            "models": fit.models(),
+            "classical counterparts": fit.table("classical"),
+            "dominance and its permutation null": fit.table("dominance"),
+            "unique and common parts": fit.table("commonality"),
+            "left out": pd.concat([found.table() for found in held.values()]),
+        }
         panels = (
-            Panel(name="variance-shares", draw=lambda axes: variance_shares(fit.summary(), axes),
-                  caption="Posterior share of every block in the variance over models, with its prior mean."),
-            Panel(name="orders", draw=lambda axes: order_probability_bar(orders, axes),
-                  caption=f"Posterior and prior probability of every order. P({ORDER}) = "
-                  f"{number(row['probability'])} against {number(row['prior'])} before the data, a Bayes factor of "
-                  f"{number(row['bayes_factor'])}."),
-            Panel(name="labs", draw=lambda axes: lab_forest(labs, axes),
-                  caption="Effect of every lab on the log gain, partially pooled, with P(its models' mean dampens)."),
+            Panel(
+                name="variance-shares",
+                draw=lambda axes: variance_shares(fit.summary(), axes),
+                caption="Posterior share of every block in the variance over models, with its prior mean.",
+            ),
+            Panel(
+                name="orders",
+                draw=lambda axes: order_probability_bar(orders, axes),
+                caption=f"Posterior and prior probability of every order. P({ORDER}) = "
+                f"{number(row['probability'])} against {number(row['prior'])} before the data, a Bayes factor of "
+                f"{number(row['bayes_factor'])}.",
+            ),
+            Panel(
+                name="labs",
+                draw=lambda axes: lab_forest(labs, axes),
+                caption="Effect of every lab on the log gain, partially pooled, with P(its models' mean dampens).",
+            ),
             *(left_out_panel(found) for found in held.values()),
-        )  # fmt: skip
+        )
     told = posterior_of(
         fit,
         model=f"Heritage model of the log {fit.estimand.replace('_', ' ')}: models in labs, geometry and scale, with a "

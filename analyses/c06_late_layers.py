@@ -68,9 +68,11 @@ def curves(tables: Tables) -> pd.DataFrame:
 def late_means(by_layer: pd.DataFrame, depth: pd.Series) -> pd.DataFrame:
     """Mean squared norm over the last quarter of each model that has layers there."""
     late = by_layer[by_layer["layer"] > LATE * by_layer["model_id"].map(depth)]
-    return late.groupby("model_id").agg(
-        heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")
-    ).reset_index()  # fmt: skip
+    return (
+        late.groupby("model_id")
+        .agg(heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all"))
+        .reset_index()
+    )
 
 
 def pairs(late: pd.DataFrame) -> pd.DataFrame:
@@ -107,9 +109,13 @@ def of_recipes(models: pd.DataFrame, column: str, words: str) -> Finding:
     """The finding on models trained here with W_V taken one way."""
     n, recipes = len(models), models["heritage"].nunique()
     finding = partial(
-        Finding, claim="C06", estimand=f"largest ratio of squared norms in late layers between recipes, {words}, "
-        "models trained here", n_models=n, n_heritages=recipes, group="recipe",
-    )  # fmt: skip
+        Finding,
+        claim="C06",
+        estimand=f"largest ratio of squared norms in late layers between recipes, {words}, models trained here",
+        n_models=n,
+        n_heritages=recipes,
+        group="recipe",
+    )
     if n < LEAST_TRAINED or recipes < LEAST_RECIPES:
         return finding(
             verdict=UNMEASURED,
@@ -203,8 +209,14 @@ def analyse(tables: Tables) -> list[Finding]:
             axes.plot(depth, rows["squared"], color=lab.color, marker=lab.marker, markersize=4, label=short_name(model))
         for row in others.itertuples():
             axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-            axes.annotate(short_name(row.model_id), (0.02, row.squared), xytext=(0, 2), textcoords="offset points",
-                          fontsize=7.5, color=INK)  # fmt: skip
+            axes.annotate(
+                short_name(row.model_id),
+                (0.02, row.squared),
+                xytext=(0, 2),
+                textcoords="offset points",
+                fontsize=7.5,
+                color=INK,
+            )
         axes.axvspan(LATE, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
         axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
         axes.legend(loc="upper left")

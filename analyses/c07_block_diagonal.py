@@ -69,13 +69,17 @@ def examples() -> pd.DataFrame:
         exact = head_measures(A, spectra)["trace"]
         rows.append(
             {
-                "n": n, "H": H, "d_h": d_h, "d": d, "trace_of_the_dense_operator": total,
+                "n": n,
+                "H": H,
+                "d_h": d_h,
+                "d": d,
+                "trace_of_the_dense_operator": total,
                 "outside_the_blocks": np.abs(outside).max() / np.abs(dense).max(),
                 "trace_by_formula": np.abs(exact / by_head - 1).max(),
                 "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
                 "traces_add": abs(exact.sum() / total - 1),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -127,9 +131,11 @@ def of_models(
     estimand = f"trace identity on {whose}"
     if rows.empty:
         return Finding(
-            claim="C07", estimand=estimand, verdict=UNMEASURED,
+            claim="C07",
+            estimand=estimand,
+            verdict=UNMEASURED,
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold no attention by head of {whose}.",
-        )  # fmt: skip
+        )
     rows["residual"] = (rows["trace"] - rows["by_formula"]).abs() / rows["scale"]
     worst, models = float(rows["residual"].max()), rows["model_id"].nunique()
     verdict = SUPPORTED if worst <= SINGLE else AGAINST
@@ -146,8 +152,13 @@ def of_models(
         axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
 
     return Finding(
-        claim="C07", estimand=estimand, verdict=verdict, estimate=worst, n_models=models,
-        n_heritages=rows["heritage"].nunique(), group=group,
+        claim="C07",
+        estimand=estimand,
+        verdict=verdict,
+        estimate=worst,
+        n_models=models,
+        n_heritages=rows["heritage"].nunique(),
+        group=group,
         plain=f"{SENTENCES[verdict]}: over {len(rows)} heads, layers and prompts of {models} "
         f"{'model' if models == 1 else 'models'} ({whose}) the trace measured from attention differs from "
         "(n − tr A)·‖W_V‖_F², put together from tables that do not know of one another, by at most "
@@ -164,15 +175,18 @@ def of_models(
             "That the heads' traces add is how the total was measured and is no finding here.",
             *((limits,) if limits else ()),
         ),
-    )  # fmt: skip
+    )
 
 
 def analyse(tables: Tables) -> list[Finding]:
     """Cost, then the identities, then the formula as printed; then models trained here, and others measured here."""
     names = ("attention", "weights", "layers")
     own = [at_the_end(tables, name) for name in names]
-    others = [tables.read("attention", variant=["exact", "first_head", "multi_head", "printed_factor"]),
-              tables.read("weights", matrix="W_V"), tables.read("layers", position="last")]  # fmt: skip
+    others = [
+        tables.read("attention", variant=["exact", "first_head", "multi_head", "printed_factor"]),
+        tables.read("weights", matrix="W_V"),
+        tables.read("layers", position="last"),
+    ]
     known = others[1][others[1]["head"] != ""]["model_id"]
     others[0] = others[0][others[0]["model_id"].isin(known)]
     small = "Small models, trained for a short time on two corpora."
@@ -231,7 +245,9 @@ def identities(dense: pd.DataFrame, exponents: pd.DataFrame) -> list[Finding]:
     timed, seconds = cost(dense, exponents)
     return [
         Finding(
-            claim="C07", estimand="cost of the trace against that of the operator", verdict=timed,
+            claim="C07",
+            estimand="cost of the trace against that of the operator",
+            verdict=timed,
             plain=f"Equation 4 {'gives' if printed_holds else 'as printed gives zero and not'} the trace. {seconds} "
             "With the diagonal of A in place of "
             f"n the formula {said}: on {where} it and the full operator differ by at most {number(structure)} of the "
@@ -250,8 +266,9 @@ def identities(dense: pd.DataFrame, exponents: pd.DataFrame) -> list[Finding]:
             ),
         ),
         Finding(
-            claim="C07", estimand="block structure and trace identity", verdict="supported" if holds else "not "
-            "supported",
+            claim="C07",
+            estimand="block structure and trace identity",
+            verdict="supported" if holds else "not supported",
             estimate=structure,
             plain=f"The Laplacian of several heads {'is' if holds else 'is not'} block-diagonal and the traces of "
             f"the heads {'add' if holds else 'do not add'}: over {where} nothing exceeds a relative residual of "
@@ -259,13 +276,15 @@ def identities(dense: pd.DataFrame, exponents: pd.DataFrame) -> list[Finding]:
             "its own; it says nothing about what a trained model does.",
         ),
         Finding(
-            claim="C07", estimand="trace with the factor as printed, sum of A less n",
-            verdict="supported" if printed_holds else "not supported", estimate=printed,
+            claim="C07",
+            estimand="trace with the factor as printed, sum of A less n",
+            verdict="supported" if printed_holds else "not supported",
+            estimate=printed,
             plain=f"The formula printed as equation 4 {'gives' if printed_holds else 'does not give'} the trace. "
             "Rows of attention sum to 1, so its factor is zero whatever the model, and it misses the trace by "
             f"{printed:.0%}; with the diagonal of A in place of n the formula {said}.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 if __name__ == "__main__":

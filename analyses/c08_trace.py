@@ -221,8 +221,16 @@ def analyse(tables: Tables) -> list[Finding]:
         for lab, part in rows.groupby("heritage"):
             for expands, points in part.groupby("by_label"):
                 face = mark(str(lab)).color if expands else "white"
-                axes.scatter(points["multi_head"], points["source"].map(FILES), s=60, facecolor=face, zorder=3,
-                             edgecolor=mark(str(lab)).color, marker=mark(str(lab)).marker, label=str(lab))  # fmt: skip
+                axes.scatter(
+                    points["multi_head"],
+                    points["source"].map(FILES),
+                    s=60,
+                    facecolor=face,
+                    zorder=3,
+                    edgecolor=mark(str(lab)).color,
+                    marker=mark(str(lab)).marker,
+                    label=str(lab),
+                )
         axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
         log_axis(axes, "x")
         legend_above(axes)

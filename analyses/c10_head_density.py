@@ -289,12 +289,7 @@ def analyse(tables: Tables) -> list[Finding]:
         published=stated_by_model(tables, CLEAN, {"gain of {} on three prompts": r"/results/[^/]+/gain_no_ln_mean"}),
         reproduced={f"gain of {short_name(name)} on three prompts": float(gain) for name, gain in clean.items()},
     )
-    return [
-        primary,
-        within,
-        with_slope(outside, association(outside, "all other comparable models")),
-        pair,
-    ]
+    return [primary, within, with_slope(outside, association(outside, "all other comparable models")), pair]
 
 
 if __name__ == "__main__":

@@ -84,17 +84,31 @@ def pairs(tables: Tables) -> pd.DataFrame:
         both = wide[[base, child]].dropna()
         b, c = (one_sample(both[m], against=1, log=True, seed=SEED) for m in (base, child))
         ratio = paired_difference(both[child], both[base], level=1 - 0.05 / len(tuned), seed=SEED)
-        rows.append({
-            "model_id": base, "instruct": child, "heritage": models.loc[child, "heritage"],
-            "base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both),
-            "base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0),
-            "base_gain": both[base].mean(), "instruct_gain": both[child].mean(),
-            "base_geometric": b.ratio, "base_lower": b.ratio_lower, "base_upper": b.ratio_upper,
-            "instruct_geometric": c.ratio, "instruct_lower": c.ratio_lower, "instruct_upper": c.ratio_upper,
-            "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
-            "ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper,
-            "p": ratio.p_value, "prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum()),
-        })  # fmt: skip
+        rows.append(
+            {
+                "model_id": base,
+                "instruct": child,
+                "heritage": models.loc[child, "heritage"],
+                "base_and_child": models.loc[child, "parent"] == base,
+                "n_prompts": len(both),
+                "base_sd": both[base].std(ddof=0),
+                "instruct_sd": both[child].std(ddof=0),
+                "base_gain": both[base].mean(),
+                "instruct_gain": both[child].mean(),
+                "base_geometric": b.ratio,
+                "base_lower": b.ratio_lower,
+                "base_upper": b.ratio_upper,
+                "instruct_geometric": c.ratio,
+                "instruct_lower": c.ratio_lower,
+                "instruct_upper": c.ratio_upper,
+                "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
+                "ratio": ratio.ratio,
+                "ratio_lower": ratio.ratio_lower,
+                "ratio_upper": ratio.ratio_upper,
+                "p": ratio.p_value,
+                "prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum()),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -138,10 +152,7 @@ def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Fi
         f"A pair not seen changes sides with probability {number(new['p_sign_changes'])} by the fitted population of "
         f"{fit.n_models // 2} pairs; from the priors alone it would be {number(new['from_prior_alone'])}."
     )
-    return [
-        beside(replace(sign, notes=(*sign.notes, not_seen)), fit, of_sign),
-        beside(magnitude, fit, of_magnitude),
-    ]
+    return [beside(replace(sign, notes=(*sign.notes, not_seen)), fit, of_sign), beside(magnitude, fit, of_magnitude)]
 
 
 def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
@@ -179,12 +190,18 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
         f"{SENTENCES[verdict]}: with {len(true)} pairs the share of tunings that change the sign lies between "
         f"{share.lower:.0%} and {share.upper:.0%}, and of the {len(table)} base models measured {dampeners} dampened "
         f"to begin with{'' if dampeners else ', so it was never seen whether a dampener stays one'}.",
-        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
-        n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table, draw=draw,
+        estimate=share.estimate,
+        lower=share.lower,
+        upper=share.upper,
+        interval="Clopper–Pearson exact interval, 95 %",
+        n_models=2 * len(true),
+        n_heritages=true["heritage"].nunique(),
+        table=table,
+        draw=draw,
         published=stated(tables, COUNTS, TWIN),
         reproduced={"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))},
         caption=f"Gain of the last block before (open) and after (filled) tuning, {len(table)} pairs; grey bars, "
-                "base above and tuned below, 95 % "
+        "base above and tuned below, 95 % "
         f"t intervals over {table['n_prompts'].max()} prompts. {flips} of {len(true)} pairs of base and child change "
         "sides of 1.",
         notes=(
@@ -194,7 +211,7 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
             f"{len(true)} there are the claim cannot come out as supported.",
             f"Prompts that change sides: {prompts}.",
         ),
-    )  # fmt: skip
+    )
 
 
 def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
@@ -226,13 +243,18 @@ def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Findin
         plain=f"Tuning changes the gain of the last block clearly in {int(moved.sum())} of {len(true)} pairs of base "
         f"and child. {SENTENCES[verdict]}: the largest change is {percent} in {short_name(most['model_id'])} (ratio "
         f"{number(most['ratio'])}, interval {range_text(most['ratio_lower'], most['ratio_upper'])}).",
-        estimate=most["ratio"], lower=most["ratio_lower"], upper=most["ratio_upper"],
+        estimate=most["ratio"],
+        lower=most["ratio_lower"],
+        upper=most["ratio_upper"],
         interval=f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %",
         probability=most["p"],
-        probability_kind="p-value", n_models=2 * len(true), n_heritages=true["heritage"].nunique(), table=table,
+        probability_kind="p-value",
+        n_models=2 * len(true),
+        n_heritages=true["heritage"].nunique(),
+        table=table,
         published=published,
         reproduced={name: value for name, value in reproduced.items() if name in published},
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -87,12 +87,19 @@ def steps(table: pd.DataFrame, pairs: list[tuple[str, str]]) -> pd.DataFrame:
     for low, high in pairs:
         both = table[[low, high]].dropna()
         d = paired_difference(both[high], both[low], level=1 - 0.05 / len(pairs), seed=SEED)
-        rows.append({
-            "lower": low, "higher": high, "n_prompts": d.n, "ratio": d.ratio, "ratio_lower": d.ratio_lower,
-            "ratio_upper": d.ratio_upper, "p": float(stats.t.sf(d.statistic, d.df)),
-            "prompts_in_order": int((both[high] > both[low]).sum()),
-            "verdict": if_above(d.lower, d.upper, 0.0),
-        })  # fmt: skip
+        rows.append(
+            {
+                "lower": low,
+                "higher": high,
+                "n_prompts": d.n,
+                "ratio": d.ratio,
+                "ratio_lower": d.ratio_lower,
+                "ratio_upper": d.ratio_upper,
+                "p": float(stats.t.sf(d.statistic, d.df)),
+                "prompts_in_order": int((both[high] > both[low]).sum()),
+                "verdict": if_above(d.lower, d.upper, 0.0),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -152,15 +159,20 @@ def finding(table: pd.DataFrame, name: str, words: str, published: dict[str, flo
         f"{short_name(weakest['lower'])} and {short_name(weakest['higher'])}.",
         published=published,
         reproduced=figures(table) if published else {},
-        estimate=weakest["ratio"], lower=weakest["ratio_lower"], upper=weakest["ratio_upper"],
+        estimate=weakest["ratio"],
+        lower=weakest["ratio_lower"],
+        upper=weakest["ratio_upper"],
         interval=f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f} %",
-        probability=order["p"].max(), probability_kind="one-sided p-value", n_models=len(ORDER),
+        probability=order["p"].max(),
+        probability_kind="one-sided p-value",
+        n_models=len(ORDER),
         n_heritages=long["heritage"].nunique(),
-        table=order, draw=draw,
+        table=order,
+        draw=draw,
         caption=f"{name[0].upper()}{name[1:]} of four models over {agreement.n} prompts. Order of the arithmetic "
         f"means: {found}; the published order holds on {held}.",
         notes=(CAVEAT,),
-    )  # fmt: skip
+    )
 
 
 def ordered(found: Finding, fit: Fitted, pairs: list[tuple[str, str]], statement: str) -> Finding:
@@ -231,10 +243,16 @@ def families(tables: Tables, shown: pd.DataFrame) -> Finding:
         f"the published order. {SENTENCES[verdict]} for families{': ' + exceptions if exceptions else ''}; without "
         f"tuned models {contradict} of {len(untuned)} comparisons contradict it, but then "
         f"{'one model stands' if bases == 1 else f'at least {bases} models stand'} for each family.",
-        estimate=worst["ratio"], lower=worst["ratio_lower"], upper=worst["ratio_upper"],
+        estimate=worst["ratio"],
+        lower=worst["ratio_lower"],
+        upper=worst["ratio_upper"],
         interval=f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f} %",
-        probability=order["p"].max(), probability_kind="one-sided p-value",
-        n_models=shown["model_id"].nunique(), n_heritages=shown["heritage"].nunique(), table=order, draw=draw,
+        probability=order["p"].max(),
+        probability_kind="one-sided p-value",
+        n_models=shown["model_id"].nunique(),
+        n_heritages=shown["heritage"].nunique(),
+        table=order,
+        draw=draw,
         caption=f"Last gain by prompt of every measured model of the four families. {len(against)} of {len(order)} "
         "comparisons of neighbours are against the published order.",
         notes=(
@@ -244,7 +262,7 @@ def families(tables: Tables, shown: pd.DataFrame) -> Finding:
             f"{'one' if bases == 1 else bases} of the least measured, so that with these data the claim "
             f"{'can' if bases >= LEAST_BASES else 'cannot'} come out as supported.",
         ),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -49,9 +49,11 @@ STATED = {"accuracy with the norm, %": "appendix B with", "accuracy without, %":
 IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
     CLEAN: {"two models, without, %": "/h25_accuracy"},
-    PYTHIA: {"Pythia family, dense models below 1, share": "/analysis/high_rho_dampen_rate",
-             "Pythia family, other models above 1, share": "/analysis/low_rho_expand_rate"},
-}  # fmt: skip
+    PYTHIA: {
+        "Pythia family, dense models below 1, share": "/analysis/high_rho_dampen_rate",
+        "Pythia family, other models above 1, share": "/analysis/low_rho_expand_rate",
+    },
+}
 
 COINCIDENCE = (
     ", as many by chance, on other models: that the figure 'with the norm' agrees in the list says nothing about how "
@@ -105,7 +107,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "Pythia family, with, %": 100 * pythia["right_with"].mean(),
         "two models, without, %": 100 * clean["right_without"].mean(),
         "two models, with, %": 100 * clean["right_with"].mean(),
-    }  # fmt: skip
+    }
     same = bool(hunt["right_with"].sum() == hunt["right_without"].sum())
     notes = (
         f"The file that counted {figures['hunt, without the norm, %']:.2f} % had already left the norm out. On its "
@@ -142,10 +144,7 @@ def accuracy(
         axes.axvline(THRESHOLD, color=MUTED, linewidth=0.9, linestyle=":")
         scatter_labelled(table, axes, x="rho", y="penultimate_gain")
         log_axis(axes, "x")
-        axes.set(
-            xlabel="head density ρ = H / d_h (log scale; dotted: threshold)",
-            ylabel="gain without the final norm",
-        )
+        axes.set(xlabel="head density ρ = H / d_h (log scale; dotted: threshold)", ylabel="gain without the final norm")
 
     return Finding(
         claim="C13",
@@ -155,13 +154,22 @@ def accuracy(
         f"{SENTENCES[verdict]}: leaving the norm out turns {gained} models from wrong to right and {lost} from right "
         f"to wrong (McNemar's exact test, one-sided p {relation(p)}), and always naming the more "
         f"frequent sign would be right in {without.majority:.0%}.",
-        published=published, reproduced=reproduced, estimate=without.estimate, lower=without.lower, upper=without.upper,
-        interval="Clopper–Pearson exact interval of the accuracy without the norm, 95 %", probability=p,
+        published=published,
+        reproduced=reproduced,
+        estimate=without.estimate,
+        lower=without.lower,
+        upper=without.upper,
+        interval="Clopper–Pearson exact interval of the accuracy without the norm, 95 %",
+        probability=p,
         probability_kind="one-sided p-value",
-        n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw, notes=notes,
+        n_models=len(table),
+        n_heritages=table["heritage"].nunique(),
+        table=table,
+        draw=draw,
+        notes=notes,
         caption=f"Gain without the final norm over head density, {where}. The rule predicts dampening right of the "
         f"dotted line; it is right in {right} of {len(table)} models, and in {also} with the norm in the gain.",
-    )  # fmt: skip
+    )
 
 
 def discordant(table: pd.DataFrame, finding: Finding) -> Finding:
@@ -220,16 +228,21 @@ def artifact(table: pd.DataFrame, known: pd.DataFrame) -> Finding:
         f"change{'s' * (changed == 1)} sides of 1. In {mixed} of {len(table)} models the last block with the norm and "
         f"the block before it without lie on different sides, in the median a factor of {factor:.1f} apart, but that "
         "comparison changes the block as well as the norm and does not tell the norm's part.",
-        estimate=share.estimate if share else None, lower=lower, upper=upper,
+        estimate=share.estimate if share else None,
+        lower=lower,
+        upper=upper,
         interval="Clopper–Pearson exact interval, 95 %",
-        n_models=len(known), n_heritages=known["heritage"].nunique(), table=known, draw=draw,
+        n_models=len(known),
+        n_heritages=known["heritage"].nunique(),
+        table=known,
+        draw=draw,
         caption=f"Gain of the last block with the final norm over that of the block before it without, {len(table)} "
         f"models; {mixed} lie in the quadrants where the two disagree about the side of 1.",
         notes=(
             CORRECTED.format(if_above(earlier.lower, earlier.upper, 0.05)),
             "Asked for: the gain of the last block and the gain with the norm, on the same prompts.",
         ),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

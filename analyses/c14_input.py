@@ -123,8 +123,13 @@ def sides(rows: pd.DataFrame) -> pd.DataFrame:
 def by_model(rows: pd.DataFrame) -> pd.DataFrame:
     """Per model: mean gain, and the share of prompts on its side of 1."""
     grouped = sides(rows).groupby(["model_id", "heritage"], as_index=False)
-    return grouped.agg(prompts=("value", "size"), mean_gain=("value", "mean"), smallest=("value", "min"),
-                       largest=("value", "max"), share_on_own_side=("agrees", "mean"))  # fmt: skip
+    return grouped.agg(
+        prompts=("value", "size"),
+        mean_gain=("value", "mean"),
+        smallest=("value", "min"),
+        largest=("value", "max"),
+        share_on_own_side=("agrees", "mean"),
+    )
 
 
 def figure_7(rows: pd.DataFrame) -> dict[str, float]:
@@ -184,19 +189,28 @@ def agreement(rows: pd.DataFrame, name: str) -> Finding:
         f"the {ROBUST:.0%} asked for, {int((shares == 1).sum())} models keep their side on every prompt, and "
         f"{short_name(least['model_id'])}, with a mean gain of {number(least['mean_gain'], 4)}, keeps it on "
         f"{least['share_on_own_side']:.0%}.",
-        estimate=mean, lower=lower, upper=upper, interval=f"{kind}, over models, 95 %", n_models=len(table),
-        n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        estimate=mean,
+        lower=lower,
+        upper=upper,
+        interval=f"{kind}, over models, 95 %",
+        n_models=len(table),
+        n_heritages=table["heritage"].nunique(),
+        table=table,
+        draw=draw,
         caption=f"Gain of every prompt by model ({name}), models in order of their mean; dashed line: gain 1. On "
         f"average {mean:.0%} of prompts lie on their model's own side.",
-        notes=("A model whose mean gain is within a few per cent of 1 has no side to keep: for it the sign is a "
-               "matter of the prompt.",),
-    )  # fmt: skip
+        notes=(
+            "A model whose mean gain is within a few per cent of 1 has no side to keep: for it the sign is a "
+            "matter of the prompt.",
+        ),
+    )
 
 
 def with_share(found: Finding, rows: pd.DataFrame, name: str) -> Finding:
     """The finding on agreement with the posterior of the share of prompts."""
-    fit = fit_share(sides(rows), "agrees", against=ROBUST, group="model_id", sources=sorted(set(rows["source"])),
-                    seed=SEED)  # fmt: skip
+    fit = fit_share(
+        sides(rows), "agrees", against=ROBUST, group="model_id", sources=sorted(set(rows["source"])), seed=SEED
+    )
     told = posterior_of(
         fit,
         model=f"Share of prompts on their model's side of 1, {name}; prompts of one model alike.",
@@ -215,10 +229,15 @@ def variance(rows: pd.DataFrame, name: str) -> Finding:
     )
     share, lower, upper = parts.shares["model_id"], parts.shares_lower["model_id"], parts.shares_upper["model_id"]
     verdict = if_above(lower, upper, 0.5)
-    table = pd.DataFrame({"component": ["model", "prompt", "residual"],
-        "share_of_variance": list(parts.shares.values()),
-                          "lower": list(parts.shares_lower.values()), "upper": list(parts.shares_upper.values()),
-                          "sd_of_log_gain": list(parts.sd.values())})  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "component": ["model", "prompt", "residual"],
+            "share_of_variance": list(parts.shares.values()),
+            "lower": list(parts.shares_lower.values()),
+            "upper": list(parts.shares_upper.values()),
+            "sd_of_log_gain": list(parts.sd.values()),
+        }
+    )
     return Finding(
         claim="C14",
         estimand=f"share of the variance of log gain between models, {name}",
@@ -227,9 +246,15 @@ def variance(rows: pd.DataFrame, name: str) -> Finding:
         f"between prompts and {parts.shares['residual']:.0%} in how a model answers a prompt in particular ({name}). "
         f"{SENTENCES[verdict]} as a statement about magnitude: the models' share is between {number(lower)} and "
         f"{number(upper)}.",
-        estimate=share, lower=lower, upper=upper, interval=f"{parts.interval}, 95 %",
-        n_models=parts.n_rows, n_heritages=rows["heritage"].nunique(), table=table, notes=(NESTED,),
-    )  # fmt: skip
+        estimate=share,
+        lower=lower,
+        upper=upper,
+        interval=f"{parts.interval}, 95 %",
+        n_models=parts.n_rows,
+        n_heritages=rows["heritage"].nunique(),
+        table=table,
+        notes=(NESTED,),
+    )
 
 
 def with_parts(found: Finding, rows: pd.DataFrame) -> Finding:
@@ -267,10 +292,14 @@ def one_model(tables: Tables) -> Finding:
         f"with the entropy, {number(r.statistic)}, may be anything in {range_text(low, high)}.",
         published=stated(tables, {name: f"/correlation/{key}" for name, key in CORRELATION.items()}, INPUT),
         reproduced=dict(zip(CORRELATION, map(float, values), strict=True)),
-        estimate=float(r.statistic), lower=low, upper=high, interval="Fisher-z confidence interval, 95 %, unit: the "
-        "prompt",
-        n_models=1, n_heritages=1, table=table,
-    )  # fmt: skip
+        estimate=float(r.statistic),
+        lower=low,
+        upper=high,
+        interval="Fisher-z confidence interval, 95 %, unit: the prompt",
+        n_models=1,
+        n_heritages=1,
+        table=table,
+    )
 
 
 if __name__ == "__main__":

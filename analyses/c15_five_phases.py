@@ -71,8 +71,9 @@ def preferences(table: pd.DataFrame) -> pd.DataFrame:
         gain = found[RIVAL].bic - found[SAID].bic
         prefers = SAID if gain >= MARGIN else RIVAL if gain <= -MARGIN else 0
         best = min(found, key=lambda k: found[k].bic)
-        rows.append({"model_id": model, "heritage": heritage, "bic_gain_of_five": gain, "best_number": best,
-                     "prefers": prefers})  # fmt: skip
+        rows.append(
+            {"model_id": model, "heritage": heritage, "bic_gain_of_five": gain, "best_number": best, "prefers": prefers}
+        )
     return pd.DataFrame(rows, columns=["model_id", "heritage", "bic_gain_of_five", "best_number", "prefers"])
 
 
@@ -129,9 +130,11 @@ def trained(tables: Tables) -> Finding:
     table = curves(at_the_end(tables, "layers"))
     if table.empty:
         return Finding(
-            claim="C15", estimand=name, verdict=UNMEASURED,
+            claim="C15",
+            estimand=name,
+            verdict=UNMEASURED,
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold no model trained here of at least {LEAST_LAYERS} blocks.",
-        )  # fmt: skip
+        )
     found = judged(table, name, [NURSERY])
     recipes = table.groupby("model_id")["heritage"].first()
     before = tables.read("layers", source=NURSERY, revision=START).drop(columns="heritage")

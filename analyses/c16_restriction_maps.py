@@ -90,10 +90,14 @@ def analyse(tables: Tables) -> list[Finding]:
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
     layers = transition_layers(maps, traces, model)
     stated = tables.read("statements", source=SOURCE).set_index("pointer")["value"]
-    published = {"L* minimum, from 0": float(stated["/restriction_maps/L_star_min_contraction"]),
-                 "L* inflection, from 0": float(stated["/restriction_maps/L_star_inflection"])}  # fmt: skip
-    reproduced = {"L* minimum, from 0": layers["minimum of the contraction ratio"] - 1,
-                  "L* inflection, from 0": float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1}  # fmt: skip
+    published = {
+        "L* minimum, from 0": float(stated["/restriction_maps/L_star_min_contraction"]),
+        "L* inflection, from 0": float(stated["/restriction_maps/L_star_inflection"]),
+    }
+    reproduced = {
+        "L* minimum, from 0": layers["minimum of the contraction ratio"] - 1,
+        "L* inflection, from 0": float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1,
+    }
     lost = len(every) - len(maps)
     sizes = tables.read("summaries", source=SOURCE)["estimand"]
     wrong = bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
@@ -109,11 +113,18 @@ def analyse(tables: Tables) -> list[Finding]:
     )
     first, second = (
         finding(
-            measure, maps, layers, model_id, str(model["heritage"]), published, reproduced, notes,
+            measure,
+            maps,
+            layers,
+            model_id,
+            str(model["heritage"]),
+            published,
+            reproduced,
+            notes,
             unmeasured=wrong and measure == "operator_norm",
         )
         for measure in WORDS
-    )  # fmt: skip
+    )
     return [replace(first, notes=(CORRECTED, *notes)), second, *trained(tables)]
 
 
@@ -157,20 +168,32 @@ def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Findi
     estimand = f"{words} of the restriction maps: share of models trained here that show the pattern"
     if n < LEAST_TRAINED:
         return Finding(
-            claim="C16", estimand=estimand, verdict=UNMEASURED, n_models=n, n_heritages=table["heritage"].nunique(),
+            claim="C16",
+            estimand=estimand,
+            verdict=UNMEASURED,
+            n_models=n,
+            n_heritages=table["heritage"].nunique(),
             group="recipe",
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here of at least {LEAST_BLOCKS} blocks "
             f"with attention, and the rule asks for {LEAST_TRAINED}.",
-        )  # fmt: skip
+        )
     shown = int(table["shows_it"].sum())
     share = proportion(shown, n)
     verdict = if_above(share.lower, share.upper, 0.5)
-    each = pd.DataFrame([
-        {"definition": name, "part": part, "estimate": float(np.exp(logs.median())),
-         "lower": float(np.exp(logs.quantile(0.05))), "upper": float(np.exp(logs.quantile(0.95)))}
-        for name in DEFINITIONS for part in ("before", "after")
-        for logs in [np.log(table[f"{part}_{name}"].dropna())]
-    ])  # fmt: skip
+    each = pd.DataFrame(
+        [
+            {
+                "definition": name,
+                "part": part,
+                "estimate": float(np.exp(logs.median())),
+                "lower": float(np.exp(logs.quantile(0.05))),
+                "upper": float(np.exp(logs.quantile(0.95))),
+            }
+            for name in DEFINITIONS
+            for part in ("before", "after")
+            for logs in [np.log(table[f"{part}_{name}"].dropna())]
+        ]
+    )
     each["row"] = "L* by " + each["definition"] + ", " + each["part"]
     middle = each.set_index(["definition", "part"])["estimate"]["minimum"]
     listed = "; ".join(
@@ -184,15 +207,25 @@ def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Findi
         log_axis(axes, "x")
 
     found = Finding(
-        claim="C16", estimand=estimand, verdict=verdict,
+        claim="C16",
+        estimand=estimand,
+        verdict=verdict,
         plain=f"{SENTENCES[verdict]}: of {n} models trained here {shown} have restriction maps whose {words} is on "
         "average below 1 before L* and above 1 after it by any definition (share between "
         f"{number(share.lower)} and {number(share.upper)}). With L* where the contraction ratio is smallest the median "
         f"model has {number(middle['before'])} before and {number(middle['after'])} after; the largest value of any "
         f"block is {number(table['largest'].max())}.",
-        estimate=share.estimate, lower=share.lower, upper=share.upper, interval=f"{share.interval}, 95 %",
-        probability=share.p_value, probability_kind="p-value", n_models=n, n_heritages=table["heritage"].nunique(),
-        group="recipe", table=table, draw=draw,
+        estimate=share.estimate,
+        lower=share.lower,
+        upper=share.upper,
+        interval=f"{share.interval}, 95 %",
+        probability=share.p_value,
+        probability_kind="p-value",
+        n_models=n,
+        n_heritages=table["heritage"].nunique(),
+        group="recipe",
+        table=table,
+        draw=draw,
         caption=f"{words[0].upper()}{words[1:]} before and after L* over {n} models trained here, by three definitions "
         "of L*: median and middle 90 % of models.",
         notes=(
@@ -203,12 +236,15 @@ def of_trained(table: pd.DataFrame, others: pd.DataFrame, measure: str) -> Findi
             else "The norm relative to W_V is a mean of √A_ij and cannot exceed 1: this measure can show no expansion.",
             "Small models, trained for a short time on two corpora.",
         ),
-    )  # fmt: skip
+    )
     fit = fit_share(table, "shows_it", sources=[NURSERY], seed=SEED)
     told = posterior_of(
-        fit, model="Share of models that show the pattern, models of a recipe alike.", statement="share > 0.5",
-        classical=verdict, tables=["groups"],
-    )  # fmt: skip
+        fit,
+        model="Share of models that show the pattern, models of a recipe alike.",
+        statement="share > 0.5",
+        classical=verdict,
+        tables=["groups"],
+    )
     return beside(found, fit, told)
 
 
@@ -219,18 +255,32 @@ def judge(shown: int, models: int) -> str:
 
 
 def finding(
-    measure: str, maps: pd.DataFrame, layers: dict[str, float], model_id: str, heritage: str,
-    published: dict[str, float], reproduced: dict[str, float], notes: tuple[str, ...], *, unmeasured: bool,
-) -> Finding:  # fmt: skip
+    measure: str,
+    maps: pd.DataFrame,
+    layers: dict[str, float],
+    model_id: str,
+    heritage: str,
+    published: dict[str, float],
+    reproduced: dict[str, float],
+    notes: tuple[str, ...],
+    *,
+    unmeasured: bool,
+) -> Finding:
     """One measure of the maps before and after every L*."""
     log = np.log(maps[measure])
-    table = pd.DataFrame([
-        {"definition": name, "L_star": at, "before": float(np.exp(log[maps["layer"] < at].mean())),
-         "after": float(np.exp(log[maps["layer"] > at].mean())),
-         "layers_below_1_before": int((log[maps["layer"] < at] < 0).sum()),
-         "layers_before": int((maps["layer"] < at).sum())}
-        for name, at in layers.items()
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            {
+                "definition": name,
+                "L_star": at,
+                "before": float(np.exp(log[maps["layer"] < at].mean())),
+                "after": float(np.exp(log[maps["layer"] > at].mean())),
+                "layers_below_1_before": int((log[maps["layer"] < at] < 0).sum()),
+                "layers_before": int((maps["layer"] < at).sum()),
+            }
+            for name, at in layers.items()
+        ]
+    )
     table["shows_it"] = (table["before"] < 1) & (table["after"] > 1)
     shown = int(table["shows_it"].any())
     verdict = UNMEASURED if unmeasured else judge(shown, 1)
@@ -267,12 +317,18 @@ def finding(
         f"{int(table['shows_it'].sum())} of the {len(table)} definitions of L* show the pattern. Of the layers before "
         f"L* {first['layers_below_1_before']} of {first['layers_before']} lie below 1, and the largest value of all is "
         f"{number(largest)}.",
-        estimate=first["before"], published=published, reproduced=reproduced, n_models=1, n_heritages=1, table=table,
-        draw=draw, notes=notes,
+        estimate=first["before"],
+        published=published,
+        reproduced=reproduced,
+        n_models=1,
+        n_heritages=1,
+        table=table,
+        draw=draw,
+        notes=notes,
         caption=f"{title} of the restriction maps over the layers of {short_name(model_id)} "
         f"({heritage}), log scale, with L* by three definitions. {int(table['shows_it'].sum())} of {len(table)} show "
         "values below 1 before and above 1 after.",
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

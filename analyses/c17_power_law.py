@@ -92,16 +92,30 @@ def analyse(tables: Tables) -> list[Finding]:
         claim="C17",
         estimand=f"{decides.estimand} (the part that decides of three)",
         verdict=verdict,
-        plain=f"{SENTENCES[verdict]} as a whole: " + "; ".join(f"{name}, {word}" for name, word in words.items()) + ". "
+        plain=f"{SENTENCES[verdict]} as a whole: "
+        + "; ".join(f"{name}, {word}" for name, word in words.items())
+        + ". "
         + decides.plain,
-        estimate=decides.estimate, lower=decides.lower, upper=decides.upper, interval=decides.interval,
-        probability=decides.probability, probability_kind=decides.probability_kind, n_models=len(last),
+        estimate=decides.estimate,
+        lower=decides.lower,
+        upper=decides.upper,
+        interval=decides.interval,
+        probability=decides.probability,
+        probability_kind=decides.probability_kind,
+        n_models=len(last),
         n_heritages=last["heritage"].nunique(),
-        published=parts[0].published, reproduced=parts[0].reproduced, table=last, draw=decides.draw,
+        published=parts[0].published,
+        reproduced=parts[0].reproduced,
+        table=last,
+        draw=decides.draw,
         caption=decides.caption,
-        notes=(parts[0].notes[0], parts[0].notes[-1], follows(tables, SCALING),
-               "Eight sizes of one family from one lab: nothing here speaks of other families."),
-    )  # fmt: skip
+        notes=(
+            parts[0].notes[0],
+            parts[0].notes[-1],
+            follows(tables, SCALING),
+            "Eight sizes of one family from one lab: nothing here speaks of other families.",
+        ),
+    )
     return [whole, *(replace(part, draw=None, caption="") if part is decides else part for part in parts)]
 
 
@@ -134,24 +148,34 @@ def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
         f"with an interval of {range_text(fit.lower, fit.upper)} over {fit.n} models. {SENTENCES[verdict]} for the "
         f"value {STATED:g}: it lies {'outside' if excludes else 'inside'} the interval, and leaving out one model "
         f"moves the exponent between {number(fit.smallest_without_one)} and {number(fit.largest_without_one)}.",
-        estimate=fit.estimate, lower=fit.lower, upper=fit.upper, interval=f"{fit.interval}, 95 %",
+        estimate=fit.estimate,
+        lower=fit.lower,
+        upper=fit.upper,
+        interval=f"{fit.interval}, 95 %",
         probability=fit.p_value,
-        probability_kind="p of the stated exponent", n_models=len(last), n_heritages=last["heritage"].nunique(),
-        table=last, draw=draw,
+        probability_kind="p of the stated exponent",
+        n_models=len(last),
+        n_heritages=last["heritage"].nunique(),
+        table=last,
+        draw=draw,
         published=stated(tables, {CLAIMED: "MLP exponent"}) | stated(tables, FIT, SCALING),
-        reproduced={CLAIMED: float(line.slope)} | dict(zip(FIT, map(float, (
-            line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)), strict=True)),
+        reproduced={CLAIMED: float(line.slope)}
+        | dict(
+            zip(FIT, map(float, (line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)), strict=True)
+        ),
         caption=f"Gain of the last MLP over parameters, {len(last)} models, both axes logarithmic. Fitted exponent "
         f"with its 95 % interval about the mean {number(fit.estimate)} {range_text(fit.lower, fit.upper)}; dashed: "
         f"{STATED:g}.",
-        notes=(f"The claimed {STATED:g} is not what the file's own fit gives: it has "
-               f"{number(float(line.slope))} ± {number(float(line.stderr), 2)}, recomputed here.",
-               f"The probability is that of a deviation from {STATED:g} as large as this one; against 0, by the "
-               f"study's least squares, it is p {relation(float(line.pvalue))}.",
-               "Size and depth grow together in the family, so the exponent cannot be told from an effect of depth.",
-               f"The interval reaches {number(half, 2)} to either side and the rule allows {MARGIN:g}, so these models "
-               f"{'can' if half <= MARGIN else 'cannot'} show the exponent to be the stated one."),
-    )  # fmt: skip
+        notes=(
+            f"The claimed {STATED:g} is not what the file's own fit gives: it has "
+            f"{number(float(line.slope))} ± {number(float(line.stderr), 2)}, recomputed here.",
+            f"The probability is that of a deviation from {STATED:g} as large as this one; against 0, by the "
+            f"study's least squares, it is p {relation(float(line.pvalue))}.",
+            "Size and depth grow together in the family, so the exponent cannot be told from an effect of depth.",
+            f"The interval reaches {number(half, 2)} to either side and the rule allows {MARGIN:g}, so these models "
+            f"{'can' if half <= MARGIN else 'cannot'} show the exponent to be the stated one.",
+        ),
+    )
 
 
 def with_line(last: pd.DataFrame, finding: Finding) -> Finding:
@@ -204,16 +228,23 @@ def attention(layers: pd.DataFrame, last: pd.DataFrame, tables: Tables) -> Findi
         verdict=verdict,
         plain=f"Attention gives out less norm than it takes in, in {len(layers) - len(breaking)} of {len(layers)} "
         f"blocks. {SENTENCES[verdict]} as 'always'{': ' + named if named else ', with no exception'}.",
-        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval over "
-        "models, 95 %",
-        n_models=len(last), n_heritages=last["heritage"].nunique(), table=breaking if len(breaking) else last,
+        estimate=share.estimate,
+        lower=share.lower,
+        upper=share.upper,
+        interval="Clopper–Pearson exact interval over models, 95 %",
+        n_models=len(last),
+        n_heritages=last["heritage"].nunique(),
+        table=breaking if len(breaking) else last,
         draw=draw,
         caption=f"Attention gain over layers, {len(last)} models; dashed line: 1. {len(breaking)} of {len(layers)} "
         "blocks lie on or above it.",
-        published=stated_by_model(tables, SCALING, CONTRACTING), reproduced=contracting(layers),
-        notes=(f"A second file measured {again['model_id'].nunique()} of these models on other prompts: its largest "
-               f"attention gain is {number(float(again['gain_attention'].max()))}.",),
-    )  # fmt: skip
+        published=stated_by_model(tables, SCALING, CONTRACTING),
+        reproduced=contracting(layers),
+        notes=(
+            f"A second file measured {again['model_id'].nunique()} of these models on other prompts: its largest "
+            f"attention gain is {number(float(again['gain_attention'].max()))}.",
+        ),
+    )
 
 
 def contracting(layers: pd.DataFrame) -> dict[str, float]:
@@ -247,12 +278,17 @@ def last_mlp(layers: pd.DataFrame, last: pd.DataFrame) -> Finding:
         f"{SENTENCES[verdict]} for the family measured: its gain runs from {number(last['gain_mlp'].min())} to "
         f"{number(last['gain_mlp'].max())} and is the largest of its model in {at_end}; of the MLPs before it "
         f"{before:.0%} expand.",
-        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval over "
-        "models, 95 %",
-        n_models=len(last), n_heritages=last["heritage"].nunique(), table=last[["model_id", "gain_mlp"]], draw=draw,
+        estimate=share.estimate,
+        lower=share.lower,
+        upper=share.upper,
+        interval="Clopper–Pearson exact interval over models, 95 %",
+        n_models=len(last),
+        n_heritages=last["heritage"].nunique(),
+        table=last[["model_id", "gain_mlp"]],
+        draw=draw,
         caption=f"MLP gain over layers, {len(last)} models; dashed line: 1. The last point of {above} lines lies "
         "above it.",
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -60,20 +60,23 @@ BENTOV_P = "p of " + BENTOV
 IN_THE_FILE = {
     f"{{}} {name}": rf"/entropy_correlations/\d+/{key}"
     for name, key in {
-        "Spearman": "Spearman_r", "Spearman p": "Spearman_p", "Pearson": "Pearson_r", "Pearson p": "Pearson_p",
+        "Spearman": "Spearman_r",
+        "Spearman p": "Spearman_p",
+        "Pearson": "Pearson_r",
+        "Pearson p": "Pearson_p",
     }.items()
-}  # fmt: skip
-IN_GPT2_FILE = {
-    BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation",
-    BENTOV_P: r"/bentov_law_results/\d+/p_value",
 }
+IN_GPT2_FILE = {BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation", BENTOV_P: r"/bentov_law_results/\d+/p_value"}
 CLICHES = {
     f"{{}} {name}": rf"/p3_platitude_tunnel/\d+/{key}"
     for name, key in {
-        "mean entropy, clichés": "Cliche_Entropy_Mean", "mean entropy, novel": "Novel_Entropy_Mean", "t": "t_stat",
-        "p": "p_val", "Cohen's d": "cohens_d",
+        "mean entropy, clichés": "Cliche_Entropy_Mean",
+        "mean entropy, novel": "Novel_Entropy_Mean",
+        "t": "t_stat",
+        "p": "p_val",
+        "Cohen's d": "cohens_d",
     }.items()
-}  # fmt: skip
+}
 CORRECTED = (
     "The rule was corrected after a review, because it counted tuned models beside the bases that they were tuned "
     "from, which the interval takes for independent; under the earlier rule the verdict on the correlation was {}, "
@@ -191,7 +194,10 @@ def whole(mean: Finding, without: Finding, words: Finding, category: str, correc
         verdict=verdict,
         published={},
         reproduced={},
-        posterior=None, rhat_max=None, ess_min=None, divergences=None,
+        posterior=None,
+        rhat_max=None,
+        ess_min=None,
+        divergences=None,
         plain=f"{SENTENCES[verdict]} as a whole: that entropy moves with gain is {mean.verdict} (mean correlation "
         f"{with_range(mean)}), that clichés leave models less undecided than novel prompts is {words.verdict} "
         f"({with_range(words)} nats). Without the category of the highest entropy, {category}, the mean correlation "
@@ -202,7 +208,7 @@ def whole(mean: Finding, without: Finding, words: Finding, category: str, correc
             "The estimate is that of the clichés; both parts have to hold, so the p-value is the larger of the two.",
             "Each part has a posterior of its own; the verdict on the whole follows from theirs.",
         ),
-    )  # fmt: skip
+    )
 
 
 def with_range(finding: Finding) -> str:
@@ -260,15 +266,26 @@ def correlation(
         f"the interval is {range_text(result.lower, result.upper)}, p {relation(result.p_value)}, and {positive} of "
         f"{result.n_models} models have a positive correlation, from {number(table['estimate'].min())} to "
         f"{number(table['estimate'].max())}.",
-        estimate=result.estimate, lower=result.lower, upper=result.upper, interval=f"{result.interval}, 95 %",
-        probability=result.p_value, probability_kind="p-value", published=published, reproduced=reproduced,
-        n_models=result.n_models, n_heritages=rows["heritage"].nunique(), table=table, draw=draw,
+        estimate=result.estimate,
+        lower=result.lower,
+        upper=result.upper,
+        interval=f"{result.interval}, 95 %",
+        probability=result.p_value,
+        probability_kind="p-value",
+        published=published,
+        reproduced=reproduced,
+        n_models=result.n_models,
+        n_heritages=rows["heritage"].nunique(),
+        table=table,
+        draw=draw,
         caption=f"Correlation over {result.n} prompts of entropy and last gain by model, {name}; mean "
         f"{number(result.estimate)} {range_text(result.lower, result.upper)}.",
-        notes=(f"By Pearson's correlation the mean is {number(linear.estimate)} "
-               f"{range_text(linear.lower, linear.upper)}.",
-               *notes, *((GPT2_NOTE,) if reproduced else ())),
-    )  # fmt: skip
+        notes=(
+            f"By Pearson's correlation the mean is {number(linear.estimate)} {range_text(linear.lower, linear.upper)}.",
+            *notes,
+            *((GPT2_NOTE,) if reproduced else ()),
+        ),
+    )
 
 
 def each_model(result: WithinCorrelation, rows: pd.DataFrame) -> pd.DataFrame:
@@ -308,16 +325,25 @@ def cliches(rows: pd.DataFrame, four: pd.DataFrame, published: Mapping[str, floa
         f"{number(abs(d.estimate))} nats on average. {SENTENCES[verdict]}: with {len(cliche)} and {len(novel)} "
         f"prompts the interval is {range_text(d.lower, d.upper)} (permutation of prompts, p "
         f"{relation(d.p_permutation)}).",
-        estimate=d.estimate, lower=d.lower, upper=d.upper, interval=f"{d.interval} over prompts, 95 %",
+        estimate=d.estimate,
+        lower=d.lower,
+        upper=d.upper,
+        interval=f"{d.interval} over prompts, 95 %",
         probability=d.p_permutation,
-        probability_kind="p-value", published=published, reproduced=reproduced, n_models=rows["model_id"].nunique(),
+        probability_kind="p-value",
+        published=published,
+        reproduced=reproduced,
+        n_models=rows["model_id"].nunique(),
         n_heritages=rows["heritage"].nunique(),
-        table=prompts.sort_values(["category", "prompt_id"], ignore_index=True), draw=draw,
+        table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
+        draw=draw,
         caption=f"Entropy of every prompt by category, mean over {rows['model_id'].nunique()} models. Clichés "
         f"against novel prompts: {number(d.estimate)} nats {range_text(d.lower, d.upper)}.",
-        notes=(f"Model by model the study's t tests give no p below {number(smallest, 2)}; its file calls the "
-               "hypothesis confirmed in all of them.",),
-    )  # fmt: skip
+        notes=(
+            f"Model by model the study's t tests give no p below {number(smallest, 2)}; its file calls the "
+            "hypothesis confirmed in all of them.",
+        ),
+    )
     return with_line(found, prompts)
 
 

@@ -115,15 +115,22 @@ def analyse(tables: Tables) -> list[Finding]:
         plain=f"Of the {len(parts)} explanations that the study keeps and its files allow to test, the data support "
         f"{stand} and contradict {fall}: {explained(parts)}. {SENTENCES[verdict]} as a whole; that LayerNorm and the "
         "parallel block dampen, which the study rejects itself, is no part of this and is tested apart.",
-        estimate=decides.estimate, lower=decides.lower, upper=decides.upper, interval=decides.interval,
+        estimate=decides.estimate,
+        lower=decides.lower,
+        upper=decides.upper,
+        interval=decides.interval,
         n_models=decides.n_models,
         n_heritages=decides.n_heritages,
-        table=pd.DataFrame([
-            {name: getattr(part, name) for name in ("estimand", "verdict", "estimate", "lower", "upper")}
-            | {"statement": part.posterior.statement if part.posterior else "",
-               "probability": part.posterior.probability if part.posterior else None}
-            for part in (*parts, *rejected)
-        ]),
+        table=pd.DataFrame(
+            [
+                {name: getattr(part, name) for name in ("estimand", "verdict", "estimate", "lower", "upper")}
+                | {
+                    "statement": part.posterior.statement if part.posterior else "",
+                    "probability": part.posterior.probability if part.posterior else None,
+                }
+                for part in (*parts, *rejected)
+            ]
+        ),
         draw=draw,
         caption="Last gain by prompt of the models whose dampening was to be explained, in order of their mean; "
         f"dashed line: gain 1. Of {len(parts)} explanations kept by the study {stand} "
@@ -135,14 +142,17 @@ def analyse(tables: Tables) -> list[Finding]:
             "Every explanation names a cause, and no file holds a model in which the cause alone was changed: what is "
             "tested here is whether the numbers go the way the explanation needs, not whether it is why.",
         ),
-    )  # fmt: skip
+    )
     return [whole, *parts, *rejected]
 
 
 def explained(parts: list[Finding]) -> str:
     """Verdict of every explanation, named by whose it is."""
-    names = ("OPT's low trace by a weak W_V", "Mistral and LLaMA by the unembedding",
-             "LLaMA-3.1's dampening last block, if it is there at all")  # fmt: skip
+    names = (
+        "OPT's low trace by a weak W_V",
+        "Mistral and LLaMA by the unembedding",
+        "LLaMA-3.1's dampening last block, if it is there at all",
+    )
     return "; ".join(f"{name}, {part.verdict}" for name, part in zip(names, parts, strict=True))
 
 
@@ -181,16 +191,25 @@ def opt(tables: Tables) -> Finding:
         f"{SENTENCES[verdict]}, nearly by arithmetic: the trace is an attention term times that square, so the test "
         f"asks only whether the attention terms are alike, in {len(others)} comparison{'s' * (len(others) != 1)}. "
         "Whether a weak W_V makes a model expand is not tested by it.",
-        estimate=float(most["divided_ratio"]), n_models=int(sound.sum()),
+        estimate=float(most["divided_ratio"]),
+        n_models=int(sound.sum()),
         n_heritages=table.loc[sound, "heritage"].nunique(),
-        table=shown, draw=draw, published=published, reproduced=attention_means(tables),
+        table=shown,
+        draw=draw,
+        published=published,
+        reproduced=attention_means(tables),
         caption=f"Trace over the norm of W_V for {len(table)} models; dashed: what OPT's trace would be at that "
         f"norm. Largest judged ratio of traces {number(most['raw_ratio'])}, {number(most['divided_ratio'])} once "
         "divided by ‖W_V‖².",
-        notes=(*(f"The norm of {name} is that of a third of its fused matrix, which is not W_V; it is shown and not "
-                 "judged." for name in sliced),
-               "No model is fitted: these are ratios of single numbers, one a model."),
-    )  # fmt: skip
+        notes=(
+            *(
+                f"The norm of {name} is that of a third of its fused matrix, which is not W_V; it is shown and not "
+                "judged."
+                for name in sliced
+            ),
+            "No model is fitted: these are ratios of single numbers, one a model.",
+        ),
+    )
 
 
 def llama(tables: Tables, gains: pd.DataFrame) -> Finding:
@@ -208,11 +227,17 @@ def llama(tables: Tables, gains: pd.DataFrame) -> Finding:
         f"prompts (geometric mean). {SENTENCES[verdict]}: the figure of {pooled:.2f} that called for an explanation "
         "runs over the final norm and pools all tokens"
         f"{', and without that there is no anomaly' if verdict == AGAINST else ''}.",
-        estimate=d.ratio, lower=d.ratio_lower, upper=d.ratio_upper, interval=INTERVAL, probability=below(d),
-        probability_kind="one-sided p-value", n_models=1, n_heritages=1,
+        estimate=d.ratio,
+        lower=d.ratio_lower,
+        upper=d.ratio_upper,
+        interval=INTERVAL,
+        probability=below(d),
+        probability_kind="one-sided p-value",
+        n_models=1,
+        n_heritages=1,
         published=stated(tables, {"last ratio, final norm in it": PROJECTOR}, LLAMA_FILE),
         reproduced={"last ratio, final norm in it": pooled, "last gain, block": d.ratio},
-    )  # fmt: skip
+    )
     return with_means(found, own, "mean log gain < 0", lambda mean: mean < 0, scale=SCALE, seed=SEED)
 
 
@@ -231,9 +256,14 @@ def silent_exit(gains: pd.DataFrame) -> Finding:
         f"mean). {SENTENCES[verdict]}: silent is read as within a factor {MARGIN:g} of 1, and the interval is "
         f"{range_text(d.ratio_lower, d.ratio_upper)}. That its unembedding acts instead is the explanation tested over "
         "models; one model cannot show it.",
-        estimate=d.ratio, lower=d.ratio_lower, upper=d.ratio_upper, interval=INTERVAL, n_models=1, n_heritages=1,
+        estimate=d.ratio,
+        lower=d.ratio_lower,
+        upper=d.ratio_upper,
+        interval=INTERVAL,
+        n_models=1,
+        n_heritages=1,
         notes=("The file on Mistral holds no test; how its words are read here was chosen with the mean gain known.",),
-    )  # fmt: skip
+    )
     statement = f"last gain within a factor {MARGIN:g} of 1"
     return with_means(found, own, statement, lambda mean: np.abs(mean) < bound, scale=SCALE, seed=SEED)
 
@@ -249,8 +279,16 @@ def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Find
     rows = []
     for (model, heritage), r in own.groupby(["model_id", "heritage"]):
         d = one_sample(r["value"], against=1, log=True, seed=SEED)
-        rows.append({"model_id": model, "heritage": heritage, "estimate": d.ratio, "lower": d.ratio_lower,
-                     "upper": d.ratio_upper, "p": below(d)})  # fmt: skip
+        rows.append(
+            {
+                "model_id": model,
+                "heritage": heritage,
+                "estimate": d.ratio,
+                "lower": d.ratio_lower,
+                "upper": d.ratio_upper,
+                "p": below(d),
+            }
+        )
     published, reproduced = figures_of_test(tables, own, source)
     table = pd.DataFrame(rows).sort_values("estimate", ignore_index=True)
     verdict = AGAINST if (table["lower"] > 1).any() else SUPPORTED if (table["upper"] < 1).all() else OPEN
@@ -273,16 +311,26 @@ def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Find
         plain=f"Where the explanation asks for dampening, {expanding} clearly. {SENTENCES[verdict]}: "
         f"{short_name(worst['model_id'])} has a last gain of {number(worst['estimate'])} "
         f"{range_text(worst['lower'], worst['upper'])}, geometric mean over prompts.",
-        estimate=worst["estimate"], lower=worst["lower"], upper=worst["upper"], interval="t interval of the mean log "
-        "over prompts, 95 %", probability=worst["p"],
-        probability_kind="one-sided p-value", published=published, reproduced=reproduced, n_models=len(table),
-        n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        estimate=worst["estimate"],
+        lower=worst["lower"],
+        upper=worst["upper"],
+        interval="t interval of the mean log over prompts, 95 %",
+        probability=worst["p"],
+        probability_kind="one-sided p-value",
+        published=published,
+        reproduced=reproduced,
+        n_models=len(table),
+        n_heritages=table["heritage"].nunique(),
+        table=table,
+        draw=draw,
         caption=f"Last gain of {'one model' if one else f'{len(table)} models'} with its 95 % interval over prompts; "
         f"dashed line: 1. {above if not one else 'It' if above else 'Not clearly one'} "
         f"{'lies' if one or above == 1 else 'lie'} clearly above it.",
-        notes=(follows(tables, source),
-               "Norm, block, lab and year go together in these models: no table here tells one from the others."),
-    )  # fmt: skip
+        notes=(
+            follows(tables, source),
+            "Norm, block, lab and year go together in these models: no table here tells one from the others.",
+        ),
+    )
     whose = "mean" if one else "every model's mean"
     return with_means(found, own, f"{whose} log gain < 0", lambda mean: mean < 0, scale=SCALE, seed=SEED)
 

@@ -63,10 +63,18 @@ def amplification(tables: Tables) -> pd.DataFrame:
     models = []
     for (model, heritage, family), r in rows.groupby(["model_id", "heritage", "family"]):
         d = one_sample(r["value"], against=1, log=True, seed=SEED)
-        models.append({
-            "model_id": model, "heritage": heritage, "family": family, "what": "n_L/n_1", "amplification": d.ratio,
-            "lower": d.ratio_lower, "upper": d.ratio_upper, "comparable": True,
-        })  # fmt: skip
+        models.append(
+            {
+                "model_id": model,
+                "heritage": heritage,
+                "family": family,
+                "what": "n_L/n_1",
+                "amplification": d.ratio,
+                "lower": d.ratio_lower,
+                "upper": d.ratio_upper,
+                "comparable": True,
+            }
+        )
     known = {str(m["model_id"]) for m in models}
     others = gains(tables)
     others = others[~others["model_id"].isin(known) & others["total_to_penultimate"].notna()]
@@ -88,11 +96,20 @@ def published_product(tables: Tables) -> pd.DataFrame:
         g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
         every = np.append(g, normed[model])
         whole = float(np.prod(every))
-        rows.append({
-            "model_id": model, "heritage": heritage, "family": family, "amplification": whole, "comparable": True,
-            "as_published": float(np.prod(every + OFFSET)), "below_1": 100 * float(np.mean(every < 1)),
-            "of_block_1": g[0], "without_block_1": whole / g[0], "blocks_2_to_before_last": float(np.prod(g[1:])),
-        })  # fmt: skip
+        rows.append(
+            {
+                "model_id": model,
+                "heritage": heritage,
+                "family": family,
+                "amplification": whole,
+                "comparable": True,
+                "as_published": float(np.prod(every + OFFSET)),
+                "below_1": 100 * float(np.mean(every < 1)),
+                "of_block_1": g[0],
+                "without_block_1": whole / g[0],
+                "blocks_2_to_before_last": float(np.prod(g[1:])),
+            }
+        )
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 
@@ -140,18 +157,26 @@ def every_model(table: pd.DataFrame) -> Finding:
         f"{SENTENCES[verdict]}: the smallest net amplification is {number(least['amplification'])} in "
         f"{short_name(least['model_id'])}, and the share of families that amplify lies between {number(low)} and "
         f"{number(high)}.",
-        estimate=amplify / n, lower=low, upper=high, interval=INTERVAL,
-        n_models=len(fair), n_heritages=fair["heritage"].nunique(), table=table, draw=draw,
+        estimate=amplify / n,
+        lower=low,
+        upper=high,
+        interval=INTERVAL,
+        n_models=len(fair),
+        n_heritages=fair["heritage"].nunique(),
+        table=table,
+        draw=draw,
         caption=f"Net amplification of {len(table)} models with 95 % intervals over prompts where there are prompts; "
         f"dashed line: 1. {amplify} of {n} families amplify.",
-        notes=(*((f"Normed after the residual sum and not counted: {', '.join(left_out)}.",) if left_out else ()),
-               "Amplification as such is weak evidence of anything learned: the stream of a pre-norm network gains a "
-               "term in every block, and terms that were independent and of equal size would let n_L/n_1 grow as the "
-               f"root of L. The median model amplifies {number(over_root)} times the root of its L and {under_root} of "
-               f"{len(fair)} less than the root; that is a yardstick and no test, since terms are neither independent "
-               "nor equal.",
-               "Amplifications measured by prompt are geometric means over prompts; arithmetic ones are higher."),
-    )  # fmt: skip
+        notes=(
+            *((f"Normed after the residual sum and not counted: {', '.join(left_out)}.",) if left_out else ()),
+            "Amplification as such is weak evidence of anything learned: the stream of a pre-norm network gains a "
+            "term in every block, and terms that were independent and of equal size would let n_L/n_1 grow as the "
+            f"root of L. The median model amplifies {number(over_root)} times the root of its L and {under_root} of "
+            f"{len(fair)} less than the root; that is a yardstick and no test, since terms are neither independent "
+            "nor equal.",
+            "Amplifications measured by prompt are geometric means over prompts; arithmetic ones are higher.",
+        ),
+    )
 
 
 def with_share(table: pd.DataFrame, finding: Finding) -> Finding:
@@ -191,8 +216,14 @@ def as_published(table: pd.DataFrame) -> Finding:
     smallest = table.loc[table["blocks_2_to_before_last"].idxmin()]
 
     def draw(axes: Axes) -> None:
-        forest(table.assign(lower=table["without_block_1"], upper=table["amplification"]), axes, label="model_id",
-               estimate="amplification", heritage="heritage", null=1.0)  # fmt: skip
+        forest(
+            table.assign(lower=table["without_block_1"], upper=table["amplification"]),
+            axes,
+            label="model_id",
+            estimate="amplification",
+            heritage="heritage",
+            null=1.0,
+        )
         axes.set_xlabel("product of all gains (point) and without block 1 (end of the bar); log scale")
         log_axis(axes, "x")
 
@@ -204,14 +235,22 @@ def as_published(table: pd.DataFrame) -> Finding:
         f"for families at large, of which between {number(low)} and {number(high)} amplify; block 1 alone makes "
         f"{first:.0%} of the product on the log scale, and between block 1 and the block before the last "
         f"{short_name(smallest['model_id'])} amplifies by {number(smallest['blocks_2_to_before_last'])}.",
-        estimate=amplify / n, lower=low, upper=high, interval=INTERVAL,
-        n_models=len(table), n_heritages=table["heritage"].nunique(), table=table, draw=draw,
+        estimate=amplify / n,
+        lower=low,
+        upper=high,
+        interval=INTERVAL,
+        n_models=len(table),
+        n_heritages=table["heritage"].nunique(),
+        table=table,
+        draw=draw,
         reproduced=figures(table),
         caption=f"Product of all gains of {len(table)} models; the bar ends at the product without block 1. All "
         "tokens pooled, final norm included.",
-        notes=("The last factor runs over the final norm and the norms pool all tokens, the first among them, whose "
-               "norm can be hundreds of times the others'.",),
-    )  # fmt: skip
+        notes=(
+            "The last factor runs over the final norm and the norms pool all tokens, the first among them, whose "
+            "norm can be hundreds of times the others'.",
+        ),
+    )
 
 
 if __name__ == "__main__":

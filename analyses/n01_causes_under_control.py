@@ -91,8 +91,12 @@ CLAIM = Claim(
 
 def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Columns of every block of rows of `judged`."""
-    return {"recipe": ["recipe"], "architecture": columns_of_block(rows, "architecture"), "geometry": list(GEOMETRY),
-            "scale": list(SCALE)}  # fmt: skip
+    return {
+        "recipe": ["recipe"],
+        "architecture": columns_of_block(rows, "architecture"),
+        "geometry": list(GEOMETRY),
+        "scale": list(SCALE),
+    }
 
 
 def shares(rows: pd.DataFrame, columns: dict[str, list[str]]) -> pd.DataFrame:
@@ -106,8 +110,14 @@ def shares(rows: pd.DataFrame, columns: dict[str, list[str]]) -> pd.DataFrame:
         table[f"{a} − {b}"] = table[a] - table[b]
     half = stats.t.ppf((1 + LEVEL) / 2, df) * table.iloc[1:].std(ddof=1)
     whole = table.iloc[0]
-    return pd.DataFrame({"what": table.columns, "estimate": whole.to_numpy(), "lower": (whole - half).to_numpy(),
-                         "upper": (whole + half).to_numpy()})  # fmt: skip
+    return pd.DataFrame(
+        {
+            "what": table.columns,
+            "estimate": whole.to_numpy(),
+            "lower": (whole - half).to_numpy(),
+            "upper": (whole + half).to_numpy(),
+        }
+    )
 
 
 def order(rows: pd.DataFrame, gain: str) -> Finding:
@@ -230,10 +240,13 @@ def analyse(tables: Tables) -> list[Finding]:
     table = side_by_side(rows, published)
     plain = order(rows, PRIMARY)
     panels = (
-        Panel(name="variance-shares", draw=lambda axes: variance_shares(fit.summary(), axes),
-              caption="Posterior share of every block in the variance over models, with its prior mean; heritage is "
-              "the recipe."),
-    )  # fmt: skip
+        Panel(
+            name="variance-shares",
+            draw=lambda axes: variance_shares(fit.summary(), axes),
+            caption="Posterior share of every block in the variance over models, with its prior mean; heritage is "
+            "the recipe.",
+        ),
+    )
     primary = with_posterior(fit, plain, panels=panels)
     known = primary.posterior
     assert known is not None  # noqa: S101

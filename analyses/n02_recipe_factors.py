@@ -145,10 +145,16 @@ def effects_table(rows: pd.DataFrame, fit: RecipeFit | None) -> pd.DataFrame:
     chosen = contrasts(fitted.columns)
     table = intervals(fitted, chosen, mean=False, level=LEVEL)
     adjusted = factor_tests(rows, seed=SEED).set_index("factor")["p_holm"]
-    shown = pd.DataFrame({
-        "factor": table["factor"], "what": table["what"], "ratio": np.exp(table["log_ratio"]),
-        "lower": np.exp(table["lower"]), "upper": np.exp(table["upper"]), "p_holm": table["factor"].map(adjusted),
-    })  # fmt: skip
+    shown = pd.DataFrame(
+        {
+            "factor": table["factor"],
+            "what": table["what"],
+            "ratio": np.exp(table["log_ratio"]),
+            "lower": np.exp(table["lower"]),
+            "upper": np.exp(table["upper"]),
+            "p_holm": table["factor"].map(adjusted),
+        }
+    )
     if fit is None:
         return shown
     drawn = drawn_levels(fit, rows)

@@ -147,17 +147,23 @@ def extra(rows: pd.DataFrame) -> list[Finding]:
     findings: list[Finding] = []
     for row in table.to_dict("records"):
         decided = SUPPORTED if row["p_holm"] <= ALPHA else OPEN
-        findings.append(Finding(
-            claim="N03",
-            estimand=f"{row['what']}, mean gain a block",
-            verdict=decided,
-            plain=f"{SENTENCES[decided]}: over {len(rows)} models {row['what']} adds {row['gained']:.1%} to the "
-            f"variance explained, F({row['columns']}, {row['residual_df']}) = {number(row['f'])}, p "
-            f"{relation(row['p'])}, p {relation(row['p_holm'])} after Holm over "
-            f"{len(table)} tests and p {relation(row['p_shuffled'])} by shuffled residuals.",
-            estimate=row["gained"], probability=row["p"], probability_kind="p-value", n_models=len(rows),
-            n_heritages=rows["recipe"].nunique(), table=table if not findings else None,
-        ))  # fmt: skip
+        findings.append(
+            Finding(
+                claim="N03",
+                estimand=f"{row['what']}, mean gain a block",
+                verdict=decided,
+                plain=f"{SENTENCES[decided]}: over {len(rows)} models {row['what']} adds {row['gained']:.1%} to the "
+                f"variance explained, F({row['columns']}, {row['residual_df']}) = {number(row['f'])}, p "
+                f"{relation(row['p'])}, p {relation(row['p_holm'])} after Holm over "
+                f"{len(table)} tests and p {relation(row['p_shuffled'])} by shuffled residuals.",
+                estimate=row["gained"],
+                probability=row["p"],
+                probability_kind="p-value",
+                n_models=len(rows),
+                n_heritages=rows["recipe"].nunique(),
+                table=table if not findings else None,
+            )
+        )
     return findings
 
 
@@ -174,20 +180,34 @@ def published_beside(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
             ("published models, as observed", known, list(LINES), "heritage"),
         ):
             slope = slope_on(frame, term, [name for name in others if name != term], group)
-            found.append({
-                "what": f"slope on {words}", "study": study, "estimate": slope.estimate, "lower": slope.lower,
-                "upper": slope.upper, "n_models": slope.n, "groups": slope.n_groups,
-            })  # fmt: skip
+            found.append(
+                {
+                    "what": f"slope on {words}",
+                    "study": study,
+                    "estimate": slope.estimate,
+                    "lower": slope.lower,
+                    "upper": slope.upper,
+                    "n_models": slope.n,
+                    "groups": slope.n_groups,
+                }
+            )
     for study, frame, group in (
         ("here, by design", rows, "recipe"),
         ("published models, as observed", known, "heritage"),
     ):
         of = frame.dropna(subset=LARGEST)
         share = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=TOLERATED, seed=SEED)
-        found.append({
-            "what": "share above 10^(1/L)", "study": study, "estimate": share.estimate, "lower": share.lower,
-            "upper": share.upper, "n_models": share.n, "groups": of[group].nunique(),
-        })  # fmt: skip
+        found.append(
+            {
+                "what": "share above 10^(1/L)",
+                "study": study,
+                "estimate": share.estimate,
+                "lower": share.lower,
+                "upper": share.upper,
+                "n_models": share.n,
+                "groups": of[group].nunique(),
+            }
+        )
     return pd.DataFrame(found)
 
 

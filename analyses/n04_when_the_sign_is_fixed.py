@@ -151,16 +151,23 @@ def sign(table: pd.DataFrame) -> Finding:
         f"tuned from. {SENTENCES[decided]}: the share of tunings that change the sign lies between {share.lower:.0%} "
         f"and {share.upper:.0%}; by their means alone {plural(other, 'pair')} would. Of the models {dampeners} clearly "
         f"dampened and {expanders} clearly expanded before.",
-        estimate=share.estimate, lower=share.lower, upper=share.upper, interval="Clopper–Pearson exact interval, 95 %",
-        n_models=2 * len(table), n_heritages=table["heritage"].nunique(), draw=draw_pairs(table),
+        estimate=share.estimate,
+        lower=share.lower,
+        upper=share.upper,
+        interval="Clopper–Pearson exact interval, 95 %",
+        n_models=2 * len(table),
+        n_heritages=table["heritage"].nunique(),
+        draw=draw_pairs(table),
         caption=f"Gain of the last block before (open) and after (filled) tuning on the other corpus, {len(table)} "
         f"pairs, one a recipe; grey bars, trained above and tuned below, 95 % t intervals over prompts. {flips} pairs "
         "change sides clearly.",
         notes=(
             f"Without a flip {needed} pairs would be needed for the interval to end below {MOST_FLIPS:g}; with the "
             f"{len(table)} there are “cannot” cannot come out as supported.",
-        ) if len(table) < needed else (),
-    )  # fmt: skip
+        )
+        if len(table) < needed
+        else (),
+    )
 
 
 def magnitude(table: pd.DataFrame) -> Finding:
@@ -177,11 +184,15 @@ def magnitude(table: pd.DataFrame) -> Finding:
         plain=f"Tuning on the other corpus changes the gain of the last block clearly in {int(moved.sum())} of "
         f"{len(table)} pairs. {SENTENCES[decided]}: the largest change is {percent} in {most['model_id']} (ratio "
         f"{number(most['ratio'])}, interval {range_text(most['ratio_lower'], most['ratio_upper'])}).",
-        estimate=most["ratio"], lower=most["ratio_lower"], upper=most["ratio_upper"],
+        estimate=most["ratio"],
+        lower=most["ratio_lower"],
+        upper=most["ratio_upper"],
         interval=f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %",
-        probability=most["p"], probability_kind="p-value", n_models=2 * len(table),
+        probability=most["p"],
+        probability_kind="p-value",
+        n_models=2 * len(table),
         n_heritages=table["heritage"].nunique(),
-    )  # fmt: skip
+    )
 
 
 def with_posterior(gains: pd.DataFrame, first: Finding, second: Finding) -> list[Finding]:

@@ -30,9 +30,15 @@ def main() -> None:
     model = bmb.Model(formula, table, family="t")
     model.build()
     trace = model.fit(
-        draws=1000, tune=1000, chains=4, cores=2, random_seed=1, inference_method="nutpie", target_accept=0.9,
+        draws=1000,
+        tune=1000,
+        chains=4,
+        cores=2,
+        random_seed=1,
+        inference_method="nutpie",
+        target_accept=0.9,
         progressbar=False,
-    )  # fmt: skip
+    )
     seconds = trace.posterior.attrs["sampling_time"]
     whole = time.perf_counter() - start
     posterior = {name: values.values for name, values in trace.posterior.data_vars.items()}

@@ -60,9 +60,14 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
         found = runs[other.name]
         same = f"same norms within {worst(ours, found):.0e}" if found else other.reason
         missed |= results.target(
-            f"how many times faster than {other.name}", shape, "×", 2.5 if other.name != "nnsight" else None,
-            ratio(found, ours), ratio(found, ours, "cpu"), note=same,
-        )  # fmt: skip
+            f"how many times faster than {other.name}",
+            shape,
+            "×",
+            2.5 if other.name != "nnsight" else None,
+            ratio(found, ours),
+            ratio(found, ours, "cpu"),
+            note=same,
+        )
     flop, tokens = needed_flop(folder)
     floor = {
         clock: flop / (2 * SGEMM**3 / statistics.median(run[clock] for run in sgemm)) for clock in ("seconds", "cpu")
@@ -70,19 +75,28 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
     shares = {clock: floor[clock] / statistics.median(run[clock] for run in ours) for clock in floor}
     rate = 2e-9 * SGEMM**3 / statistics.median(run["cpu"] for run in sgemm)
     missed |= results.target(
-        "share of the floor", shape, "", 0.8, shares["seconds"], shares["cpu"],
+        "share of the floor",
+        shape,
+        "",
+        0.8,
+        shares["seconds"],
+        shares["cpu"],
         note=f"floor: {flop / 1e9:.1f} GFLOP for {tokens} tokens at {rate:.0f} GFLOP/s of CPU time (torch, {SGEMM}³)",
-    )  # fmt: skip
+    )
     for name, answers in memory.items():
         later = [value / MB for answer in answers for value in answer.get("later", ())]
         first = [answer["first"] / MB for answer in answers if answer]
         if later:
             missed |= results.target(
-                f"memory above the loaded model, {name}", shape, "MB", 16 if name == "thermostats" else None,
-                statistics.median(later), at_least=False,
+                f"memory above the loaded model, {name}",
+                shape,
+                "MB",
+                16 if name == "thermostats" else None,
+                statistics.median(later),
+                at_least=False,
                 note=f"three passes in each of {len(answers)} fresh processes, {min(later):.1f} to {max(later):.1f} MB;"
                 f" first pass, which brings in the libraries' own code and tables, {statistics.median(first):.1f} MB",
-            )  # fmt: skip
+            )
     finish(shape, contenders, runs, results, missed)
 
 
@@ -106,14 +120,23 @@ def spectra(folder: Path, shape: str, kind: str, peers: dict[str, Environment], 
         found, tool = runs[other.name], other.name.split(",")[0] == "WeightWatcher"
         note = other.reason or (f"float32, off by {worst(found, exact):.0e}" if other in contenders[1:3] else "")
         missed |= results.target(
-            f"how many times faster than {other.name}", on, "×",
-            30 if tool else {"flat": 20, "decaying": 60}[kind], ratio(found, ours), ratio(found, ours, "cpu"),
+            f"how many times faster than {other.name}",
+            on,
+            "×",
+            30 if tool else {"flat": 20, "decaying": 60}[kind],
+            ratio(found, ours),
+            ratio(found, ours, "cpu"),
             note=note,
-        )  # fmt: skip
+        )
     missed |= results.target(
-        "largest relative error", on, "", 1e-6, worst(ours, exact), at_least=False,
+        "largest relative error",
+        on,
+        "",
+        1e-6,
+        worst(ours, exact),
+        at_least=False,
         note="against all singular values in float64",
-    )  # fmt: skip
+    )
     finish(on, contenders, runs, results, missed)
 
 
@@ -131,9 +154,14 @@ def sheaf(folder: Path, shape: str, repeats: int, results: Results) -> None:
     for other in contenders[1:]:
         found = runs[other.name]
         missed |= results.target(
-            f"time as a multiple of an {other.name}", shape, "×", 1.5, ratio(ours, found),
-            ratio(ours, found, "cpu"), at_least=False,
-        )  # fmt: skip
+            f"time as a multiple of an {other.name}",
+            shape,
+            "×",
+            1.5,
+            ratio(ours, found),
+            ratio(ours, found, "cpu"),
+            at_least=False,
+        )
     finish(shape, contenders, runs, results, missed)
 
 
@@ -145,9 +173,14 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
     whole = Contender("thermostats, whole table", own(), "every_spectrum", folder)
     answer = whole.ask("peak")
     missed = results.target(
-        "peak memory of the whole process", on, "MB", 250, answer["peak"] / MB, at_least=False,
+        "peak memory of the whole process",
+        on,
+        "MB",
+        250,
+        answer["peak"] / MB,
+        at_least=False,
         note=f"{answer['imported'] / MB:.0f} MB once numpy, scipy and pandas are imported",
-    )  # fmt: skip
+    )
     results.timing(on, whole.name, [answer], "whole matrices, heads and embeddings; once")
     ours = Contender("thermostats, one pass", own(), "row_norms", folder)
     disk = Contender("plain read", own(), "plain_read", folder)
@@ -159,9 +192,13 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
     size = runs[disk.name][0]["values"]
     speeds = {name: statistics.median(size / run["seconds"] for run in found) / MB for name, found in runs.items()}
     missed |= results.target(
-        "share of the disk's own reading speed, one pass", on, "", 0.8, ratio(runs[disk.name], runs[ours.name]),
+        "share of the disk's own reading speed, one pass",
+        on,
+        "",
+        0.8,
+        ratio(runs[disk.name], runs[ours.name]),
         note=f"{size / MB:.0f} MB not in the page cache: {speeds[ours.name]:.0f} MB/s, plain {speeds[disk.name]:.0f}",
-    )  # fmt: skip
+    )
     whole.close()
     finish(on, [ours, disk], runs, results, missed)
 

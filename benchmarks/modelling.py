@@ -42,8 +42,20 @@ from thermostats.modelling.heritage_model import arrays, heritage_model
 from thermostats.modelling.simulate import model_facts, simulate_heritage
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = ("python", "pymc", "what", "compiled", "start_s", "sample_s", "ess_min", "ess_per_s", "rhat_max",
-           "divergences", "times", "note")  # fmt: skip
+COLUMNS = (
+    "python",
+    "pymc",
+    "what",
+    "compiled",
+    "start_s",
+    "sample_s",
+    "ess_min",
+    "ess_per_s",
+    "rhat_max",
+    "divergences",
+    "times",
+    "note",
+)
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BAMBI = "Bambi's formula, nutpie"
 VERSIONS = {"python": platform.python_version(), "pymc": sampling.versions()["pymc"]}
@@ -78,18 +90,29 @@ def measure(sampler: str, tune: int, compiled: str, seed: int) -> dict[str, Any]
     found = draws.diagnostics
     return row(
         ("this package, nutpie" if sampler == "nutpie" else "PyMC's own sampler") + f", {tune} + {settings.draws}",
-        compiled, draws.compile_seconds, draws.sample_seconds, ess_min=min(found.ess_bulk_min, found.ess_tail_min),
-        rhat_max=found.rhat_max, divergences=found.divergences, note=f"data {seed}",
-    )  # fmt: skip
+        compiled,
+        draws.compile_seconds,
+        draws.sample_seconds,
+        ess_min=min(found.ess_bulk_min, found.ess_tail_min),
+        rhat_max=found.rhat_max,
+        divergences=found.divergences,
+        note=f"data {seed}",
+    )
 
 
 def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Smallest effective draws and seconds of several data sets, summed."""
     sums = {name: sum(r[name] for r in rows) for name in ("ess_min", "sample_s", "divergences")}
     return row(
-        rows[0]["what"], rows[0]["compiled"], sum(r["start_s"] for r in rows), sums["sample_s"], note=ALL,
-        ess_min=sums["ess_min"], rhat_max=max(r["rhat_max"] for r in rows), divergences=sums["divergences"],
-    )  # fmt: skip
+        rows[0]["what"],
+        rows[0]["compiled"],
+        sum(r["start_s"] for r in rows),
+        sums["sample_s"],
+        note=ALL,
+        ess_min=sums["ess_min"],
+        rhat_max=max(r["rhat_max"] for r in rows),
+        divergences=sums["divergences"],
+    )
 
 
 def formula(python: Path, seed: int) -> dict[str, Any]:
@@ -113,9 +136,15 @@ def whole_fit() -> dict[str, Any]:
     seconds, found = time.perf_counter() - begin, fit.draws.diagnostics
     note = f"{fit.draws.attempts} attempts, {fit.status}; {seconds:.0f} s in all"
     return row(
-        "fit", "cold", fit.draws.compile_seconds, fit.draws.sample_seconds, rhat_max=found.rhat_max,
-        ess_min=min(found.ess_bulk_min, found.ess_tail_min), divergences=found.divergences, note=note,
-    )  # fmt: skip
+        "fit",
+        "cold",
+        fit.draws.compile_seconds,
+        fit.draws.sample_seconds,
+        rhat_max=found.rhat_max,
+        ess_min=min(found.ess_bulk_min, found.ess_tail_min),
+        divergences=found.divergences,
+        note=note,
+    )
 
 
 def refits() -> dict[str, Any]:

@@ -79,9 +79,12 @@ class Contender:
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
                 [str(environment.python), str(HERE / "worker.py"), work, str(folder)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
                 env={**os.environ, **ONE_THREAD, **search, **quiet},
-            )  # fmt: skip
+            )
         self._answer()
 
     def ask(self, command: str) -> dict[str, Any]:

@@ -33,9 +33,17 @@ class Results:
         self.loads = [os.getloadavg()[0]]
 
     def target(
-        self, what: str, on: str, unit: str, target: float | None, reached: float, cpu: float = float("nan"), *,
-        at_least: bool = True, note: str = "",
-    ) -> bool:  # fmt: skip
+        self,
+        what: str,
+        on: str,
+        unit: str,
+        target: float | None,
+        reached: float,
+        cpu: float = float("nan"),
+        *,
+        at_least: bool = True,
+        note: str = "",
+    ) -> bool:
         """Add a line and print it: reached by the wall clock and, beside it, by CPU time. True where it is missed."""
         missed, by = False, ""
         if math.isnan(reached):
@@ -47,10 +55,18 @@ class Results:
         wanted = "" if target is None else f"{sign} {target:g} {unit}".rstrip()
         load = f"{min(self.loads):.1f} to {max(self.loads):.1f}"
         row = {
-            "section": self.section, "what": what, "on": on, "unit": unit, "target": wanted,
-            "reached": reached, "by_cpu_time": cpu,
-            "verdict": by, "note": note, "load": load, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        }  # fmt: skip
+            "section": self.section,
+            "what": what,
+            "on": on,
+            "unit": unit,
+            "target": wanted,
+            "reached": reached,
+            "by_cpu_time": cpu,
+            "verdict": by,
+            "note": note,
+            "load": load,
+            "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        }
         print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), sep=" | ", flush=True)
         self.targets.append(row)
         return missed

@@ -37,22 +37,47 @@ SECONDS, GIGABYTES = 20.0, 3.0
 def model_row(number: int) -> dict[str, Any]:
     """A checkpoint of one of sixteen made-up families."""
     return {
-        "model_id": f"lab{number % 16}/family", "revision": f"step{number}", "heritage": f"Lab {number % 16}",
-        "family": "family", "variant": "base", "parent": "", "architecture": "simulated", "n_layers": LAYERS,
-        "d_model": 2048, "d_embed": 2048, "n_heads": 16, "n_kv_heads": 16, "d_head": 128, "d_ff": 8192,
-        "vocab_size": 50304, "n_positions": 0, "tied_embeddings": False, "gated_mlp": False,
-        "n_params": 1_800_000_000, "n_params_nonembedding": 1_600_000_000, "norm_kind": "LayerNorm",
-        "norm_place": "pre", "position_scheme": "rotary", "parallel_block": True, "year": 2023, "source": "simulated",
-    }  # fmt: skip
+        "model_id": f"lab{number % 16}/family",
+        "revision": f"step{number}",
+        "heritage": f"Lab {number % 16}",
+        "family": "family",
+        "variant": "base",
+        "parent": "",
+        "architecture": "simulated",
+        "n_layers": LAYERS,
+        "d_model": 2048,
+        "d_embed": 2048,
+        "n_heads": 16,
+        "n_kv_heads": 16,
+        "d_head": 128,
+        "d_ff": 8192,
+        "vocab_size": 50304,
+        "n_positions": 0,
+        "tied_embeddings": False,
+        "gated_mlp": False,
+        "n_params": 1_800_000_000,
+        "n_params_nonembedding": 1_600_000_000,
+        "norm_kind": "LayerNorm",
+        "norm_place": "pre",
+        "position_scheme": "rotary",
+        "parallel_block": True,
+        "year": 2023,
+        "source": "simulated",
+    }
 
 
 def run_row(number: int) -> dict[str, Any]:
     """The run of one checkpoint."""
     row = {
-        "model_id": f"lab{number % 16}/family", "revision": f"step{number}", "dtype": "float32",
-        "attention": "default", "prompt_set": "simulated", "prompt_sha": SHA, "measure_version": "1",
+        "model_id": f"lab{number % 16}/family",
+        "revision": f"step{number}",
+        "dtype": "float32",
+        "attention": "default",
+        "prompt_set": "simulated",
+        "prompt_sha": SHA,
+        "measure_version": "1",
         "source": "simulated",
-    }  # fmt: skip
+    }
     recorded = {"special_tokens": "", "versions": "", "device": "cpu", "seconds": 30.0, "measured_at": "2026-01-01"}
     return {"run_id": run_id(row), **row, **recorded}
 

@@ -98,7 +98,13 @@ def save_large_file(folder: Path, layers: int) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     config = {
-        "model_type": "llama", "hidden_size": WIDTH, "num_hidden_layers": layers, "num_attention_heads": 32,
-        "num_key_value_heads": 32, "vocab_size": 32000, "intermediate_size": 11008, "tie_word_embeddings": False,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": WIDTH,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "vocab_size": 32000,
+        "intermediate_size": 11008,
+        "tie_word_embeddings": False,
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -115,12 +115,19 @@ def main() -> None:
     for name, table in (("cost", times), ("exponents", fitted), ("dense", dense)):
         table.to_csv(RESULTS / f"sheaf-{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
     page = [
-        "# Cost of the sheaf Laplacian's trace", "",
+        "# Cost of the sheaf Laplacian's trace",
+        "",
         "Expected O(n² + d²). Fit of t(n, d) = c + a n^α + b d^β to wall-clock medians of "
         f"{repeats} rounds, one thread, float64; 95 % intervals.",
-        f"Load average {load[0]:.1f} before and {load[1]:.1f} after. Times are in sheaf-cost.csv.", "",
-        markdown(fitted), "", "## Beside building the operator, n·d × n·d", "", markdown(dense), "",
-    ]  # fmt: skip
+        f"Load average {load[0]:.1f} before and {load[1]:.1f} after. Times are in sheaf-cost.csv.",
+        "",
+        markdown(fitted),
+        "",
+        "## Beside building the operator, n·d × n·d",
+        "",
+        markdown(dense),
+        "",
+    ]
     (RESULTS / "sheaf-cost.md").write_text("\n".join(page), encoding="utf-8")
     print("\n".join(page))
 

@@ -34,8 +34,9 @@ from thermostats.measurement.spectra import weights
 RESULTS = Path(__file__).parent / "results" / "spectra.csv"
 SMALL = {"GPT-2-small shape": (12, 768), "Pythia-410m shape": (4, 1024), "one layer, 2048 wide": (1, 2048)}
 SPECTRA: dict[str, Callable[[int], np.ndarray]] = {
-    "flat (random)": np.ones, "decaying": lambda n: np.arange(1, n + 1) ** -0.7,
-}  # fmt: skip
+    "flat (random)": np.ones,
+    "decaying": lambda n: np.arange(1, n + 1) ** -0.7,
+}
 CHILD = """
 import re, sys, time
 from pathlib import Path
@@ -75,9 +76,12 @@ def llama_folder(folder: Path, layers: int, width: int, scale: np.ndarray, vocab
 def write_config(folder: Path, layers: int, width: int, tied: bool) -> None:
     """config.json of a LLaMA model with heads of 64 or 128."""
     config = {
-        "model_type": "llama", "hidden_size": width, "num_hidden_layers": layers,
-        "num_attention_heads": width // (128 if width >= 4096 else 64), "tie_word_embeddings": tied,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": width // (128 if width >= 4096 else 64),
+        "tie_word_embeddings": tied,
+    }
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -146,9 +150,10 @@ def on_large_file(folder: Path, layers: int) -> list[dict[str, object]]:
             pass
     disk = file.stat().st_size / (time.perf_counter() - start)
     needed = sum(
-        2 * int(np.prod(tensor.shape)) for name, tensor in open_checkpoint(folder).items()
+        2 * int(np.prod(tensor.shape))
+        for name, tensor in open_checkpoint(folder).items()
         if any(part in name for part in ("v_proj", "o_proj", "embed", "lm_head"))
-    )  # fmt: skip
+    )
     rows = []
     for what in ("whole", "heads"):
         drop_cache(file)

@@ -62,8 +62,10 @@ def verdicts(reports: Path) -> str:
             estimate = f"{number(found['estimate'])} {range_text(found['lower'], found['upper'])}".strip()
             of = f"{estimate}: {found['estimand']}" if estimate else found["estimand"]
             rests = f"{found['n_models']} / {found['n_heritages']}"
-            lines.append(f"| [{claim['id']}](reports/{claim['id'].lower()}/index.md) {claim['title']} | "
-                         f"{found['verdict']} | {of} | {rests} |")  # fmt: skip
+            lines.append(
+                f"| [{claim['id']}](reports/{claim['id'].lower()}/index.md) {claim['title']} | "
+                f"{found['verdict']} | {of} | {rests} |"
+            )
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
     return "\n".join([*lines, "", f"All {len(pages)} claims: {told}."]) + "\n"
 

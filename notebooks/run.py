@@ -21,9 +21,8 @@ def executed(script: Path, folder: Path) -> Any:
         cell.id = f"cell-{number:02d}"
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     client = NotebookClient(
-        notebook, kernel_name="python3", timeout=600, resources={"metadata": {"path": str(folder)}},
-        record_timing=False,
-    )  # fmt: skip
+        notebook, kernel_name="python3", timeout=600, resources={"metadata": {"path": str(folder)}}, record_timing=False
+    )
     client.execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":

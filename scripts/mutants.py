@@ -304,10 +304,15 @@ def main() -> None:
             given_tests = chosen(file, mutant, known, given.budget)
             limit = 3 * sum(test.seconds for test in given_tests) + 15
             line = {
-                "module": file, "sha": sha, "of": len(every), "mutant": mutant.what,
-                "code": source.splitlines()[mutant.lines[0] - 1].strip(), "tests": len(given_tests), "given": state,
+                "module": file,
+                "sha": sha,
+                "of": len(every),
+                "mutant": mutant.what,
+                "code": source.splitlines()[mutant.lines[0] - 1].strip(),
+                "tests": len(given_tests),
+                "given": state,
                 "outcome": outcome(file, mutant, given_tests, limit),
-            }  # fmt: skip
+            }
             print(*(line[name] for name in ("module", "mutant", "code", "tests", "outcome")), flush=True)
             with given.results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")

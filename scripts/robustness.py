@@ -53,8 +53,15 @@ def faults(kills: list[Line], writers: list[Line]) -> str:
         [job, *(total(group, name) for name in counts), wrong(group)]
         for job, group in [*by(kills, "job"), ("all", kills)]
     ]
-    columns = ("command", "kills", "after a random time", "at a random file operation", "files left in between",
-               "whole runs after", "faults")  # fmt: skip
+    columns = (
+        "command",
+        "kills",
+        "after a random time",
+        "at a random file operation",
+        "files left in between",
+        "whole runs after",
+        "faults",
+    )
     many = [[line["writers"], line["joins"], line["kills"], len(line["wrong"])] for line in writers]
     return f"""# Kills and writers
 
@@ -75,10 +82,16 @@ what writers one after the other leave.
 def fuzz(found: list[Line]) -> str:
     """Page about inputs."""
     rows = [
-        [name, total(group, "inputs") - total(group, "guided"), total(group, "guided"), total(group, "accepted"),
-         f"{max(line['slowest'] for line in group):.2f}", wrong(group)]
+        [
+            name,
+            total(group, "inputs") - total(group, "guided"),
+            total(group, "guided"),
+            total(group, "accepted"),
+            f"{max(line['slowest'] for line in group):.2f}",
+            wrong(group),
+        ]
         for name, group in [*by(found, "reader"), ("all", found)]
-    ]  # fmt: skip
+    ]
     return f"""# Inputs
 
 `make fuzz`, then `make robustness`. Every reader is given mutations of sound files and, with atheris, inputs guided by
@@ -136,9 +149,12 @@ def mutants(found: list[Line], fresh: list[Line]) -> str:
         interval = binomtest(dead, len(fresh)).proportion_ci(method="wilson")
         left = table(
             ("module", "code", "what was changed", "tests that it was given"),
-            [[line["module"], f"`{line['code']}`", line["mutant"], line["tests"]]
-             for line in fresh if line["outcome"] == "survived"],
-        )  # fmt: skip
+            [
+                [line["module"], f"`{line['code']}`", line["mutant"], line["tests"]]
+                for line in fresh
+                if line["outcome"] == "survived"
+            ],
+        )
         again = f"""
 ## Another draw
 
@@ -149,8 +165,16 @@ change nothing too: {dead} of {len(fresh)} killed, {100 * dead / len(fresh):.0f}
 
 {left}
 """
-    columns = ("module", "mutants there are", "drawn", "change nothing", "killed", "of those drawn",
-               "of those that change something", "interval")  # fmt: skip
+    columns = (
+        "module",
+        "mutants there are",
+        "drawn",
+        "change nothing",
+        "killed",
+        "of those drawn",
+        "of those that change something",
+        "interval",
+    )
     return f"""# Mutants
 
 `make mutants`, then `make robustness`. One thing in a module is changed (a comparison, an operator, a condition, a
@@ -180,12 +204,30 @@ Judged by hand, in `scripts/equivalent_mutants.csv`; they are left out of the la
 def clusters(found: list[Line]) -> str:
     """Page about engines."""
     rows = [
-        [line["engine"], line["nodes"], line["specs"], line["kills"], line["measured"], line["again"], line["differ"],
-         line["left"], line["seconds"]]
+        [
+            line["engine"],
+            line["nodes"],
+            line["specs"],
+            line["kills"],
+            line["measured"],
+            line["again"],
+            line["differ"],
+            line["left"],
+            line["seconds"],
+        ]
         for line in found
-    ]  # fmt: skip
-    columns = ("engine", "nodes", "specs", "kills", "measured", "of these tried again", "files that differ",
-               "states left", "seconds")  # fmt: skip
+    ]
+    columns = (
+        "engine",
+        "nodes",
+        "specs",
+        "kills",
+        "measured",
+        "of these tried again",
+        "files that differ",
+        "states left",
+        "seconds",
+    )
     return f"""# Engines
 
 `make clusters`, then `make robustness`. Small models are measured one after the other, then on every engine: processes

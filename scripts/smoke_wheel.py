@@ -49,9 +49,7 @@ class Place:
 
     def run(self, *command: str, code: int = 0) -> str:
         """Standard output of a command, or standard error where it is to fail; stops the script at another code."""
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False
-        )  # fmt: skip
+        done = subprocess.run(command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False)
         if done.returncode != code:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
         return done.stderr if code else done.stdout
@@ -73,9 +71,10 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     yield "completion", "complete" in place.run("bash", "-c", f"{thermostats} --show-completion; exit $?")
     yield "tables", "layers\t" in place.run(thermostats, "check")
     yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20
-    yield "measuring names the extra", "thermostats[measure]" in place.run(
-        thermostats, "measure", "gpt2", "--data", "mine", code=2
-    )  # fmt: skip
+    yield (
+        "measuring names the extra",
+        "thermostats[measure]" in place.run(thermostats, "measure", "gpt2", "--data", "mine", code=2),
+    )
     (place.folder / "map.toml").write_text(MAP)
     (place.folder / "gains.csv").write_text(GAINS)
     joined = place.run(thermostats, "join", "gains.csv", "--map", "map.toml", "--data", "mine")

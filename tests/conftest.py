@@ -37,21 +37,47 @@ def model(model_id: str = "lab/small", heritage: str = "Lab", n_layers: int = 3)
     4·8 (norms) = 872 weights; the final norm 16.
     """
     return {
-        "model_id": model_id, "revision": "main", "heritage": heritage, "family": "small", "variant": "base",
-        "architecture": "gpt2", "n_layers": n_layers, "d_model": 8, "d_embed": 8, "n_heads": 2, "n_kv_heads": 2,
-        "d_head": 4, "d_ff": 32, "vocab_size": 10, "n_positions": 16, "tied_embeddings": True, "gated_mlp": False,
-        "n_params": 208 + 872 * n_layers + 16, "n_params_nonembedding": 872 * n_layers + 16,
-        "norm_kind": "LayerNorm", "norm_place": "pre", "position_scheme": "learned", "parallel_block": False,
-        "year": 2020, "source": "made up for tests",
-    }  # fmt: skip
+        "model_id": model_id,
+        "revision": "main",
+        "heritage": heritage,
+        "family": "small",
+        "variant": "base",
+        "architecture": "gpt2",
+        "n_layers": n_layers,
+        "d_model": 8,
+        "d_embed": 8,
+        "n_heads": 2,
+        "n_kv_heads": 2,
+        "d_head": 4,
+        "d_ff": 32,
+        "vocab_size": 10,
+        "n_positions": 16,
+        "tied_embeddings": True,
+        "gated_mlp": False,
+        "n_params": 208 + 872 * n_layers + 16,
+        "n_params_nonembedding": 872 * n_layers + 16,
+        "norm_kind": "LayerNorm",
+        "norm_place": "pre",
+        "position_scheme": "learned",
+        "parallel_block": False,
+        "year": 2020,
+        "source": "made up for tests",
+    }
 
 
 def run(model_id: str = "lab/small", **fields: object) -> dict[str, object]:
     """A row of `runs` with the id that follows from it."""
     row = {
-        "model_id": model_id, "revision": "main", "dtype": "float32", "attention": "eager", "prompt_set": "two",
-        "prompt_sha": SHA, "measure_version": "1", "source": "tests", **fields,
-    }  # fmt: skip
+        "model_id": model_id,
+        "revision": "main",
+        "dtype": "float32",
+        "attention": "eager",
+        "prompt_set": "two",
+        "prompt_sha": SHA,
+        "measure_version": "1",
+        "source": "tests",
+        **fields,
+    }
     return {"run_id": run_id(row), **row}
 
 

@@ -82,11 +82,13 @@ def test_the_page_counts_each_mutant_once_and_shows_what_changes_nothing(monkeyp
     robustness = module("scripts", "robustness", monkeypatch)
     monkeypatch.setattr(robustness, "equivalents", lambda: {("a.py", "x = 1", "4 1 + 1"): "nobody reads it"})
     noted = [
-        line("line 1:4 1 + 1", "survived", sha="a"), line("line 1:4 1 + 1", "survived"),
+        line("line 1:4 1 + 1", "survived", sha="a"),
+        line("line 1:4 1 + 1", "survived"),
         line("line 2:4 1 + 1", "killed"),
-        line("line 3:4 returns None", "survived"), line("line 3:4 returns None", "timeout"),
+        line("line 3:4 returns None", "survived"),
+        line("line 3:4 returns None", "timeout"),
         line("line 4:0 Add to Sub", "survived", code="y = 1 + 2"),
-    ]  # fmt: skip
+    ]
     page = robustness.mutants(noted, [])
     assert "Another draw" not in page
     assert "| a.py | 9 | 4 | 1 | 2 | 50 % | 67 % |" in page

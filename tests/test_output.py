@@ -86,9 +86,16 @@ def test_a_refusal_is_json_too(arguments: list[str], code: int, where: str, word
 
 @pytest.mark.parametrize(
     "arguments",
-    [["ls", "model"], ["report", "C99"], ["join", "nothing.csv", "--data", "mine"], ["check", "--data", "x"],
-     ["import", "nowhere", "--data", "mine"], ["findings"], ["chek"]],
-)  # fmt: skip
+    [
+        ["ls", "model"],
+        ["report", "C99"],
+        ["join", "nothing.csv", "--data", "mine"],
+        ["check", "--data", "x"],
+        ["import", "nowhere", "--data", "mine"],
+        ["findings"],
+        ["chek"],
+    ],
+)
 def test_saying_what_is_wrong_takes_less_than_a_second(arguments: list[str], tmp_path: Path) -> None:
     """Of processor time, which a machine that is busy with something else does not lengthen."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -110,9 +117,18 @@ def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
 
 
 def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
-    row = {"claim": "C01", "estimand": "x", "headline": True, "published": "{}", "reproduced": "{}",
-           "verdict": "supported", "estimate": -0.8784280431089985, "lower": -1234.5678901234, "n_models": 123456,
-           "n_heritages": 2}  # fmt: skip
+    row = {
+        "claim": "C01",
+        "estimand": "x",
+        "headline": True,
+        "published": "{}",
+        "reproduced": "{}",
+        "verdict": "supported",
+        "estimate": -0.8784280431089985,
+        "lower": -1234.5678901234,
+        "n_models": 123456,
+        "n_heritages": 2,
+    }
     store.save(table("findings", row), "findings", tmp_path / "findings.csv")
     asked = [*COMMAND, "findings", "--out", str(tmp_path)]
     piped = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -125,8 +141,11 @@ def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> No
 def test_no_color_leaves_no_colour_in_help() -> None:
     colour = "\x1b[1;36m"
     assert colour in in_terminal("ls", "--help")[0]
-    assert not any(f"\x1b[{style}3{n}m" in in_terminal("ls", "--help", NO_COLOR="1")[0] for style in ("", "1;") for n in
-                   range(1, 8))  # fmt: skip
+    assert not any(
+        f"\x1b[{style}3{n}m" in in_terminal("ls", "--help", NO_COLOR="1")[0]
+        for style in ("", "1;")
+        for n in range(1, 8)
+    )
 
 
 def test_the_nearest_name_is_found_whatever_its_case() -> None:
@@ -145,9 +164,12 @@ def test_wrong_rows_are_listed_up_to_ten() -> None:
 def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
     """One claim is through, fits of the other are under way, in another process or, on one core, in this one."""
     process = subprocess.Popen(
-        [*COMMAND, "report", "C20", "C03", "--out", str(tmp_path / "report")], stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env={**os.environ, "THERMOSTATS_CACHE": "off"},
-    )  # fmt: skip
+        [*COMMAND, "report", "C20", "C03", "--out", str(tmp_path / "report")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "THERMOSTATS_CACHE": "off"},
+    )
     assert process.stderr is not None
     assert ": building 2 claims, " in process.stderr.readline()
     assert " done in " in process.stderr.readline()

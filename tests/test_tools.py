@@ -29,8 +29,11 @@ from thermostats.tables.join import join
 def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "thermostats", *map(str, arguments)],
-        capture_output=True, text=True, check=False, cwd=cwd,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
 
 
 @pytest.mark.parametrize("verb", ["doctor", "export", "cite", "new claim", "new heritage"])
@@ -173,41 +176,72 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
         assert (tmp_path / "report" / "u01" / f"posterior-{panel}.svg").is_file()
     assert "Own lab" in page and "karpathy/stories260K" not in page
     assert report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
-    join(pd.DataFrame({"layer": [2], "prompt_id": "a", "gain_block": 1.3, "position": "last", "source": "again",
-                       "model_id": "own/three", "prompt_set": "own"}), table="layers", data=own)  # fmt: skip
+    join(
+        pd.DataFrame(
+            {
+                "layer": [2],
+                "prompt_id": "a",
+                "gain_block": 1.3,
+                "position": "last",
+                "source": "again",
+                "model_id": "own/three",
+                "prompt_set": "own",
+            }
+        ),
+        table="layers",
+        data=own,
+    )
     assert not report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
 
 
 def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
     path = new_heritage("My own", tmp_path)
     done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, check=True,
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
-    )  # fmt: skip
+    )
     assert "NEEDS MEASUREMENT" in done.stdout
     assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 8 models" in " ".join(
         done.stdout.split()
     )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))
     done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, check=False,
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("thermostats: no row holds the gain asked for (normed_gain)")
 
 
 def _with_own_prompts(folder: Path) -> Path:
     """A store with two models of a lab of their own and one of no lab, on two prompts; one does not say it is base."""
-    join(pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]}), table="prompts",
-         data=folder)  # fmt: skip
+    join(
+        pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]}),
+        table="prompts",
+        data=folder,
+    )
     models = [model("own/one", "Own lab", 3), {**model("own/two", "Own lab", 4), "variant": ""}, model("own/three", "")]
     join(table("models", *models), table="models", data=folder)
     rows = [
-        {"model_id": row["model_id"], "source": "own hooks", "prompt_set": "own", "prompt_id": prompt, "layer": number,
-         "position": "last", "gain_block": 1 + 0.1 * number + 0.02 * (prompt == "a")}
-        for row in models for number in range(1, row["n_layers"] + 1) for prompt in "ab"
-    ]  # fmt: skip
+        {
+            "model_id": row["model_id"],
+            "source": "own hooks",
+            "prompt_set": "own",
+            "prompt_id": prompt,
+            "layer": number,
+            "position": "last",
+            "gain_block": 1 + 0.1 * number + 0.02 * (prompt == "a"),
+        }
+        for row in models
+        for number in range(1, row["n_layers"] + 1)
+        for prompt in "ab"
+    ]
     join(pd.DataFrame(rows), table="layers", data=folder)
     return folder
 

@@ -15,8 +15,24 @@ from thermostats.measurement import devices
 from thermostats.measurement.devices import check_device, check_here, count_gpus
 from thermostats.measurement.prompt_sets import check_set
 
-LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas", "pandera", "pymc",
-         "ray", "scipy", "statsmodels", "submitit", "torch", "transformers"]  # fmt: skip
+LARGE = [
+    "altair",
+    "arviz",
+    "huggingface_hub",
+    "jinja2",
+    "matplotlib",
+    "numpy",
+    "nutpie",
+    "pandas",
+    "pandera",
+    "pymc",
+    "ray",
+    "scipy",
+    "statsmodels",
+    "submitit",
+    "torch",
+    "transformers",
+]
 ASKED = """
 import contextlib, io, json, sys
 from thermostats.cli import main
@@ -93,9 +109,13 @@ NEEDED = {"huggingface_hub", "numpy", "pandas", "pandera"}
 def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> None:
     cases = [*CASES, *TABLES_READ]
     done = subprocess.run(
-        [sys.executable, "-c", ASKED], input=json.dumps([[words.split() for words, _ in cases], LARGE]),
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+        [sys.executable, "-c", ASKED],
+        input=json.dumps([[words.split() for words, _ in cases], LARGE]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     told = json.loads(done.stdout)
     assert len(told) == len(cases)
     for (arguments, words), (code, said, loaded) in zip(cases, told, strict=True):
@@ -108,9 +128,13 @@ def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
     """The arguments are right, what they need is missing: exit code 1."""
     cases = ["nursery train --recipe r05", "nursery measure --data mine", "nursery compare"]
     done = subprocess.run(
-        [sys.executable, "-c", ASKED], input=json.dumps([[case.split() for case in cases], ["torch", "scipy"]]),
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+        [sys.executable, "-c", ASKED],
+        input=json.dumps([[case.split() for case in cases], ["torch", "scipy"]]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     assert [(code, loaded) for code, _, loaded in json.loads(done.stdout)] == [(1, [])] * 3
     assert all("thermostats nursery corpora" in said for _, said, _ in json.loads(done.stdout))
 

@@ -173,14 +173,27 @@ def measure(
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
     options = {
-        "revision": revision, "dtype": dtype, "prompts": prompts, "what": tuple(map(str.strip, what.split(","))),
-        "device": device, "device_map": device_map, "token_budget": token_budget, "heritage": heritage,
-        "trust_remote_code": trust_remote_code, "download": not offline,
-    }  # fmt: skip
+        "revision": revision,
+        "dtype": dtype,
+        "prompts": prompts,
+        "what": tuple(map(str.strip, what.split(","))),
+        "device": device,
+        "device_map": device_map,
+        "token_budget": token_budget,
+        "heritage": heritage,
+        "trust_remote_code": trust_remote_code,
+        "download": not offline,
+    }
     running = {
-        "name": engine, "cpus": cpus, "address": address, "gpus": gpus, "retries": retries, "disk_budget": disk_budget,
-        "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9), "slurm": tuple(slurm or ()),
-    }  # fmt: skip
+        "name": engine,
+        "cpus": cpus,
+        "address": address,
+        "gpus": gpus,
+        "retries": retries,
+        "disk_budget": disk_budget,
+        "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9),
+        "slurm": tuple(slurm or ()),
+    }
     rows = [asdict(outcome) for outcome in measure_models(models, options, data, dry_run=dry_run, running=running)]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
@@ -260,8 +273,7 @@ def _claims() -> list[str]:
 @app.command()
 def report(
     claims: Annotated[
-        list[str] | None,
-        typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims),
+        list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All claims (the default where none is named).")] = False,
     check_only: Annotated[

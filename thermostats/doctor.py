@@ -86,9 +86,11 @@ def _fitting(_: object) -> Iterator[Check]:
         yield Check("PyMC generation", OK, _installed(("pymc",))["pymc"].split(".")[0])
         compiler = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
         yield Check(
-            "C++ compiler", OK if compiler else SLOW, compiler or "none",
+            "C++ compiler",
+            OK if compiler else SLOW,
+            compiler or "none",
             "" if compiler else "install g++: without it predictive checks of fitted models take many times as long",
-        )  # fmt: skip
+        )
 
 
 def _extras(_: object) -> Iterator[Check]:
@@ -109,9 +111,11 @@ def _machine(_: object) -> Iterator[Check]:
 
     cache = cache_folder()
     yield Check(
-        "cache of draws", OK if cache else SLOW, str(cache) if cache else "off",
+        "cache of draws",
+        OK if cache else SLOW,
+        str(cache) if cache else "off",
         "" if cache else "unset THERMOSTATS_CACHE, or every report samples afresh",
-    )  # fmt: skip
+    )
     room = shutil.disk_usage(Path.cwd()).free
     yield Check("free disk", OK if room > ROOM else SLOW, f"{room / 1e9:.0f} GB", "" if room > ROOM else "make room")
 

@@ -30,10 +30,17 @@ class Simulated(Tables):
         super().__init__(DATA)
         design = shipped_table().iloc[:models]
         self.made = made(design, truth, noise, seed, ratio)
-        self.records = pd.DataFrame({
-            "model": design["model"], "parent": "", "corpus": design["corpus"], "steps": STEPS, "loss": 4.0,
-            "loss_unigram": 5.0, "learned": True,
-        })  # fmt: skip
+        self.records = pd.DataFrame(
+            {
+                "model": design["model"],
+                "parent": "",
+                "corpus": design["corpus"],
+                "steps": STEPS,
+                "loss": 4.0,
+                "loss_unigram": 5.0,
+                "learned": True,
+            }
+        )
 
     def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "features" and equals.get("source") == NURSERY:
@@ -47,11 +54,16 @@ def made(design: pd.DataFrame, truth: Truth, noise: float, seed: int, ratio: Tru
     matrix = model_matrix(design)
     expected = np.asarray(truth(matrix), dtype=np.float64)
     log_ratio = rng.normal(0, 0.1, len(design)) + (ratio(matrix) if ratio else 0.0)
-    rows = pd.DataFrame({
-        "model_id": NURSERY + "/" + design["model"], "revision": f"step{STEPS}", "source": NURSERY,
-        "comparable": (design["norm"] != "post").to_numpy(), "n_params": 12 * design["n_layers"] * design["d_model"]**2,
-        "wv_wo_ratio": np.exp(log_ratio),
-    })  # fmt: skip
+    rows = pd.DataFrame(
+        {
+            "model_id": NURSERY + "/" + design["model"],
+            "revision": f"step{STEPS}",
+            "source": NURSERY,
+            "comparable": (design["norm"] != "post").to_numpy(),
+            "n_params": 12 * design["n_layers"] * design["d_model"] ** 2,
+            "wv_wo_ratio": np.exp(log_ratio),
+        }
+    )
     rows["n_params_nonembedding"] = rows["n_params"]
     for gain in GAINS:
         log_gain = expected + rng.normal(0, noise, len(design))

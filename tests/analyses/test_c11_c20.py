@@ -90,9 +90,10 @@ def test_every_claim_has_one_analysis_and_it_runs_on_the_shipped_tables(found):
 FOLLOW = {"c11": 23, "c12": 9, "c13": 6, "c14": 41, "c16": 2, "c17": 22, "c18": 42, "c19": 49, "c20": 12}
 """Least number of published figures that each claim shows."""
 DO_NOT_FOLLOW = {
-    "c13": {"accuracy without, %"}, "c16": {"L* minimum, from 0", "L* inflection, from 0"},
+    "c13": {"accuracy without, %"},
+    "c16": {"L* minimum, from 0", "L* inflection, from 0"},
     "c17": {"exponent as claimed"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("claim", list(FOLLOW))
@@ -137,8 +138,10 @@ def test_figures_that_do_not_follow_are_shown_not_to(found):
 def test_c11_one_flip_is_enough_against_it_and_many_pairs_without_one_support_it(shipped, found):
     sign, magnitude = found["c11"]
     assert (sign.verdict, sign.posterior.classical, sign.posterior.verdict) == (
-        "inconclusive", "inconclusive", "supported",
-    )  # fmt: skip
+        "inconclusive",
+        "inconclusive",
+        "supported",
+    )
     assert magnitude.verdict == magnitude.posterior.verdict == "supported" and magnitude.posterior.gate.passes
     flipped = altered(shipped, layers=scaled(of("gemma-7b-it", "twin"), 0.5))
     assert module("c11").analyse(flipped)[0].verdict == "not supported"
@@ -168,8 +171,10 @@ def test_c12_the_least_favourable_step_is_that_of_the_lowest_limit(found):
 def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
     first = found["c13"][0]  # right as often either way: the test is against it, the posterior of the share undecided
     assert (first.verdict, first.posterior.classical, first.posterior.verdict) == (
-        "inconclusive", "not supported", "inconclusive",
-    )  # fmt: skip
+        "inconclusive",
+        "not supported",
+        "inconclusive",
+    )
     models = shipped.read("models").set_index("model_id")
     above = (models["n_heads"] / models["d_head"] >= 0.2).to_dict()
 
@@ -193,8 +198,11 @@ def test_c13_the_norm_alone_is_judged_on_models_whose_last_block_is_known_both_w
     every = pd.DataFrame({"model_id": list("abcdefgh"), "heritage": "lab", "normed_gain": 0.5})
     every = every.assign(penultimate_gain=1.1, changes_sides=True)
     for last, count, verdict in (
-        (1.2, 8, "supported"), (0.8, 8, "inconclusive"), (0.8, 40, "not supported"), (1.2, 4, "needs measurement"),
-    ):  # fmt: skip
+        (1.2, 8, "supported"),
+        (0.8, 8, "inconclusive"),
+        (0.8, 40, "not supported"),
+        (1.2, 4, "needs measurement"),
+    ):
         known = pd.DataFrame({"heritage": ["lab"] * count, "last_gain": last, "changes_sides": last > 1})
         assert module("c13").artifact(every, known).verdict == verdict
 

@@ -117,10 +117,15 @@ def test_too_few_models_need_measurement() -> None:
 def test_published_gains_made_by_the_nursery_s_slopes_are_foretold(rows: pd.DataFrame) -> None:
     n01 = load("n01")
     rng = np.random.default_rng(5)
-    published = pd.DataFrame({
-        "model_id": [f"lab{i % 5}/m{i}" for i in range(20)], "heritage": [f"lab{i % 5}" for i in range(20)],
-        "n_layers": rng.integers(12, 48, 20), "d_model": rng.integers(512, 4096, 20), "log_rho": rng.normal(-1, 1, 20),
-    })  # fmt: skip
+    published = pd.DataFrame(
+        {
+            "model_id": [f"lab{i % 5}/m{i}" for i in range(20)],
+            "heritage": [f"lab{i % 5}" for i in range(20)],
+            "n_layers": rng.integers(12, 48, 20),
+            "d_model": rng.integers(512, 4096, 20),
+            "log_rho": rng.normal(-1, 1, 20),
+        }
+    )
     published = published.assign(log_L=np.log(published["n_layers"]), log_d=np.log(published["d_model"]))
     fit = fit_recipes(rows, PRIMARY, seed=1)
     known = n01.with_posterior(fit, n01.order(rows, PRIMARY)).posterior

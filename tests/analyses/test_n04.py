@@ -49,10 +49,19 @@ def trainings(fixed_at, models=96, seed=1):
             gain = np.exp(final[i] if k >= fixed_at(facts) else -final[i])
             gains = {f"{name}{end}": gain for name in ("last_gain", "penultimate_gain") for end in ("", "_geometric")}
             spread = {"last_gain_sd": 0.05, "last_gain_n": 6, "penultimate_gain_sd": 0.05, "penultimate_gain_n": 6}
-            rows.append({
-                **facts, **gains, **spread, "model_id": f"nursery/{facts['model']}", "tuned": False, "share": share,
-                "step": round(600 * share), "learned": True, "comparable": facts["norm"] != "post",
-            })  # fmt: skip
+            rows.append(
+                {
+                    **facts,
+                    **gains,
+                    **spread,
+                    "model_id": f"nursery/{facts['model']}",
+                    "tuned": False,
+                    "share": share,
+                    "step": round(600 * share),
+                    "learned": True,
+                    "comparable": facts["norm"] != "post",
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -65,9 +74,12 @@ def pairs(changes, noise=0.02, seed=1):
         for prompt in range(6):
             base = level + rng.normal(0, noise)
             common = {
-                "heritage": f"r{i:02d}", "family": f"r{i:02d}", "prompt_id": f"p{prompt}", "source": "nursery",
+                "heritage": f"r{i:02d}",
+                "family": f"r{i:02d}",
+                "prompt_id": f"p{prompt}",
+                "source": "nursery",
                 "norm_place": "pre",
-            }  # fmt: skip
+            }
             rows.append({"model_id": f"m{i:02d}", "variant": "base", "parent": "", "value": np.exp(base), **common})
             tuned = np.exp(base + change + rng.normal(0, noise / 2))
             rows.append(
@@ -79,8 +91,9 @@ def pairs(changes, noise=0.02, seed=1):
 def test_a_sign_is_fixed_from_where_it_never_changes_again():
     logs = pd.DataFrame(
         [[1, 1, 1, 1, 1, 1], [-1, 1, 1, 1, 1, 1], [1, -1, 1, -1, 1, 1], [1, 1, 1, 1, 1, -1]],
-        columns=list(CHECKPOINTS), dtype=float,
-    )  # fmt: skip
+        columns=list(CHECKPOINTS),
+        dtype=float,
+    )
     first = fixed_from(logs).idxmax(axis=1)
     assert list(first) == [0.0, 0.01, 0.3, 1.0]
     table = development(logs, ["a", "b", "c", "d"]).set_index("share")

@@ -50,27 +50,38 @@ class Trained(Tables):
         super().__init__(ROOT / "data")
         rng = np.random.default_rng(4)
         design = shipped_table().sort_values(["n_layers", "model"], ascending=[False, True]).head(max(models, 1))
-        self.records = pd.DataFrame({
-            "model": design["model"], "parent": "", "steps": 600, "loss": 4.0, "loss_unigram": 5.0, "learned": True,
-        })  # fmt: skip
+        self.records = pd.DataFrame(
+            {"model": design["model"], "parent": "", "steps": 600, "loss": 4.0, "loss_unigram": 5.0, "learned": True}
+        )
         gains, weights, layers = [], [], []
         for row in design.itertuples():
             base = {"model_id": f"{NURSERY}/{row.model}", "source": NURSERY, "heritage": NURSERY, "run_id": row.model}
             scale = float(np.exp(rng.normal(0, 0.3))) * (loud if row.recipe == design["recipe"].iloc[0] else 1.0)
             gain = scale**elasticity * float(np.exp(rng.normal(0, 0.02)))
-            gains.append(base | {
-                "revision": LAST, "comparable": row.norm != "post", "penultimate_gain": gain, "prompt_set": NURSERY,
-                "penultimate_gain_geometric": gain, "penultimate_gain_sd": 0.02, "penultimate_gain_n": 12,
-                "n_params_nonembedding": 1000,
-            })  # fmt: skip
+            gains.append(
+                base
+                | {
+                    "revision": LAST,
+                    "comparable": row.norm != "post",
+                    "penultimate_gain": gain,
+                    "prompt_set": NURSERY,
+                    "penultimate_gain_geometric": gain,
+                    "penultimate_gain_sd": 0.02,
+                    "penultimate_gain_n": 12,
+                    "n_params_nonembedding": 1000,
+                }
+            )
             thirds = [("W_V_published_thirds", scale * cut)] if row.model_type == "gpt2" else []
             for layer in range(1, row.n_layers + 1):
                 at = {"layer": layer, "head": "", "revision": LAST}
-                weights += [base | at | {"matrix": m, "spectral_norm": v} for m, v in
-                            [("W_V", scale), ("W_O", 1.0), *thirds]]  # fmt: skip
+                weights += [
+                    base | at | {"matrix": m, "spectral_norm": v} for m, v in [("W_V", scale), ("W_O", 1.0), *thirds]
+                ]
                 level = levels[(layer - 1) * len(levels) // row.n_layers] / 5
-                layers += [base | {"layer": layer, "revision": step, "anisotropy": by * level + 0.01 * rng.normal()}
-                           for step, by in ((LAST, 1), (START, 0))]  # fmt: skip
+                layers += [
+                    base | {"layer": layer, "revision": step, "anisotropy": by * level + 0.01 * rng.normal()}
+                    for step, by in ((LAST, 1), (START, 0))
+                ]
         made = {"features": pd.DataFrame(gains), "weights": pd.DataFrame(weights), "layers": pd.DataFrame(layers)}
         self.made = {name: frame if models else frame.iloc[:0] for name, frame in made.items()}
 
@@ -140,8 +151,10 @@ def attention(traces: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataF
     """Two heads of one model on one prompt of ten tokens: tr A = 2, ‖W_V‖_F = 3."""
     base = {"model_id": "m", "revision": "r", "heritage": "lab", "layer": 1, "prompt_id": "p", "prompt_set": "core"}
     heads = [base | {"head": h, "variant": "exact", "self_attention": 0.2, "trace": traces * 8.0 * 9.0} for h in "12"]
-    total = [base | {"head": "", "variant": v, "trace": t} for v, t in
-             (("exact", 144.0), ("first_head", 72.0), ("multi_head", 144.0), ("printed_factor", 0.0))]  # fmt: skip
+    total = [
+        base | {"head": "", "variant": v, "trace": t}
+        for v, t in (("exact", 144.0), ("first_head", 72.0), ("multi_head", 144.0), ("printed_factor", 0.0))
+    ]
     weights = [base | {"matrix": "W_V", "head": h, "frobenius_norm": 3.0} for h in "12"]
     return pd.DataFrame(heads + total), pd.DataFrame(weights), pd.DataFrame([base | {"n_tokens": 10}])
 
@@ -188,10 +201,19 @@ def test_without_models_everything_needs_measurement() -> None:
 def maps(before: float, after: float, model: str = "m") -> pd.DataFrame:
     layers = np.arange(1, 11)
     norm = np.where(layers < 5, before, after)
-    return pd.DataFrame({
-        "model_id": model, "heritage": "r01", "layer": layers, "head": "", "variant": "exact", "prompt_id": "p",
-        "operator_norm": norm, "contraction_ratio": np.where(layers == 5, 0.1, 0.2), "trace": norm,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "model_id": model,
+            "heritage": "r01",
+            "layer": layers,
+            "head": "",
+            "variant": "exact",
+            "prompt_id": "p",
+            "operator_norm": norm,
+            "contraction_ratio": np.where(layers == 5, 0.1, 0.2),
+            "trace": norm,
+        }
+    )
 
 
 @pytest.mark.parametrize(("before", "after", "shows"), [(0.5, 2.0, True), (2.0, 0.5, False), (0.5, 0.5, False)])

@@ -126,8 +126,11 @@ def _shell(command: str, environment: Mapping[str, str], where: str) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", "-e", "-c", command],  # noqa: S607
-        capture_output=True, text=True, check=False, env={**os.environ, **environment, "PATH": path},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment, "PATH": path},
+    )
     assert done.returncode == 0, f"{where}: {command}\nends with {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -116,9 +116,4 @@ class Stopped:
         return f"2026-01-01T00:00:00+00:00 {timespec}"[:25]
 
 
-JOBS: dict[str, Callable[[], Job]] = {
-    "join": joining,
-    "import": importing,
-    "report": reporting,
-    "measure": measuring,
-}
+JOBS: dict[str, Callable[[], Job]] = {"join": joining, "import": importing, "report": reporting, "measure": measuring}

@@ -83,8 +83,11 @@ GONE = {"stale": errno.ESTALE, "broken": errno.EIO, "unmounted": errno.ENODEV, "
 
 
 CALLS = {
-    "list": "pathlib.Path.iterdir", "create": "tempfile.mkstemp", "sync": "os.fsync", "rename": "pathlib.Path.replace",
-}  # fmt: skip
+    "list": "pathlib.Path.iterdir",
+    "create": "tempfile.mkstemp",
+    "sync": "os.fsync",
+    "rename": "pathlib.Path.replace",
+}
 
 
 @pytest.mark.parametrize(("fault", "call"), list(zip(GONE, CALLS, strict=True)))

@@ -18,13 +18,24 @@ from thermostats.measurement.facts import model_row, stored_dtype
 from thermostats.tables import store
 
 CONFIG = {
-    "model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6,
+    "model_type": "gpt2",
+    "n_layer": 1,
+    "n_head": 2,
+    "n_embd": 4,
+    "n_inner": 8,
+    "vocab_size": 5,
+    "n_positions": 6,
     "tie_word_embeddings": True,
-}  # fmt: skip
+}
 SHAPES = {
-    "wte.weight": (5, 4), "wpe.weight": (6, 4), "h.0.ln_1.weight": (4,), "h.0.attn.c_attn.weight": (4, 12),
-    "h.0.attn.c_proj.weight": (4, 4), "h.0.mlp.c_fc.weight": (4, 8), "h.0.mlp.c_proj.weight": (8, 4),
-}  # fmt: skip
+    "wte.weight": (5, 4),
+    "wpe.weight": (6, 4),
+    "h.0.ln_1.weight": (4,),
+    "h.0.attn.c_attn.weight": (4, 12),
+    "h.0.attn.c_proj.weight": (4, 4),
+    "h.0.mlp.c_fc.weight": (4, 8),
+    "h.0.mlp.c_proj.weight": (8, 4),
+}
 
 
 @dataclass(frozen=True)
@@ -184,9 +195,9 @@ def readers() -> dict[str, Reader]:
         "models": store.to_csv(table("models", model()), "models"),
         "runs": store.to_csv(table("runs", measured), "runs"),
         "prompts": store.to_csv(
-            table("prompts", {"prompt_set": "s", "prompt_id": "a", "text": "x, \"y\"", "text_sha256": SHA}), "prompts"
+            table("prompts", {"prompt_set": "s", "prompt_id": "a", "text": 'x, "y"', "text_sha256": SHA}), "prompts"
         ),
-    }  # fmt: skip
+    }
     as_json = json.dumps([dict(row) for row in table("layers", *rows).astype(object).to_dict("records")], default=str)
     as_lines = "\n".join(json.dumps(row) for row in json.loads(as_json))
     index = {"weight_map": dict.fromkeys(SHAPES, "model.safetensors.part")}
@@ -196,8 +207,11 @@ def readers() -> dict[str, Reader]:
         Reader("safetensors header", "model.safetensors", (weights, safetensors({"a": (2, 0)})), read_weights),
         Reader("model config", "config.json", (config,), read_model, (("model.safetensors", weights),)),
         Reader(
-            "shard index", "model.safetensors.index.json", (json.dumps(index).encode(),),
-            lambda path: checkpoint.open_checkpoint(path.parent), (("model.safetensors.part", weights),),
+            "shard index",
+            "model.safetensors.index.json",
+            (json.dumps(index).encode(),),
+            lambda path: checkpoint.open_checkpoint(path.parent),
+            (("model.safetensors.part", weights),),
         ),
         *(Reader(f"table {name}", f"{name}.csv", (content,), read_stored(name)) for name, content in stored.items()),
         Reader("rows as CSV", "rows.csv", tuple(stored.values()), read_rows),
@@ -212,7 +226,7 @@ def readers() -> dict[str, Reader]:
         Reader("mapping", "m.toml", (b'table = "layers"\n[columns]\nb = "layer"\n[factors]\nnorm_in = 2\n',), read_map),
         Reader("sidecars", "manifest.json", (json.dumps(manifest).encode(), json.dumps(stamp).encode()), read_sidecars),
         Reader("findings", "findings.json", (b'{"claim": {}, "findings": []}',), read_findings),
-    ]  # fmt: skip
+    ]
     for family in ("gptj_parallel_test.json", "OPT_anomaly.json", "restriction_map_summary.csv", "H4_validation.json"):
         content = _published(family).read_bytes()
         found.append(Reader(f"published {family}", _published(family).name, (content,), read_published(family)))

@@ -127,8 +127,13 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
         read_safetensors(path)
 
 
-BOMBS = {"model config": bounded.CONFIG, "shard index": bounded.INDEX, "prompts as text": bounded.PROMPTS,
-         "rows as CSV": bounded.ROWS, "specs as JSON lines": bounded.PROMPTS}  # fmt: skip
+BOMBS = {
+    "model config": bounded.CONFIG,
+    "shard index": bounded.INDEX,
+    "prompts as text": bounded.PROMPTS,
+    "rows as CSV": bounded.ROWS,
+    "specs as JSON lines": bounded.PROMPTS,
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)

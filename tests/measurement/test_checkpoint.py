@@ -103,10 +103,14 @@ def test_index_cannot_leave_its_folder(tmp_path, file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"weight_map": {}}', "no weight_map"), ("[]", "no weight_map"), ("{", "not readable"), ("é", "not readable"),
-        ('{"weight_map": {"a": "one"}}', "a shard of the model is missing"), ("[" * 100_000, "not readable"),
+        ('{"weight_map": {}}', "no weight_map"),
+        ("[]", "no weight_map"),
+        ("{", "not readable"),
+        ("é", "not readable"),
+        ('{"weight_map": {"a": "one"}}', "a shard of the model is missing"),
+        ("[" * 100_000, "not readable"),
     ],
-)  # fmt: skip
+)
 def test_index_that_is_damaged(tmp_path, content, message):
     (tmp_path / "model.safetensors.index.json").write_text(content)
     with pytest.raises(DataError, match=message):
@@ -136,15 +140,32 @@ def test_truncated_file(tmp_path, kept):
 @pytest.mark.parametrize(
     "header",
     [
-        b"", b"[]", b"{", b"\xff\xfe", b'{"a": 1, "a": 2}', {"a": 3}, {"a": entry(dtype="F31")}, {"a": entry(dtype=4)},
-        {"a": entry(shape=(2, -3))}, {"a": entry(shape=(2, 4))}, {"a": entry(shape=(2.0, 3))},
-        {"a": entry(shape=(True, 6))}, {"a": entry(offsets=(0, 25))}, {"a": entry(offsets=(24, 0))},
-        {"a": entry(offsets=(0,))}, {"a": entry(offsets=(8, 32))}, {"a": entry(offsets=(-4, 20))},
-        {"a": entry(shape=(2**40, 2**40), offsets=(0, 24))}, {"a": entry(), "b": entry()},
-        {"a": entry(shape=(6,), offsets=(0, 24)), "b": entry(shape=(2,), offsets=(20, 28))}, {}, b"[" * 100_000,
-        {"a": {"dtype": "F32", "shape": [6]}}, {"a": entry(shape=(10**30,))},
+        b"",
+        b"[]",
+        b"{",
+        b"\xff\xfe",
+        b'{"a": 1, "a": 2}',
+        {"a": 3},
+        {"a": entry(dtype="F31")},
+        {"a": entry(dtype=4)},
+        {"a": entry(shape=(2, -3))},
+        {"a": entry(shape=(2, 4))},
+        {"a": entry(shape=(2.0, 3))},
+        {"a": entry(shape=(True, 6))},
+        {"a": entry(offsets=(0, 25))},
+        {"a": entry(offsets=(24, 0))},
+        {"a": entry(offsets=(0,))},
+        {"a": entry(offsets=(8, 32))},
+        {"a": entry(offsets=(-4, 20))},
+        {"a": entry(shape=(2**40, 2**40), offsets=(0, 24))},
+        {"a": entry(), "b": entry()},
+        {"a": entry(shape=(6,), offsets=(0, 24)), "b": entry(shape=(2,), offsets=(20, 28))},
+        {},
+        b"[" * 100_000,
+        {"a": {"dtype": "F32", "shape": [6]}},
+        {"a": entry(shape=(10**30,))},
     ],
-)  # fmt: skip
+)
 def test_header_that_lies(tmp_path, header):
     with pytest.raises(DataError):
         read_safetensors(write(tmp_path / "model.safetensors", header, bytes(24)))
@@ -152,8 +173,9 @@ def test_header_that_lies(tmp_path, header):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=6,
-)  # fmt: skip
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
 entries = st.fixed_dictionaries(
     {
         "dtype": st.sampled_from(list(ITEM_BYTES)) | json_values,

@@ -85,10 +85,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
     ray = module.ray
     for name, value in {
-        "is_initialized": lambda: False, "init": lambda **options: None, "shutdown": found.shutdown,
-        "nodes": lambda: found.alive, "remote": lambda _: found, "wait": found.wait, "get": found.get,
+        "is_initialized": lambda: False,
+        "init": lambda **options: None,
+        "shutdown": found.shutdown,
+        "nodes": lambda: found.alive,
+        "remote": lambda _: found,
+        "wait": found.wait,
+        "get": found.get,
         "cancel": lambda reference, force: found.cancelled.append(reference),
-    }.items():  # fmt: skip
+    }.items():
         monkeypatch.setattr(ray, name, value)
     return found
 
@@ -110,8 +115,12 @@ def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Clus
     for name in ("lab/a", "lab/b"):
         engine.submit(job(name, attempt=2))
     assert cluster.asked["lab/a"] == {
-        "max_retries": 0, "num_cpus": 3, "memory": 2 * GIB + PROCESS, "data": str(tmp_path.resolve()), "attempt": 2,
-    }  # fmt: skip
+        "max_retries": 0,
+        "num_cpus": 3,
+        "memory": 2 * GIB + PROCESS,
+        "data": str(tmp_path.resolve()),
+        "attempt": 2,
+    }
     assert engine.wait(1.0) == []
     cluster.results["lab/b"] = Outcome("lab/b", "measured")
     ((through, outcome),) = engine.wait(1.0)
@@ -217,9 +226,15 @@ def test_jobs_of_a_size_are_one_array(slurm: Path, tmp_path: Path) -> None:
     assert engine.wait(0.0) == []
     script = (slurm / "script.sh").read_text()
     for line in (
-        "--array=0-2%3", "--cpus-per-task=6", "--gpus-per-node=2", "--job-name=thermostats", "--mem=8GB",
-        "--partition=long", "--time=30", "--ntasks-per-node=1",
-    ):  # fmt: skip
+        "--array=0-2%3",
+        "--cpus-per-task=6",
+        "--gpus-per-node=2",
+        "--job-name=thermostats",
+        "--mem=8GB",
+        "--partition=long",
+        "--time=30",
+        "--ntasks-per-node=1",
+    ):
         assert f"#SBATCH {line}\n" in script, line
     engine.close()
     assert (slurm / "cancelled").read_text().split() == ["4242_0", "4242_1", "4242_2"]

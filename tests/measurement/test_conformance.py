@@ -19,14 +19,7 @@ from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
 from thermostats.measurement.forward import as_measured  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
 from thermostats.measurement.layouts import stored_rows, value_rows  # noqa: E402
-from thermostats.measurement.modules import (  # noqa: E402
-    Decoder,
-    configuration,
-    decoder,
-    input_of,
-    submodule,
-    tensor_of,
-)
+from thermostats.measurement.modules import Decoder, configuration, decoder, input_of, submodule, tensor_of  # noqa: E402
 from thermostats.measurement.oracle import conformance  # noqa: E402
 from thermostats.measurement.registry import ARCHITECTURES  # noqa: E402
 

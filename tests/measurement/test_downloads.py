@@ -140,8 +140,15 @@ def test_the_next_models_come_while_one_is_measured(
 
 def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights as safetensors where there are any, else the pickles; readmes and weights of other tools are not."""
-    sizes = {"model.safetensors": 1000, "pytorch_model.bin": 2000, "config.json": 10, "tokenizer.model": 5,
-             "README.md": 7, "onnx/model.onnx": 4000, "original/model.safetensors": 8000}  # fmt: skip
+    sizes = {
+        "model.safetensors": 1000,
+        "pytorch_model.bin": 2000,
+        "config.json": 10,
+        "tokenizer.model": 5,
+        "README.md": 7,
+        "onnx/model.onnx": 4000,
+        "original/model.safetensors": 8000,
+    }
 
     def listed(self: object, model: str, **options: object) -> SimpleNamespace:
         assert options["files_metadata"]

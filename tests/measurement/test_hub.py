@@ -124,15 +124,24 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def run(arguments: list[str], endpoint: str, cache: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, as the endpoint is read when huggingface_hub is imported."""
     own = {
-        "HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_ETAG_TIMEOUT": "1", "HF_HUB_DOWNLOAD_TIMEOUT": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_ENDPOINT": endpoint,
+        "HF_HOME": str(cache),
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_ETAG_TIMEOUT": "1",
+        "HF_HUB_DOWNLOAD_TIMEOUT": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
-    }  # fmt: skip
+    }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
-        [sys.executable, *arguments], env={**kept, **own, **more}, capture_output=True, text=True, check=False,
+        [sys.executable, *arguments],
+        env={**kept, **own, **more},
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=120,
-    )  # fmt: skip
+    )
 
 
 def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) -> None:

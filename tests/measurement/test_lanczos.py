@@ -19,12 +19,16 @@ def with_singular_values(values, rng, m=N, n=N):
 
 
 SPECTRA = {
-    "flat": np.ones(N), "slow decay": np.arange(1, N + 1) ** -0.3, "fast decay": np.exp(-np.arange(N) / 4.0),
-    "linear": np.linspace(1, 0.01, N), "rank 1": np.array([2.5]),
+    "flat": np.ones(N),
+    "slow decay": np.arange(1, N + 1) ** -0.3,
+    "fast decay": np.exp(-np.arange(N) / 4.0),
+    "linear": np.linspace(1, 0.01, N),
+    "rank 1": np.array([2.5]),
     "pair on top": np.r_[3.0, 3.0, np.linspace(1, 0, N - 2)],
-    "close pair on top": np.r_[3.0, 3.0 - 1e-5, np.linspace(1, 0, N - 2)], "one far out": np.r_[1e4, np.ones(N - 1)],
+    "close pair on top": np.r_[3.0, 3.0 - 1e-5, np.linspace(1, 0, N - 2)],
+    "one far out": np.r_[1e4, np.ones(N - 1)],
     "cluster on top": np.r_[np.linspace(1, 0.999, 20), np.linspace(0.5, 0, N - 20)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -45,11 +49,13 @@ DRAWN = {
     "Gaussian": lambda n, rng: np.linalg.svd(rng.standard_normal((n, n)), compute_uv=False),
     "power law": lambda n, rng: np.arange(1, n + 1) ** -rng.uniform(0.2, 2.0),
     "graded over 30 decades": lambda n, rng: np.logspace(0, -30, n),
-    "gap 1e-3": top_gap(1e-3), "gap 1e-6": top_gap(1e-6), "equal": top_gap(0.0),
+    "gap 1e-3": top_gap(1e-3),
+    "gap 1e-6": top_gap(1e-6),
+    "equal": top_gap(0.0),
     "five equal": lambda n, rng: np.r_[np.ones(5), rng.uniform(0, 0.9, n - 5)],
     "low rank": lambda n, rng: np.r_[rng.uniform(1, 2, 7), np.zeros(n - 7)],
     "dense edge": lambda n, rng: 1 - (np.arange(n) / n) ** 2,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DRAWN)

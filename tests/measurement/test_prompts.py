@@ -15,8 +15,12 @@ PUBLISHED = Path(__file__).parents[3] / "shared" / "published"
 def test_core_has_the_studys_categories_and_ranks():
     core = load_prompts("core")
     assert core.groupby(["category", "complexity"]).size().to_dict() == {
-        ("Factual", 1): 5, ("Syntactic", 5): 5, ("Cliche", 2): 5, ("Novel", 4): 5, ("Nonsense", 3): 5,
-    }  # fmt: skip
+        ("Factual", 1): 5,
+        ("Syntactic", 5): 5,
+        ("Cliche", 2): 5,
+        ("Novel", 4): 5,
+        ("Nonsense", 3): 5,
+    }
 
 
 def test_wide_has_eight_categories_of_equal_size():

@@ -22,9 +22,13 @@ def opened(dtype: torch.dtype = torch.float32, name: str = "gpt2") -> Decoder:
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [(torch.float64, torch.float64), (torch.float32, torch.float32), (torch.bfloat16, torch.float32),
-     (torch.float16, torch.float32)],
-)  # fmt: skip
+    [
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float16, torch.float32),
+    ],
+)
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
     found = residual.norms(x, (3, 1))

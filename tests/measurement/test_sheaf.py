@@ -82,11 +82,18 @@ def test_uniform_attention_over_two_tokens_by_hand():
     # w = 1/4, L_G = [[1, -1], [-1, 1]]/4 with eigenvalues 0 and 1/2; squared singular values 9 and 16
     assert measured == pytest.approx(
         {
-            "trace": 0.5 * 25, "self_attention": 0.75, "graph_lambda2": 0.5, "laplacian_min": 4.5, "laplacian_max": 8.0,
-            "entropy": np.log(2) / 2, "distance": 0.25, "operator_norm": 4 * np.sqrt(0.5),
+            "trace": 0.5 * 25,
+            "self_attention": 0.75,
+            "graph_lambda2": 0.5,
+            "laplacian_min": 4.5,
+            "laplacian_max": 8.0,
+            "entropy": np.log(2) / 2,
+            "distance": 0.25,
+            "operator_norm": 4 * np.sqrt(0.5),
             "contraction_ratio": np.sqrt(0.5),
-        }, rel=1e-14,
-    )  # fmt: skip
+        },
+        rel=1e-14,
+    )
 
 
 def test_uniform_causal_attention_in_closed_form():

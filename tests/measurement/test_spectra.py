@@ -16,14 +16,21 @@ from thermostats.tables.store import validate
 
 D, H, K, DH, V = 24, 4, 2, 6, 40
 LLAMA = {
-    "model_type": "llama", "hidden_size": D, "num_attention_heads": H, "num_key_value_heads": K, "num_hidden_layers": 2,
+    "model_type": "llama",
+    "hidden_size": D,
+    "num_attention_heads": H,
+    "num_key_value_heads": K,
+    "num_hidden_layers": 2,
     "tie_word_embeddings": False,
-}  # fmt: skip
+}
 GPT2 = {"model_type": "gpt2", "n_embd": D, "n_head": H, "n_layer": 2}
 NEOX = {
-    "model_type": "gpt_neox", "hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2,
+    "model_type": "gpt_neox",
+    "hidden_size": D,
+    "num_attention_heads": H,
+    "num_hidden_layers": 2,
     "tie_word_embeddings": False,
-}  # fmt: skip
+}
 
 
 def llama(rng, prefix="model."):
@@ -229,9 +236,10 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
         (LLAMA | {"hidden_size": 24.0}, "hidden_size is no number of its kind"),
         (LLAMA | {"num_hidden_layers": 10**9}, "num_hidden_layers is no number of its kind"),
         (LLAMA | {"num_hidden_layers": 3}, "lacks a tensor"),
-        ([], "not an object"), ({key: v for key, v in LLAMA.items() if key != "hidden_size"}, "does not state d_model"),
+        ([], "not an object"),
+        ({key: v for key, v in LLAMA.items() if key != "hidden_size"}, "does not state d_model"),
     ],
-)  # fmt: skip
+)
 def test_configuration_and_weights_that_disagree(tmp_path, config, message):
     model(tmp_path, config, llama(np.random.default_rng(12)))
     with pytest.raises(DataError, match=message):

@@ -35,8 +35,6 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(name: str, tmp_path: Any
         for h in range(len(parts.kv_head)):
             W_V, W_O = parts.head(h)
             assert found[layer, "OV", str(h + 1)] == pytest.approx(np.linalg.norm(W_O @ W_V, 2), rel=1e-6)
-    for matrix, module in (
-        ("embedding", model.get_input_embeddings()), ("unembedding", model.get_output_embeddings()),
-    ):  # fmt: skip
+    for matrix, module in (("embedding", model.get_input_embeddings()), ("unembedding", model.get_output_embeddings())):
         exact = np.linalg.norm(module.weight.detach().double().numpy(), 2)
         assert found[0, matrix, ""] == pytest.approx(exact, rel=1e-6)

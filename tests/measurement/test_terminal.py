@@ -14,14 +14,7 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.terminal import (
-    CACHE_VARIABLE,
-    _progress,
-    measure_models,
-    own_cache,
-    plain_report,
-    summary,
-)
+from thermostats.measurement.terminal import CACHE_VARIABLE, _progress, measure_models, own_cache, plain_report, summary
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,9 +34,13 @@ def test_peak_and_minimum_take_the_first_of_equals():
 def attention_rows(traces, **more):
     rows = pd.DataFrame({"layer": range(1, len(traces) + 1), "trace": traces, **more})
     for label, value in {
-        "head": "", "prompt_id": "p", "variant": "exact", "laplacian_min": 1.0, "graph_lambda2": 1.0,
+        "head": "",
+        "prompt_id": "p",
+        "variant": "exact",
+        "laplacian_min": 1.0,
+        "graph_lambda2": 1.0,
         "contraction_ratio": 1.0,
-    }.items():  # fmt: skip
+    }.items():
         if label not in rows:
             rows[label] = value
     return rows

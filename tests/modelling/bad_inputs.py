@@ -164,7 +164,7 @@ CASES = {
         ("n_layers", "rho"),
         lambda t: t.assign(rho=2.0 * t["n_layers"]),
     ),
-}  # fmt: skip
+}
 
 
 def first(value: float) -> Callable[[Case], Table]:

@@ -45,11 +45,16 @@ def pairs_table(
         for name, variant, parent, gains in ((f"b{j}", "base", "", base), (f"t{j}", "instruct", f"b{j}", tuned)):
             rows += [
                 {
-                    "model_id": name, "heritage": f"lab{j}", "family": f"f{j}", "variant": variant, "parent": parent,
-                    "prompt_id": f"p{k:02d}", "value": float(np.exp(g)),
+                    "model_id": name,
+                    "heritage": f"lab{j}",
+                    "family": f"f{j}",
+                    "variant": variant,
+                    "parent": parent,
+                    "prompt_id": f"p{k:02d}",
+                    "value": float(np.exp(g)),
                 }
                 for k, g in enumerate(gains)
-            ]  # fmt: skip
+            ]
     return pd.DataFrame(rows)
 
 
@@ -74,11 +79,15 @@ def benchmark_table(
         entropy = 4 + slope * z + np.sqrt(1 - slope**2) * rng.standard_normal(prompts)
         rows += [
             {
-                "model_id": f"m{m}", "heritage": f"lab{m}", "prompt_id": f"p{k:02d}", "category": f"c{kind[k]}",
-                "value": float(np.exp(gains[k])), "entropy": float(entropy[k]),
+                "model_id": f"m{m}",
+                "heritage": f"lab{m}",
+                "prompt_id": f"p{k:02d}",
+                "category": f"c{kind[k]}",
+                "value": float(np.exp(gains[k])),
+                "entropy": float(entropy[k]),
             }
             for k in range(prompts)
-        ]  # fmt: skip
+        ]
     return pd.DataFrame(rows)
 
 
@@ -119,10 +128,14 @@ def transition_table(rng: np.random.Generator, truth: dict[str, float], *, n: in
     place = place + rng.normal(0, truth["sigma"], n)
     return pd.DataFrame(
         {
-            "model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "source": "simulated",
-            "n_layers": L, "n_heads": H, "L_star_peak": np.clip(np.ceil(L / (1 + np.exp(-place))), 1, L),
+            "model_id": [f"m{i}" for i in range(n)],
+            "heritage": [f"lab{j}" for j in lab],
+            "source": "simulated",
+            "n_layers": L,
+            "n_heads": H,
+            "L_star_peak": np.clip(np.ceil(L / (1 + np.exp(-place))), 1, L),
         }
-    )  # fmt: skip
+    )
 
 
 def crowding_table(

@@ -16,13 +16,24 @@ from thermostats.modelling.heritage_fit import HeritageFit
 arviz = pytest.importorskip("arviz")
 VALUES = {"mu": np.arange(8.0).reshape(2, 4), "theta": np.arange(24.0).reshape(2, 4, 3)}
 GOOD = Diagnostics(
-    rhat_max=1.0, rhat_name="mu", ess_bulk_min=900.0, ess_bulk_name="mu", ess_tail_min=900.0, ess_tail_name="mu",
-    divergences=0, bfmi_min=1.0,
-)  # fmt: skip
+    rhat_max=1.0,
+    rhat_name="mu",
+    ess_bulk_min=900.0,
+    ess_bulk_name="mu",
+    ess_tail_min=900.0,
+    ess_tail_name="mu",
+    divergences=0,
+    bfmi_min=1.0,
+)
 DRAWS = Draws(
-    values=VALUES, diagnostics=GOOD, settings=Settings(chains=2, draws=4, tune=10), attempts=1, seed=1,
-    compile_seconds=0.0, sample_seconds=0.0,
-)  # fmt: skip
+    values=VALUES,
+    diagnostics=GOOD,
+    settings=Settings(chains=2, draws=4, tune=10),
+    attempts=1,
+    seed=1,
+    compile_seconds=0.0,
+    sample_seconds=0.0,
+)
 
 
 def test_the_posterior_has_the_draws() -> None:

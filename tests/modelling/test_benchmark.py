@@ -153,10 +153,12 @@ def simulated_cells(rng, categories, n_models=4):
     cells = crossed(table)
     data, slopes = arrays(cells), benchmark_entropy.components(cells)
     truth = {
-        "centre": rng.normal(0, CENTRE), "apart": abs(rng.normal(0, SCALE)),
+        "centre": rng.normal(0, CENTRE),
+        "apart": abs(rng.normal(0, SCALE)),
         "spreads": np.abs(rng.normal(0, EFFECTS, data["n_spreads"])),
-        "sigma_centre": rng.normal(RESIDUAL, RESIDUAL_SD), "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
-    }  # fmt: skip
+        "sigma_centre": rng.normal(RESIDUAL, RESIDUAL_SD),
+        "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
+    }
     truth["level"] = rng.normal(truth["centre"], truth["apart"], n_models)
     truth["log_sigma"] = rng.normal(truth["sigma_centre"], truth["sigma_spread"], n_models)
     effects = rng.normal(0, data["kind"] @ truth["spreads"])
@@ -166,9 +168,10 @@ def simulated_cells(rng, categories, n_models=4):
     cells = crossed(rows.assign(value=np.exp(y)))
     slopes = benchmark_entropy.components(cells)
     of_slopes = {
-        "fixed": rng.normal(0, SLOPE_SD, 2), "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
+        "fixed": rng.normal(0, SLOPE_SD, 2),
+        "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
         "rest": abs(rng.normal()),
-    }  # fmt: skip
+    }
     own = rng.normal(0, slopes.kind @ of_slopes["own_spreads"])
     expected = slopes.U @ np.concatenate([of_slopes["fixed"], own])
     return arrays(cells), truth, replace(slopes, z=rng.normal(expected, of_slopes["rest"])), of_slopes
@@ -248,11 +251,13 @@ def test_intervals_and_orders_are_calibrated(categories, tables):
         data, truth, *_ = simulated_cells(np.random.default_rng(1000 + i), categories)
         draws = sampling.fit(benchmark_model, data, seed=i, settings=SHORT, retry=False, cache=False)
         inside.append(
-            np.concatenate([
-                np.atleast_1d(within(value, draws.flat(name)))[: None if name == "spreads" else 2]
-                for name, value in truth.items()
-            ])
-        )  # fmt: skip
+            np.concatenate(
+                [
+                    np.atleast_1d(within(value, draws.flat(name)))[: None if name == "spreads" else 2]
+                    for name, value in truth.items()
+                ]
+            )
+        )
         stated.append((np.diff(draws.flat("level")[:, :3], axis=1) > 0).all(axis=1).mean())
         ordered.append((np.diff(truth["level"][:3]) > 0).all())
     assert_covered(inside)
@@ -291,9 +296,7 @@ def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitt
     found = log_ratios(cells, data, few)
     assert found["normal errors of the same variance"] == pytest.approx((normal - t).ravel(), rel=1e-6)
     tops = ["centre", "apart", "sigma_centre", "sigma_spread", "spreads"]
-    wide, stated = (
-        sampling.log_prior(benchmark_model, one, few, tops) for one in ({**data, "factor": 2.0}, data)
-    )  # fmt: skip
+    wide, stated = (sampling.log_prior(benchmark_model, one, few, tops) for one in ({**data, "factor": 2.0}, data))
     assert found["twice the prior scales"] == pytest.approx(wide - stated, rel=1e-6)
 
 
@@ -319,8 +322,12 @@ def test_an_order_of_which_one_model_is_left_is_not_asked(monkeypatch):
     said = dict(zip(found["left_out"], found["verdict"], strict=True))
     few = "fewer than two of the order left"
     assert said == {
-        "m0": few, "m1": few, "m2": "as with all models", "m3": "as with all models", "all models of two": few,
-    }  # fmt: skip
+        "m0": few,
+        "m1": few,
+        "m2": "as with all models",
+        "m3": "as with all models",
+        "all models of two": few,
+    }
 
 
 @pytest.mark.slow

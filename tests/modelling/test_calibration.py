@@ -55,10 +55,19 @@ def test_reliability_is_exact() -> None:
 def shaped(rank: np.ndarray, ess: float = 200.0, divergences: float = 0.0) -> calibration.Calibration:
     """Ranks, simulations × quantities, as a calibration has them."""
     rows = [
-        {"simulation": i, "quantity": f"q{j}", "truth": 0.0, "mean": 0.0, "rank": r, "rhat_max": 1.0, "ess_min": ess,
-         "divergences": divergences}
-        for i, own in enumerate(rank) for j, r in enumerate(own)
-    ]  # fmt: skip
+        {
+            "simulation": i,
+            "quantity": f"q{j}",
+            "truth": 0.0,
+            "mean": 0.0,
+            "rank": r,
+            "rhat_max": 1.0,
+            "ess_min": ess,
+            "divergences": divergences,
+        }
+        for i, own in enumerate(rank)
+        for j, r in enumerate(own)
+    ]
     return calibration.Calibration(ranks=pd.DataFrame(rows), ranked=calibration.RANKED)
 
 

@@ -12,9 +12,15 @@ from thermostats.modelling.draws import Diagnostics
 
 STATISTICS: dict[str, checks.Statistic] = {"mean": lambda x: float(x.mean()), "largest": lambda x: float(x.max())}
 GOOD = Diagnostics(
-    rhat_max=1.0, rhat_name="a", ess_bulk_min=900.0, ess_bulk_name="a", ess_tail_min=900.0, ess_tail_name="a",
-    divergences=0, bfmi_min=0.9,
-)  # fmt: skip
+    rhat_max=1.0,
+    rhat_name="a",
+    ess_bulk_min=900.0,
+    ess_bulk_name="a",
+    ess_tail_min=900.0,
+    ess_tail_name="a",
+    divergences=0,
+    bfmi_min=0.9,
+)
 
 
 def normal_posterior(data: np.ndarray, rng: np.random.Generator, draws: int = 2000) -> np.ndarray:
@@ -140,9 +146,15 @@ def test_influence_and_gate() -> None:
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"rhat_max": 1.02}, "R-hat"), ({"ess_bulk_min": 399.0}, "bulk ESS"), ({"ess_tail_min": 10.0}, "tail ESS"),
-     ({"divergences": 1}, "divergent"), ({"bfmi_min": 0.2}, "energy"), ({"rhat_max": float("nan")}, "R-hat")],
-)  # fmt: skip
+    [
+        ({"rhat_max": 1.02}, "R-hat"),
+        ({"ess_bulk_min": 399.0}, "bulk ESS"),
+        ({"ess_tail_min": 10.0}, "tail ESS"),
+        ({"divergences": 1}, "divergent"),
+        ({"bfmi_min": 0.2}, "energy"),
+        ({"rhat_max": float("nan")}, "R-hat"),
+    ],
+)
 def test_every_diagnostic_can_fail(change: dict[str, float], word: str) -> None:
     assert GOOD.failures() == ()
     (failure,) = Diagnostics(**{**vars(GOOD), **change}).failures()

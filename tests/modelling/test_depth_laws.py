@@ -83,9 +83,13 @@ def test_a_curve_with_two_modes_is_summed_over_both():
     """
     L = np.tile([6, 12, 24, 48], 5)
     depths = Depths(
-        y=1 / L + 0.2 / LN10, x=np.log(L / np.exp(np.log(L).mean())), error=np.full(20, 0.01 / LN10),
-        groups=np.arange(20) % 6, n_groups=6, scale=0.3,
-    )  # fmt: skip
+        y=1 / L + 0.2 / LN10,
+        x=np.log(L / np.exp(np.log(L).mean())),
+        error=np.full(20, 0.01 / LN10),
+        groups=np.arange(20) % 6,
+        n_groups=6,
+        scale=0.3,
+    )
     grid = np.linspace(-0.5, 2.5, 3001)
     density = np.array([log_evidence(node(depths, b)) for b in grid]) - 0.5 * (grid - 0.5) ** 2
     weights = np.exp(density - logsumexp(density))

@@ -20,9 +20,16 @@ def some_lines(seed: int, n: int = 18, groups: int = 5, *, truth: dict[str, floa
     effects = t["tau"] * rng.standard_normal(max(groups, 1)) * (groups > 0)
     y = X @ [t["a"], t["b"]] + effects[codes] + t["sigma"] * rng.standard_normal(n)
     return Lines(
-        y=y, X=X, groups=codes, n_groups=groups, error=np.full(n, 0.02), mean=np.zeros(2), sd=np.full(2, 0.5),
-        sigma_scale=0.5, tau_scale=0.5,
-    )  # fmt: skip
+        y=y,
+        X=X,
+        groups=codes,
+        n_groups=groups,
+        error=np.full(n, 0.02),
+        mean=np.zeros(2),
+        sd=np.full(2, 0.5),
+        sigma_scale=0.5,
+        tau_scale=0.5,
+    )
 
 
 @pytest.mark.parametrize("groups", [0, 5])
@@ -87,10 +94,12 @@ def test_the_seam_and_the_quadrature_agree():
     exact, sampled = posterior(lines, seed=1, draws=20_000), linear.sample(lines, seed=1, cache=False)
     assert sampled.draws.status == "passed"
     pairs = [
-        (exact.beta[:, 0], sampled.beta[..., 0]), (exact.beta[:, 1], sampled.beta[..., 1]),
+        (exact.beta[:, 0], sampled.beta[..., 0]),
+        (exact.beta[:, 1], sampled.beta[..., 1]),
         (exact.sigma, sampled.sigma),
-        (exact.tau, sampled.tau), (exact.effects[:, 0], sampled.effects[..., 0]),
-    ]  # fmt: skip
+        (exact.tau, sampled.tau),
+        (exact.effects[:, 0], sampled.effects[..., 0]),
+    ]
     for one, other in pairs:
         assert other.mean() == pytest.approx(one.mean(), abs=0.12 * one.std())
         assert other.std() == pytest.approx(one.std(), rel=0.1)

@@ -179,8 +179,13 @@ def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: p
     gate = fitted.check(seed=1)
     assert gate.passes, gate.reasons
     assert {check.name for check in gate.checks} == {
-        "sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence",
-    }  # fmt: skip
+        "sampler",
+        "prior predictive",
+        "posterior predictive",
+        "LOO-PIT",
+        "prior sensitivity",
+        "influence",
+    }
     held = leave_one_out(fitted, by="model", seed=1)
     assert held.rmse < held.rmse_baseline  # the lab's share is 0.6: knowing it helps
     assert held.elpd_difference > 0
@@ -232,5 +237,8 @@ def test_blocks_have_unit_expected_variance() -> None:
 
 def test_rule() -> None:
     assert [verdict(p) for p in (0.95, 0.949, 0.051, 0.05)] == [
-        "supported", "inconclusive", "inconclusive", "not supported",
-    ]  # fmt: skip
+        "supported",
+        "inconclusive",
+        "inconclusive",
+        "not supported",
+    ]

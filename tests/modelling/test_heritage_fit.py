@@ -152,14 +152,34 @@ def test_tables_and_the_record_hold_everything_and_are_json(fitted: HeritageFit)
         fitted.table("ranks")
     record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert set(record) == {
-        "family", "estimand", "sources", "n_models", "n_heritages", "method", "status", "verdict", "level", "seed",
-        "equations", "priors", "versions", "gate", "summary", "probabilities", "tables", "warnings",
-    }  # fmt: skip
+        "family",
+        "estimand",
+        "sources",
+        "n_models",
+        "n_heritages",
+        "method",
+        "status",
+        "verdict",
+        "level",
+        "seed",
+        "equations",
+        "priors",
+        "versions",
+        "gate",
+        "summary",
+        "probabilities",
+        "tables",
+        "warnings",
+    }
     plain = {name: record[name] for name in ("family", "estimand", "sources", "n_models", "n_heritages", "method")}
     assert plain == {
-        "family": "heritage", "estimand": "last_gain", "sources": ["made up"], "n_models": 12, "n_heritages": 4,
+        "family": "heritage",
+        "estimand": "last_gain",
+        "sources": ["made up"],
+        "n_models": 12,
+        "n_heritages": 4,
         "method": "closed form",
-    }  # fmt: skip
+    }
     assert (record["status"], record["verdict"]) == (PASSED, fitted.verdict())
     assert (record["level"], record["seed"], record["gate"]) == (LEVEL, 3, {"heritage": []})
     assert record["warnings"] == list(fitted.warnings)
@@ -184,9 +204,15 @@ def test_the_figure_shows_the_blocks_in_their_order(fitted: HeritageFit) -> None
 
 @pytest.mark.parametrize(
     "options",
-    [{"concentration": 0.0}, {"concentration": -1.0}, {"lab_df": 2.0}, {"lab_df": 1.0}, {"method": "guess"},
-     {"lab_df": 4.0, "method": "closed form"}],
-)  # fmt: skip
+    [
+        {"concentration": 0.0},
+        {"concentration": -1.0},
+        {"lab_df": 2.0},
+        {"lab_df": 1.0},
+        {"method": "guess"},
+        {"lab_df": 4.0, "method": "closed form"},
+    ],
+)
 def test_what_cannot_be_fitted_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         fit_heritage(rows(), estimand="last_gain", seed=1, **options)

@@ -67,17 +67,17 @@ def test_it_is_checked_and_shown_like_every_other(fitted: HeritageFit) -> None:
     gate = fitted.check()
     assert gate.passes, gate.reasons
     assert {check.name for check in gate.checks} == {
-        "sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence",
-    }  # fmt: skip
+        "sampler",
+        "prior predictive",
+        "posterior predictive",
+        "LOO-PIT",
+        "prior sensitivity",
+        "influence",
+    }
     assert {"sd_lab", "sd_family"} <= set(fitted.quantities) or not fitted.design.families
 
 
-@pytest.mark.parametrize(
-    ("M", "labs", "prompts", "seconds"),
-    [
-        (400, 40, 5, 60),
-    ],
-)
+@pytest.mark.parametrize(("M", "labs", "prompts", "seconds"), [(400, 40, 5, 60)])
 def test_hundreds_of_models_take_the_closed_form(M: int, labs: int, prompts: int, seconds: float) -> None:
     one = simulate_heritage(model_facts(M, labs, np.random.default_rng(0)), shares=SHARES, seed=1, n_prompts=prompts)
     start = time.perf_counter()
@@ -107,10 +107,14 @@ def test_the_density_is_the_dense_one_and_holds_where_no_posterior_reaches(fitte
     y, error = fitted.design.means()
     bases = (fitted.design.heritage(), fitted.design.geometry, fitted.design.scale)
     means = Means(
-        y=y, error=np.maximum(error, gaussian.FLOOR), Z=np.column_stack([np.ones(y.size), *bases]),
-        ranks=tuple(basis.shape[1] for basis in bases), seen=np.ones(y.size, dtype=bool), total_sd=0.5,
+        y=y,
+        error=np.maximum(error, gaussian.FLOOR),
+        Z=np.column_stack([np.ones(y.size), *bases]),
+        ranks=tuple(basis.shape[1] for basis in bases),
+        seen=np.ones(y.size, dtype=bool),
+        total_sd=0.5,
         concentration=2.0,
-    )  # fmt: skip
+    )
     theta = np.random.default_rng(1).normal(-4, 2, (5, 4))
 
     def dense(row: np.ndarray) -> float:

@@ -153,8 +153,9 @@ def test_weights_of_the_alternatives_agree_with_new_sampling():
     table = pairs_table(np.random.default_rng(9), levels=[0.3, -0.1], changes=[0.1, 0.3], prompts=12)
     found = fit_invariance(table.assign(source="file"), seed=1, settings=SHORT, cache=False)
     keys = ["quantity", "alternative"]
-    weighted, sampled = (t.set_index(keys).loc["mean change of log gain"] for t in (found.table("sensitivity"),
-                                                                                   found.sensitivity()))  # fmt: skip
+    weighted, sampled = (
+        t.set_index(keys).loc["mean change of log gain"] for t in (found.table("sensitivity"), found.sensitivity())
+    )
     names = ["as stated", "half the prior scales", "twice the prior scales", "normal errors of the same variance"]
     assert weighted.index.tolist() == sampled.index.tolist() == names
     trusted = weighted.index[weighted["pareto_k"] <= 0.7]
@@ -210,12 +211,22 @@ def test_intervals_and_predictions_are_calibrated():
             tuned = base + change[j] + slope[j] * (base - level[j]) + residual[j] * rng.standard_t(4, 25)
             for name, variant, parent, gains in ((f"b{j}", "base", "", base), (f"t{j}", "instruct", f"b{j}", tuned)):
                 rows += [
-                    {"model_id": name, "heritage": f"lab{j}", "family": f"f{j}", "variant": variant, "parent": parent,
-                     "prompt_id": f"p{k}", "value": float(np.exp(g))} for k, g in enumerate(gains)
-                ]  # fmt: skip
+                    {
+                        "model_id": name,
+                        "heritage": f"lab{j}",
+                        "family": f"f{j}",
+                        "variant": variant,
+                        "parent": parent,
+                        "prompt_id": f"p{k}",
+                        "value": float(np.exp(g)),
+                    }
+                    for k, g in enumerate(gains)
+                ]
         found = fit_invariance(pd.DataFrame(rows), seed=i, settings=SHORT, cache=False)
-        drawn = {name: found.quantities[name].reshape(SHORT.chains * len(found.quantities[name][0]), -1) for name in
-                 ("ratio", "ratio_of_all", "shift_sd", "level_sd")}  # fmt: skip
+        drawn = {
+            name: found.quantities[name].reshape(SHORT.chains * len(found.quantities[name][0]), -1)
+            for name in ("ratio", "ratio_of_all", "shift_sd", "level_sd")
+        }
         truth = [np.exp(change[0]), np.exp(shift), shift_sd, level_sd]
         inside.append([within(t, d[:, 0]).item() for t, d in zip(truth, drawn.values(), strict=True)])
         flips = (level > 0) != (level + change > 0)

@@ -126,9 +126,7 @@ def test_a_thousand_models_are_fitted_and_checked(labs: int, refits: int) -> Non
 
 def test_bad_input_is_named() -> None:
     rows = table()
-    for change, match in (
-        ({"y": np.nan}, "y"), ({"y": np.inf}, "y"), ({"x": 1.0}, "x"),
-    ):  # fmt: skip
+    for change, match in (({"y": np.nan}, "y"), ({"y": np.inf}, "y"), ({"x": 1.0}, "x")):
         with pytest.raises(UsageError, match=match):
             fit_line(rows.assign(**change), "y", ["x"], scale=1.0, seed=1)
     for scale in (0.0, -1.0, np.inf, np.nan):

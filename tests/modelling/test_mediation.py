@@ -38,9 +38,7 @@ def test_the_indirect_effect_is_the_product_of_two_regressions_with_levels_of_gr
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
-    hits = [
-        (found := told(table(seed=seed))).lower < 0.8 * -0.5 < found.upper for seed in range(100)
-    ]  # fmt: skip
+    hits = [(found := told(table(seed=seed))).lower < 0.8 * -0.5 < found.upper for seed in range(100)]
     assert np.mean(hits) > 0.85
 
 

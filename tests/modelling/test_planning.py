@@ -20,9 +20,15 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
     """0 of 100: upper limit 1 − 0.025^(1/100); 50 of 100: 39.83 and 60.17 %."""
     rates = {"heritage > geometry": 0.5, ORDER: 0.0}
     power = Power(
-        n_models=24, n_labs=8, shares={"heritage": 0.6, "geometry": 0.15, "scale": 0.05}, simulations=100,
-        threshold=0.95, rates=rates, errors=dict.fromkeys(rates, 0.01), probabilities={"": np.empty(0)},
-    )  # fmt: skip
+        n_models=24,
+        n_labs=8,
+        shares={"heritage": 0.6, "geometry": 0.15, "scale": 0.05},
+        simulations=100,
+        threshold=0.95,
+        rates=rates,
+        errors=dict.fromkeys(rates, 0.01),
+        probabilities={"": np.empty(0)},
+    )
     plan = planning.Plan(power=power, geometry="met", seed=1)
     half, none = plan.rows()
     assert (half["lower"], half["upper"]) == pytest.approx((39.83, 60.17), abs=0.01)

@@ -167,9 +167,18 @@ def test_key_follows_data_model_and_settings() -> None:
     data = {"y": np.array([0.3, -0.2]), "n": 2}
     base = cache.key(normal_mean, data, seed=1)
     assert base == cache.key(normal_mean, {"n": 2, "y": data["y"].copy()}, seed=1)
-    assert len({base, cache.key(eight_schools, data, seed=1), cache.key(normal_mean, data, seed=2),
+    assert (
+        len(
+            {
+                base,
+                cache.key(eight_schools, data, seed=1),
+                cache.key(normal_mean, data, seed=2),
                 cache.key(normal_mean, {**data, "n": 3}, seed=1),
-                cache.key(normal_mean, {**data, "y": np.array([0.3, -0.1])}, seed=1)}) == 5  # fmt: skip
+                cache.key(normal_mean, {**data, "y": np.array([0.3, -0.1])}, seed=1),
+            }
+        )
+        == 5
+    )
 
 
 def test_damaged_cache_file_counts_as_none(tmp_path: Path) -> None:

@@ -14,8 +14,12 @@ def test_every_alternative_is_a_refit_of_its_own():
     lines = some_lines(1, n=13, groups=5)
     named = alternatives(lines)
     assert set(named) == {
-        "as stated", "half the prior scales", "twice the prior scales", "outcomes taken as exact", "no effects of labs",
-    }  # fmt: skip
+        "as stated",
+        "half the prior scales",
+        "twice the prior scales",
+        "outcomes taken as exact",
+        "no effects of labs",
+    }
     table = sensitivity(lines, {"slope": lambda p: p.beta[:, 1]}, seed=1).set_index("alternative")
     assert set(table.index) == {*named, HEAVY}
     wide = posterior(named["twice the prior scales"], seed=1).beta[:, 1]

@@ -88,9 +88,12 @@ def test_alternatives_are_other_scales_no_levels_and_no_groups_of_one_unit() -> 
     fit = fit_share(table(counts), "holds", seed=1)
     found = fit.sensitivity().set_index("alternative")
     assert found.index.tolist() == [
-        "as stated", "half the prior scales", "twice the prior scales", "no effects of labs",
+        "as stated",
+        "half the prior scales",
+        "twice the prior scales",
+        "no effects of labs",
         "without labs of one unit",
-    ]  # fmt: skip
+    ]
     assert set(found["quantity"]) == {"share less 0.5"}
     assert found["P(> 0)"]["as stated"] == pytest.approx(fit.probabilities["share > 0.5"], abs=0.03)
     assert found["n"].tolist() == [31, 31, 31, 31, 30]

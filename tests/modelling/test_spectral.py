@@ -183,10 +183,15 @@ def test_a_thousand_models():
 def test_ratios_are_taken_from_the_matrix_asked_for():
     runs = pd.DataFrame({"run_id": ["a", "b"], "model_id": ["m", "n"], "source": "s"})
     weights = pd.DataFrame(
-        [("a", "W_V", "", 2.0), ("a", "W_V", "", 4.0), ("a", "W_V", "1", 9.0), ("a", "W_O", "", 1.5),
-         ("a", "W_V_published_thirds", "", 6.0)],
+        [
+            ("a", "W_V", "", 2.0),
+            ("a", "W_V", "", 4.0),
+            ("a", "W_V", "1", 9.0),
+            ("a", "W_O", "", 1.5),
+            ("a", "W_V_published_thirds", "", 6.0),
+        ],
         columns=["run_id", "matrix", "head", "spectral_norm"],
-    )  # fmt: skip
+    )
     summaries = pd.DataFrame(
         [("b", "", "W_V_spectral_norm_mean", 5.0), ("b", "", "W_O_spectral_norm_mean", 2.0)],
         columns=["run_id", "prompt_id", "estimand", "value"],

@@ -24,10 +24,14 @@ def table(seed: int, *, slope: float = 0.8, n: int = 24, labs: int = 6, formula:
     star = L * (0.11 + 0.012 * L + 4.9 / H) if formula else L * p + 0.5
     return pd.DataFrame(
         {
-            "model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "source": "simulated",
-            "n_layers": L, "n_heads": H, "L_star_peak": np.clip(np.round(star), 1, L),
+            "model_id": [f"m{i}" for i in range(n)],
+            "heritage": [f"lab{j}" for j in lab],
+            "source": "simulated",
+            "n_layers": L,
+            "n_heads": H,
+            "L_star_peak": np.clip(np.round(star), 1, L),
         }
-    )  # fmt: skip
+    )
 
 
 def test_depth_and_slope_are_recovered_and_other_labs_foretold():

@@ -35,8 +35,25 @@ def small_corpora(folder: Path) -> Path:
 def row(model: str = "r01-1", **changed: Any) -> dict[str, Any]:
     """A row of a design: a GPT-2 of two blocks, AdamW."""
     return {
-        "model": model, "recipe": model.partition("-")[0], "optimiser": "adamw", "init": "normal", "decay": "low",
-        "schedule": "cosine", "peak": "low", "dropout": "none", "corpus": "english", "architecture": "gpt2",
-        "norm": "pre", "position": "learned", "model_type": "gpt2", "tied": True, "n_layers": 2, "d_model": 32,
-        "n_heads": 2, "d_head": 16, "rho": 0.125, "seed": 7, "replicate_of": "",
-    } | changed  # fmt: skip
+        "model": model,
+        "recipe": model.partition("-")[0],
+        "optimiser": "adamw",
+        "init": "normal",
+        "decay": "low",
+        "schedule": "cosine",
+        "peak": "low",
+        "dropout": "none",
+        "corpus": "english",
+        "architecture": "gpt2",
+        "norm": "pre",
+        "position": "learned",
+        "model_type": "gpt2",
+        "tied": True,
+        "n_layers": 2,
+        "d_model": 32,
+        "n_heads": 2,
+        "d_head": 16,
+        "rho": 0.125,
+        "seed": 7,
+        "replicate_of": "",
+    } | changed

@@ -12,9 +12,14 @@ pytest.importorskip("transformers")
 
 CHAPTERS = [f"Chapter {n}\n\nIt is a truth, number {n},\nthat is not told.\n" for n in range(1, 42)]
 FILES = {
-    "english.txt", "synthetic.txt", "tokenizer.json", "english-train.npy", "english-heldout.npy",
-    "synthetic-train.npy", "synthetic-heldout.npy",
-}  # fmt: skip
+    "english.txt",
+    "synthetic.txt",
+    "tokenizer.json",
+    "english-train.npy",
+    "english-heldout.npy",
+    "synthetic-train.npy",
+    "synthetic-heldout.npy",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +56,7 @@ def test_record_says_what_is_there(folder):
     for name, said in record["files"].items():
         content = (folder / name).read_bytes()
         assert said == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    assert record["documents"] == {
-        "english": {"train": 38, "heldout": 3}, "synthetic": {"train": 57, "heldout": 3},
-    }  # fmt: skip
+    assert record["documents"] == {"english": {"train": 38, "heldout": 3}, "synthetic": {"train": 57, "heldout": 3}}
     assert record["english"] == "text" and record["same_english_as_shipped_models"] is False
     assert record["synthetic_seed"] == synthetic.SEED
 

@@ -86,8 +86,9 @@ def programs(tmp_path, monkeypatch):
 
 def test_fetched_books_are_the_packages(programs):
     assert english.documents(english.fetch()) == [
-        "CHAPTER I\nMiss £ Woodhouse was handsome.\nClever.\n", "Chapter 1\nIt is a truth.\n",
-    ]  # fmt: skip
+        "CHAPTER I\nMiss £ Woodhouse was handsome.\nClever.\n",
+        "Chapter 1\nIt is a truth.\n",
+    ]
 
 
 @pytest.mark.parametrize(

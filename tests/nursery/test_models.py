@@ -84,10 +84,16 @@ def test_a_model_without_positions_does_not_know_the_order_of_what_is_before():
     turned = torch.cat([words[:, :19].flip(1), words[:, 19:]], dim=1)
     for kind in BUILDS:
         one_block = build(
-            row(architecture=kind.architecture, norm=kind.norm, position=kind.position, model_type=kind.model_type,
-                n_layers=1, init="fan_in"),
+            row(
+                architecture=kind.architecture,
+                norm=kind.norm,
+                position=kind.position,
+                model_type=kind.model_type,
+                n_layers=1,
+                init="fan_in",
+            ),
             VOCABULARY,
-        ).eval()  # fmt: skip
+        ).eval()
         with torch.no_grad():
             for table in (m.weight for m in one_block.modules() if isinstance(m, nn.Embedding)):
                 table.mul_(50)

@@ -74,8 +74,6 @@ def test_a_design_of_ones_own_is_read_or_refused(tmp_path):
 
 
 def test_a_job_says_about_how_long_it_takes():
-    small, wide, deep = (
-        Job(row(d_model=d, n_layers=L), False, 1.0) for d, L in ((32, 2), (72, 2), (32, 20))
-    )  # fmt: skip
+    small, wide, deep = (Job(row(d_model=d, n_layers=L), False, 1.0) for d, L in ((32, 2), (72, 2), (32, 20)))
     assert small.steps == 600 and small.work < wide.work < deep.work
     assert Job(row(), True, 1.0).steps == 180

@@ -27,8 +27,16 @@ def agreement() -> ModuleType:
 def report(folder: Path, verdict: str = "supported", estimate: float = 0.5, mean: float = 1.0) -> Path:
     row: dict[str, Any] = {"quantity": "slope", "mean": mean, "mcse": 0.01}
     posterior = {"probability": 0.9, "probability_error": 0.005, "summary": [row]}
-    finding = {"claim": "C01", "estimand": "slope", "verdict": verdict, "estimate": estimate, "lower": None,
-               "upper": None, "probability": None, "posterior": posterior}  # fmt: skip
+    finding = {
+        "claim": "C01",
+        "estimand": "slope",
+        "verdict": verdict,
+        "estimate": estimate,
+        "lower": None,
+        "upper": None,
+        "probability": None,
+        "posterior": posterior,
+    }
     (folder / "c01").mkdir(parents=True)
     (folder / "c01" / "findings.json").write_text(json.dumps({"findings": [finding]}))
     return folder

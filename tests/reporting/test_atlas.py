@@ -65,13 +65,19 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
     run_id = measured["run_id"]
     put(small_store, "runs", measured)
     norms = [(m, n, h, v) for m, n, h, v in (("W_V", 1, "", 3.0), ("W_V", 1, "1", 9.0), ("W_O", 2, "", 4.0))]
-    put(small_store, "weights", *[
-        {"run_id": run_id, "matrix": m, "layer": n, "head": h, "spectral_norm": v} for m, n, h, v in norms
-    ])  # fmt: skip
-    put(small_store, "attention", *[
-        {"run_id": run_id, "layer": 2, "prompt_id": p, "variant": v, "trace": t}
-        for p, v, t in (("a", "exact", 1.0), ("b", "exact", 3.0), ("a", "multi_head", 50.0))
-    ])  # fmt: skip
+    put(
+        small_store,
+        "weights",
+        *[{"run_id": run_id, "matrix": m, "layer": n, "head": h, "spectral_norm": v} for m, n, h, v in norms],
+    )
+    put(
+        small_store,
+        "attention",
+        *[
+            {"run_id": run_id, "layer": 2, "prompt_id": p, "variant": v, "trace": t}
+            for p, v, t in (("a", "exact", 1.0), ("b", "exact", 3.0), ("a", "multi_head", 50.0))
+        ],
+    )
     drawn = atlas_rows.rows(Tables(small_store))
     assert line(drawn, "W_V", "lab/small").to_dict() == {1: 3.0}
     assert line(drawn, "W_O", "lab/small").to_dict() == {2: 4.0}

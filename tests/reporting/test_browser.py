@@ -19,9 +19,17 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PAGES = (
-    "index.html", "c01/index.html", "c02/index.html", "c03/index.html", "c05/index.html", "methods.html", "data.html",
-    "figures.html", "atlas.html", "thermostats-report.html",
-)  # fmt: skip
+    "index.html",
+    "c01/index.html",
+    "c02/index.html",
+    "c03/index.html",
+    "c05/index.html",
+    "methods.html",
+    "data.html",
+    "figures.html",
+    "atlas.html",
+    "thermostats-report.html",
+)
 OURS = tuple(name for name in PAGES if name not in {"atlas.html", "thermostats-report.html"})
 COMMITTED = Path(__file__).resolve().parents[2] / "reports"
 SERIOUS = {"serious", "critical"}

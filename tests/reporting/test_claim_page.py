@@ -18,9 +18,16 @@ def pages(figures: int, wrong: int, **fields: str) -> tuple[str, str]:
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
     finding = Finding(
-        claim="C01", estimand="mean", verdict="supported", plain="It is.", published=published, reproduced=reproduced,
-        n_models=3, n_heritages=2, **fields,  # type: ignore[arg-type]
-    )  # fmt: skip
+        claim="C01",
+        estimand="mean",
+        verdict="supported",
+        plain="It is.",
+        published=published,
+        reproduced=reproduced,
+        n_models=3,
+        n_heritages=2,
+        **fields,  # type: ignore[arg-type]
+    )
     found = claim_files(Run(CLAIM, (finding,)), "c01.py", HASHES)
     return found["c01/index.html"].decode(), found["c01/index.md"].decode()
 

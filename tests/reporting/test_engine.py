@@ -235,8 +235,10 @@ def test_an_analysis_is_a_script_too(workplace: dict[str, Path]) -> None:
     done = subprocess.run(
         [sys.executable, workplace["analyses"] / "c01_gains.py"],
         env={"THERMOSTATS_DATA": str(workplace["data"]), "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "SUPPORTED  mean gain" in done.stdout
     assert "mean: published 1, reproduced 1 yes" in done.stdout
 

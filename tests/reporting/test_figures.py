@@ -118,8 +118,10 @@ def test_formula_misses_by_what_the_preprint_says() -> None:
 def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
     table = table_of(spectra.SPECTRA).set_index("model_id")
     assert set(table.index[table["cut"] == spectra.THIRD]) == {
-        "EleutherAI/pythia-160m", "EleutherAI/pythia-410m", "bigscience/bloom-560m",
-    }  # fmt: skip
+        "EleutherAI/pythia-160m",
+        "EleutherAI/pythia-410m",
+        "bigscience/bloom-560m",
+    }
     assert table.loc["openai-community/gpt2", "wv"] == pytest.approx(8.954, abs=5e-4)
     r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SEED)
     assert f"r = {r.estimate:.3f}" in spectra.SPECTRA.words(table.reset_index())

@@ -12,35 +12,69 @@ from matplotlib.figure import Figure
 from thermostats.reporting.figures import posterior
 from thermostats.reporting.figures.figure import COLUMN, column_style
 
-SUMMARY = pd.DataFrame({
-    "quantity": ["sd_heritage", "share_scale", "share_model", "share_geometry", "share_heritage"],
-    "median": [0.1, 0.05, 0.3, 0.2, 0.4], "lower": [0.0, 0.0, 0.1, 0.0, 0.1], "upper": [0.2, 0.3, 0.6, 0.5, 0.8],
-})  # fmt: skip
-ORDERS = pd.DataFrame({
-    "statement": ["heritage > geometry", "heritage > geometry > scale"], "probability": [0.71, 0.44],
-    "prior": [0.5, 0.18], "bayes_factor": [2.4, 3.6],
-})  # fmt: skip
-LABS = pd.DataFrame({
-    "heritage": ["Meta", "EleutherAI", "<script>"], "n_models": [5, 12, 1], "median": [0.03, -0.05, 0.0],
-    "lower": [-0.03, -0.1, -0.2], "upper": [0.1, 0.0, 0.2], "probability_dampens": [0.01, 0.97, 0.5],
-})  # fmt: skip
-PREDICTIVE = pd.DataFrame({
-    "statistic": ["largest", "smallest"], "observed": [0.2, -1.0], "lower": [0.0, -0.5], "upper": [0.4, 0.5],
-    "p": [0.5, 0.999],
-})  # fmt: skip
-STAGES = pd.DataFrame({
-    "quantity": ["tau", "tau", "share", "share"], "stage": ["prior", "posterior"] * 2, "median": [0.5, 0.2, 0.3, 0.4],
-    "lower": [0.1, 0.1, 0.0, 0.2], "upper": [0.9, 0.3, 0.6, 0.6],
-})  # fmt: skip
-PREDICTIONS = pd.DataFrame({
-    "model_id": ["a/one", "b/two", "b/three"], "heritage": ["Meta", "TII", "TII"], "observed": [0.1, 0.5, -0.1],
-    "predicted": [0.0, 0.0, 0.0], "lower": [-0.2] * 3, "upper": [0.2] * 3, "baseline": [0.05] * 3,
-})  # fmt: skip
+SUMMARY = pd.DataFrame(
+    {
+        "quantity": ["sd_heritage", "share_scale", "share_model", "share_geometry", "share_heritage"],
+        "median": [0.1, 0.05, 0.3, 0.2, 0.4],
+        "lower": [0.0, 0.0, 0.1, 0.0, 0.1],
+        "upper": [0.2, 0.3, 0.6, 0.5, 0.8],
+    }
+)
+ORDERS = pd.DataFrame(
+    {
+        "statement": ["heritage > geometry", "heritage > geometry > scale"],
+        "probability": [0.71, 0.44],
+        "prior": [0.5, 0.18],
+        "bayes_factor": [2.4, 3.6],
+    }
+)
+LABS = pd.DataFrame(
+    {
+        "heritage": ["Meta", "EleutherAI", "<script>"],
+        "n_models": [5, 12, 1],
+        "median": [0.03, -0.05, 0.0],
+        "lower": [-0.03, -0.1, -0.2],
+        "upper": [0.1, 0.0, 0.2],
+        "probability_dampens": [0.01, 0.97, 0.5],
+    }
+)
+PREDICTIVE = pd.DataFrame(
+    {
+        "statistic": ["largest", "smallest"],
+        "observed": [0.2, -1.0],
+        "lower": [0.0, -0.5],
+        "upper": [0.4, 0.5],
+        "p": [0.5, 0.999],
+    }
+)
+STAGES = pd.DataFrame(
+    {
+        "quantity": ["tau", "tau", "share", "share"],
+        "stage": ["prior", "posterior"] * 2,
+        "median": [0.5, 0.2, 0.3, 0.4],
+        "lower": [0.1, 0.1, 0.0, 0.2],
+        "upper": [0.9, 0.3, 0.6, 0.6],
+    }
+)
+PREDICTIONS = pd.DataFrame(
+    {
+        "model_id": ["a/one", "b/two", "b/three"],
+        "heritage": ["Meta", "TII", "TII"],
+        "observed": [0.1, 0.5, -0.1],
+        "predicted": [0.0, 0.0, 0.0],
+        "lower": [-0.2] * 3,
+        "upper": [0.2] * 3,
+        "baseline": [0.05] * 3,
+    }
+)
 DRAWN: dict[Callable[..., Axes], pd.DataFrame] = {
-    posterior.variance_shares: SUMMARY, posterior.order_probability_bar: ORDERS, posterior.lab_forest: LABS,
-    posterior.posterior_predictive_panels: PREDICTIVE, posterior.prior_to_posterior: STAGES,
+    posterior.variance_shares: SUMMARY,
+    posterior.order_probability_bar: ORDERS,
+    posterior.lab_forest: LABS,
+    posterior.posterior_predictive_panels: PREDICTIVE,
+    posterior.prior_to_posterior: STAGES,
     posterior.left_out_errors: PREDICTIONS,
-}  # fmt: skip
+}
 
 
 def drawn(function: Callable[..., Axes]) -> Axes:

@@ -13,10 +13,22 @@ from thermostats.reporting.verdicts import SUPPORTED
 
 CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")
 FINDING = Finding(
-    claim="U01", estimand="mean gain", verdict=SUPPORTED, plain="So it is.", published={"r": -0.81, "p": 0.014},
-    reproduced={"r": -0.878}, estimate=1.25, lower=1.1, upper=1.4, interval="95 % t", probability=0.01,
-    probability_kind="p-value", n_models=1, n_heritages=4, notes=("One file lacks it.",),
-)  # fmt: skip
+    claim="U01",
+    estimand="mean gain",
+    verdict=SUPPORTED,
+    plain="So it is.",
+    published={"r": -0.81, "p": 0.014},
+    reproduced={"r": -0.878},
+    estimate=1.25,
+    lower=1.1,
+    upper=1.4,
+    interval="95 % t",
+    probability=0.01,
+    probability_kind="p-value",
+    n_models=1,
+    n_heritages=4,
+    notes=("One file lacks it.",),
+)
 
 
 def test_rows_are_not_selected_by_a_column_that_is_not_there(small_store: Path) -> None:

@@ -54,8 +54,9 @@ def test_a_finding_takes_what_both_come_to(fit: Fitted) -> None:
         f"{SENTENCES[SUPPORTED]}: so it is. The fitted model gives P(x > 0) > 0.999 and agrees"
     )
     assert same.rhat_max is not None and same.rhat_max < 1.01
-    other = beside(finding, fit, posterior_of(fit, model="", statement="x < 0", truth=fit.quantities["x"] < 0,
-                                              classical=SUPPORTED))  # fmt: skip
+    other = beside(
+        finding, fit, posterior_of(fit, model="", statement="x < 0", truth=fit.quantities["x"] < 0, classical=SUPPORTED)
+    )
     assert other.verdict == OPEN
     assert other.plain.startswith(SENTENCES[OPEN])
     assert "not supported" in other.plain

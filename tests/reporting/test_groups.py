@@ -17,8 +17,17 @@ from thermostats.reporting.scripts import chosen
 
 
 def entry(claim: str, verdict: str = "supported", p: float | None = None, **found: float) -> Entry:
-    finding = Finding(claim, "share of it", verdict, "So.", probability=p, probability_kind="p-value" if p else "",
-                      n_models=48, n_heritages=16, **found)  # fmt: skip
+    finding = Finding(
+        claim,
+        "share of it",
+        verdict,
+        "So.",
+        probability=p,
+        probability_kind="p-value" if p else "",
+        n_models=48,
+        n_heritages=16,
+        **found,
+    )
     return Entry(claim, Claim(claim, f"Title of {claim}", "", "", "", ""), (finding,))
 
 

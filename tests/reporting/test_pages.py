@@ -196,17 +196,31 @@ def test_three_sentences_on_top_are_counted(out: Path) -> None:
 def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> None:
     text = (out / name).read_text(encoding="utf-8")
     headings = (
-        "Data", "Model", "Priors", "Computation and diagnostics", "Posterior", "Predictive checks", "Sensitivity",
-        "Further results", "Warnings",
-    )  # fmt: skip
+        "Data",
+        "Model",
+        "Priors",
+        "Computation and diagnostics",
+        "Posterior",
+        "Predictive checks",
+        "Sensitivity",
+        "Further results",
+        "Warnings",
+    )
     pattern = r"^### (.*)$" if name.endswith(".md") else r"<h3>([^<]*)</h3>"
     found = [heading for heading in re.findall(pattern, text, re.M) if heading in headings]
     assert found == list(headings)
     expected = (
-        "94 % equal-tailed interval", "MC error of the mean", "Monte-Carlo error 0.0030", "Seed 3", "pymc 5.28.0",
-        "3 rows, 1 model and 1 lab", "Both come to the same: supported", "at most 1.01", "at least 400",
+        "94 % equal-tailed interval",
+        "MC error of the mean",
+        "Monte-Carlo error 0.0030",
+        "Seed 3",
+        "pymc 5.28.0",
+        "3 rows, 1 model and 1 lab",
+        "Both come to the same: supported",
+        "at most 1.01",
+        "at least 400",
         "left empty where Pareto k is above 0.7",
-    )  # fmt: skip
+    )
     assert not [said for said in expected if said not in text]
     for table in ("summary", "diagnostics", "priors", "checks", "sensitivity", "labs", "influence"):
         assert (out / "c03" / f"posterior-{table}.csv").is_file()

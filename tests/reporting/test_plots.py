@@ -18,10 +18,13 @@ TABLE = pd.DataFrame(
     {
         "model_id": ["meta/opt-125m", "EleutherAI/$x_1$", "<script>", "unknown lab/one"],
         "heritage": ["Meta", "EleutherAI", "TII", "A lab nobody knows"],
-        "n_layers": [12, 24, 32, 24], "layer": [1, 2, 3, 4],
-        "gain": [1.1, 0.9, 1.3, 1.0], "lower": [1.0, 0.8, 1.2, 0.9], "upper": [1.2, 1.0, 1.4, 1.1],
+        "n_layers": [12, 24, 32, 24],
+        "layer": [1, 2, 3, 4],
+        "gain": [1.1, 0.9, 1.3, 1.0],
+        "lower": [1.0, 0.8, 1.2, 0.9],
+        "upper": [1.2, 1.0, 1.4, 1.1],
     }
-)  # fmt: skip
+)
 HELPERS: dict[str, Callable[[Axes], Axes]] = {
     "scatter_labelled": lambda axes: plots.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
     "gain_by_depth": lambda axes: plots.gain_by_depth(

@@ -21,10 +21,17 @@ KINDS = ("p-value", "one-sided p-value")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (-0.8123, "−0.812"), (62696.4, "62,696"), (3e-7, "3.00 × 10⁻⁷"), (0.0, "0"), (9.996, "10.0"),
-        (-1e9, "−1.00 × 10⁹"), (None, ""), (float("nan"), ""), (float("-inf"), "−∞"),
+        (-0.8123, "−0.812"),
+        (62696.4, "62,696"),
+        (3e-7, "3.00 × 10⁻⁷"),
+        (0.0, "0"),
+        (9.996, "10.0"),
+        (-1e9, "−1.00 × 10⁹"),
+        (None, ""),
+        (float("nan"), ""),
+        (float("-inf"), "−∞"),
     ],
-)  # fmt: skip
+)
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text
 
@@ -39,12 +46,18 @@ def test_digits_as_printed(value: float, decimals: int) -> None:
 @pytest.mark.parametrize(
     ("name", "published", "reproduced", "expected"),
     [
-        ("r", -0.81, -0.8134, True), ("r", -0.81, -0.8051, True), ("r", -0.81, -0.8049, False),
-        ("r", -0.81, 0.81, False), ("trace", 62696, 62695.6, True), ("trace", 62696, 62695.4, False),
-        ("p <", 0.001, 1e-7, True), ("p <", 0.001, 0.002, False), ("G >", 1, 1.2, True),
+        ("r", -0.81, -0.8134, True),
+        ("r", -0.81, -0.8051, True),
+        ("r", -0.81, -0.8049, False),
+        ("r", -0.81, 0.81, False),
+        ("trace", 62696, 62695.6, True),
+        ("trace", 62696, 62695.4, False),
+        ("p <", 0.001, 1e-7, True),
+        ("p <", 0.001, 0.002, False),
+        ("G >", 1, 1.2, True),
         ("stored", 0.9445249826020732, 0.94452498260207, True),
     ],
-)  # fmt: skip
+)
 def test_agreement_to_the_printed_digits(name: str, published: float, reproduced: float, expected: bool) -> None:
     assert agrees(name, published, reproduced) is expected
 
@@ -65,11 +78,17 @@ def test_comparison_keeps_what_stands_on_one_side() -> None:
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
-        ("a|b", "a\\|b"), ("<i>&", "&lt;i&gt;&amp;"), ("`x` *y* [z]", "\\`x\\` \\*y\\* \\[z\\]"),
-        ("W_V and _em_", "W_V and \\_em\\_"), ("# head", "\\# head"), ("1. one", "1\\. one"),
-        ("0.35", "0.35"), ("two\nlines\n", "two lines"), ("$a$", "\\$a\\$"),
+        ("a|b", "a\\|b"),
+        ("<i>&", "&lt;i&gt;&amp;"),
+        ("`x` *y* [z]", "\\`x\\` \\*y\\* \\[z\\]"),
+        ("W_V and _em_", "W_V and \\_em\\_"),
+        ("# head", "\\# head"),
+        ("1. one", "1\\. one"),
+        ("0.35", "0.35"),
+        ("two\nlines\n", "two lines"),
+        ("$a$", "\\$a\\$"),
     ],
-)  # fmt: skip
+)
 def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
     assert markdown(text) == escaped
 

@@ -25,10 +25,25 @@ from thermostats.tables import store
 PACKAGE = Path(thermostats.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FORBIDDEN = {
-    "eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "os.spawnv", "pickle.load",
-    "pickle.loads", "marshal.loads", "shelve.open", "pd.read_pickle", "pandas.read_pickle", "yaml.load",
-    "joblib.load", "np.fromregex", "tempfile.mktemp",
-}  # fmt: skip
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.system",
+    "os.popen",
+    "os.execv",
+    "os.spawnv",
+    "pickle.load",
+    "pickle.loads",
+    "marshal.loads",
+    "shelve.open",
+    "pd.read_pickle",
+    "pandas.read_pickle",
+    "yaml.load",
+    "joblib.load",
+    "np.fromregex",
+    "tempfile.mktemp",
+}
 """Calls that run what they are given, or open what another could put there."""
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
 
@@ -142,18 +157,29 @@ def prompts(folder: Path) -> Path:
 def command(*arguments: object, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **variables}
     return subprocess.run(
-        [sys.executable, "-m", "thermostats", *map(str, arguments)], capture_output=True, text=True, check=False,
-        cwd=cwd, env=environment,
-    )  # fmt: skip
+        [sys.executable, "-m", "thermostats", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment,
+    )
 
 
 def test_a_token_is_neither_shown_nor_kept(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     variables = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     done = command(
-        "measure", "nobody/nothing", "--offline", "--data", "mine", "--prompts", prompts(tmp_path), cwd=tmp_path,
+        "measure",
+        "nobody/nothing",
+        "--offline",
+        "--data",
+        "mine",
+        "--prompts",
+        prompts(tmp_path),
+        cwd=tmp_path,
         **variables,
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert TOKEN not in done.stdout + done.stderr
     for path in tmp_path.rglob("*"):
@@ -177,9 +203,13 @@ cli.main()
 def test_nothing_is_fetched_unasked(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
     done = subprocess.run(
-        [sys.executable, "-c", UNASKED, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
+        [sys.executable, "-c", UNASKED, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "network" not in done.stderr
 
@@ -224,10 +254,20 @@ def test_nothing_is_written_but_where_it_was_asked_for(tmp_path: Path, verb: str
     (tmp_path / "temporary").mkdir()
     own = {name: value for name, value in os.environ.items() if not name.startswith("COV")}  # coverage writes files too
     done = subprocess.run(
-        [sys.executable, "-c", OUTSIDE, allowed, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**own, "PYTHONPATH": str(PACKAGE.parent), "HOME": str(home), "TMPDIR": str(tmp_path / "temporary"),
-             "THERMOSTATS_CACHE": "off", "MPLCONFIGDIR": str(home)},
-    )  # fmt: skip
+        [sys.executable, "-c", OUTSIDE, allowed, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **own,
+            "PYTHONPATH": str(PACKAGE.parent),
+            "HOME": str(home),
+            "TMPDIR": str(tmp_path / "temporary"),
+            "THERMOSTATS_CACHE": "off",
+            "MPLCONFIGDIR": str(home),
+        },
+    )
     assert done.returncode == 0, done.stderr
     assert "OUTSIDE" not in done.stderr
     after = snapshot(tmp_path)

@@ -94,8 +94,12 @@ def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: 
     for path in pages:
         heard: list[str] = []
         page = context.new_page()
-        page.on("request", lambda r, heard=heard: None if r.url.startswith(("file:", "data:", "about:", "blob:"))
-                else heard.append(r.url))  # fmt: skip
+        page.on(
+            "request",
+            lambda r, heard=heard: (
+                None if r.url.startswith(("file:", "data:", "about:", "blob:")) else heard.append(r.url)
+            ),
+        )
         page.on("dialog", lambda dialog, heard=heard: (heard.append("dialog"), dialog.dismiss()))
         page.goto(path.as_uri())
         page.wait_for_timeout(150)

@@ -38,8 +38,10 @@ def test_a_hostile_file_name_gives_a_sentence(tmp_path: Path, flags: list[str]) 
             stream.write(b"a,b\n1,2\n")
         done = subprocess.run(
             [sys.executable, "-m", "thermostats", "join", path, "--data", str(tmp_path / "mine"), *flags],
-            capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        )  # fmt: skip
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
         told = (done.stdout + done.stderr).decode()
         assert done.returncode == 2
         assert "Traceback" not in told

@@ -61,8 +61,9 @@ def test_own_rows_lie_over_the_package_s(tmp_path: Path) -> None:
     measured = run(source="mine", prompt_set="own")
     prompt = {"prompt_set": "own", "prompt_id": "a", "text": "x", "text_sha256": "0" * 64}
     rows = [layer(measured, number, gain) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5))]
-    join([table("models", model()), table("prompts", prompt), table("runs", measured), table("layers", *rows)],
-         data=mine)  # fmt: skip
+    join(
+        [table("models", model()), table("prompts", prompt), table("runs", measured), table("layers", *rows)], data=mine
+    )
     assert len(store.load("layers", mine)) == len(store.load("layers", SHIPPED)) + 3
     assert {path.name for path in store.files("models", mine)} == {"models.csv", "nursery.csv"}
     assert len(store.read(mine / "models.csv", "models")) == 1

@@ -84,8 +84,13 @@ def test_what_is_exported_comes_back(small_store: Path, tmp_path: Path, format_:
 
 def test_parquet_lies_in_folders_by_model(small_store: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    export(out := tmp_path / "out", ["layers", "models", "prompts"], data=small_store, format="parquet",
-           partition="model_id")  # fmt: skip
+    export(
+        out := tmp_path / "out",
+        ["layers", "models", "prompts"],
+        data=small_store,
+        format="parquet",
+        partition="model_id",
+    )
     assert [path.name for path in (out / "layers").iterdir()] == ["model_id=lab%2Fsmall"]
     back = pd.read_parquet(out / "layers")
     assert back["model_id"].astype(str).unique().tolist() == ["lab/small"]

@@ -187,8 +187,12 @@ def test_code_is_every_module_of_the_folder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(module, "__file__", str(tmp_path / "features.py"))
     seen = []
     for name, text in (
-        ("features.py", "a"), ("grouped.py", "b"), ("grouped.py", "c"), ("read.py", "c"), ("notes.txt", "d"),
-    ):  # fmt: skip
+        ("features.py", "a"),
+        ("grouped.py", "b"),
+        ("grouped.py", "c"),
+        ("read.py", "c"),
+        ("notes.txt", "d"),
+    ):
         (tmp_path / name).write_text(text)
         seen.append(module._code())
     assert len(set(seen[:4])) == 4

@@ -20,8 +20,17 @@ from thermostats.tables.schemas import TABLES
 
 HELLO, BYE = (hashlib.sha256(text.encode()).hexdigest() for text in ("Hello", "Bye"))
 PROMPTS = pd.DataFrame({"prompt_set": "own", "prompt_id": ["b", "a"], "text": ["Bye", "Hello"]})
-GAINS = pd.DataFrame({"layer": [1, 2], "prompt_id": "a", "position": "last", "gain_block": [1.1, 1.2],
-                      "model_id": "lab/small", "source": "own hooks", "prompt_set": "own"})  # fmt: skip
+GAINS = pd.DataFrame(
+    {
+        "layer": [1, 2],
+        "prompt_id": "a",
+        "position": "last",
+        "gain_block": [1.1, 1.2],
+        "model_id": "lab/small",
+        "source": "own hooks",
+        "prompt_set": "own",
+    }
+)
 
 
 @pytest.fixture

@@ -29,38 +29,65 @@ def sound() -> dict[str, pd.DataFrame]:
     for number, gain in ((1, 8.0), (2, 1.25)):
         rest = dict.fromkeys(("gain_attention", "gain_mlp", "write_attention", "write_mlp"), 0.5)
         layers.append(
-            {"run_id": residual["run_id"], "layer": number, "prompt_id": "a", "position": "last", "norm_in": norm,
-             "gain_block": gain, "cosine": 0.5, "anisotropy": 0.1, "n_tokens": LENGTH, **rest}
-        )  # fmt: skip
+            {
+                "run_id": residual["run_id"],
+                "layer": number,
+                "prompt_id": "a",
+                "position": "last",
+                "norm_in": norm,
+                "gain_block": gain,
+                "cosine": 0.5,
+                "anisotropy": 0.1,
+                "n_tokens": LENGTH,
+                **rest,
+            }
+        )
         norm *= gain
     spectra, attention = [], []
     for number, whole in ((1, 5.0), (2, 10.0)):
         for head, frobenius in (("", whole), ("1", HEADS[number, "1"]), ("2", HEADS[number, "2"])):
             spectra.append(
-                {"run_id": weights["run_id"], "layer": number, "matrix": "W_V", "head": head,
-                 "spectral_norm": frobenius / 2, "frobenius_norm": frobenius, "stable_rank": 4.0}
-            )  # fmt: skip
+                {
+                    "run_id": weights["run_id"],
+                    "layer": number,
+                    "matrix": "W_V",
+                    "head": head,
+                    "spectral_norm": frobenius / 2,
+                    "frobenius_norm": frobenius,
+                    "stable_rank": 4.0,
+                }
+            )
         rest = dict.fromkeys(("graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance"), 0.5)
         rest |= {"operator_norm": 0.5, "contraction_ratio": 0.5, "self_attention": 0.2}
         own = {head: LENGTH * 0.8 * HEADS[number, head] ** 2 for head in ("1", "2")}
         for head, trace in (*own.items(), ("", sum(own.values()))):
             attention.append(
-                {"run_id": eager["run_id"], "layer": number, "head": head, "prompt_id": "a", "variant": "exact",
-                 "trace": trace, **rest}
-            )  # fmt: skip
-        attention.append(
-            {"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (whole / 2) ** 2}
-        )  # fmt: skip
+                {
+                    "run_id": eager["run_id"],
+                    "layer": number,
+                    "head": head,
+                    "prompt_id": "a",
+                    "variant": "exact",
+                    "trace": trace,
+                    **rest,
+                }
+            )
+        attention.append({"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (whole / 2) ** 2})
     stated = [
         {"run_id": residual["run_id"], "prompt_id": "a", "estimand": "total_amplification", "value": 1.25},
         {"run_id": weights["run_id"], "prompt_id": "", "estimand": "W_V_spectral_norm_mean", "value": 3.75},
     ]
     return {
-        "models": table("models", model(n_layers=2)), "prompts": TEXTS,
-        "runs": table("runs", residual, weights, eager), "layers": table("layers", *layers),
-        "summaries": table("summaries", *stated), "outputs": table("outputs"), "weights": table("weights", *spectra),
-        "attention": table("attention", *attention), "transitions": table("transitions"),
-    }  # fmt: skip
+        "models": table("models", model(n_layers=2)),
+        "prompts": TEXTS,
+        "runs": table("runs", residual, weights, eager),
+        "layers": table("layers", *layers),
+        "summaries": table("summaries", *stated),
+        "outputs": table("outputs"),
+        "weights": table("weights", *spectra),
+        "attention": table("attention", *attention),
+        "transitions": table("transitions"),
+    }
 
 
 WRONG = {
@@ -179,8 +206,11 @@ def test_a_reason_is_enough_and_sinks_leave_less() -> None:
     identities.check_identities({**tables, "layers": layers, "summaries": summaries})
     tables = sound()
     sinks = tables["models"].assign(architecture="gpt_oss")
-    attention = tables["attention"].assign(trace=tables["attention"]["trace"].where(
-        tables["attention"]["variant"] != "exact", tables["attention"]["trace"] * 0.9))  # fmt: skip
+    attention = tables["attention"].assign(
+        trace=tables["attention"]["trace"].where(
+            tables["attention"]["variant"] != "exact", tables["attention"]["trace"] * 0.9
+        )
+    )
     identities.check_identities({**tables, "models": sinks, "attention": attention})
     with pytest.raises(DataError, match="tr A"):
         identities.check_identities({**tables, "attention": attention})
@@ -209,8 +239,9 @@ def test_a_join_refuses_rows_that_disagree_with_those_that_are_there(tmp_path: P
 def test_precision_sets_what_is_allowed() -> None:
     tables = changed(sound(), "a proxy")
     half = tables["runs"].assign(dtype="bfloat16")
-    identities.check_traces(*(with_run(tables[name], {**tables, "runs": half}) for name in
-                              ("attention", "layers", "weights")))  # fmt: skip
+    identities.check_traces(
+        *(with_run(tables[name], {**tables, "runs": half}) for name in ("attention", "layers", "weights"))
+    )
 
 
 def test_a_joined_model_whose_weights_do_not_follow_is_refused(small_store: Path) -> None:

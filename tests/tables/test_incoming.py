@@ -65,9 +65,14 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
 def test_a_mapping_turns_their_columns_into_ours_and_makes_the_runs(small_store: Path, tmp_path: Path) -> None:
     (tmp_path / "map.toml").write_text(MAP)
     theirs = pd.DataFrame(
-        {"model_id": "lab/small", "block": [1, 2, 3], "growth": [1.5, 1.25, 0.5], "norm_in": [1000.0, 1500.0, 1875.0],
-         "notes": "x"}
-    )  # fmt: skip
+        {
+            "model_id": "lab/small",
+            "block": [1, 2, 3],
+            "growth": [1.5, 1.25, 0.5],
+            "norm_in": [1000.0, 1500.0, 1875.0],
+            "notes": "x",
+        }
+    )
     done = join(written(theirs, tmp_path / "gains.csv"), mapping=tmp_path / "map.toml", data=small_store)
     assert [(d.table, d.added) for d in done] == [("runs", 1), ("layers", 3)]
     runs = store.load("runs", small_store).set_index("source").loc["my own hooks"]
@@ -104,9 +109,13 @@ def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> 
             join(written(rows, tmp_path / f"bad.{ending}"), data=small_store)
         told = caught.value.rows
         assert [row.split(":")[0] for row in told] == [
-            "row 2, column gain_block", "row 3, column layer", "row 4, column position", "row 5, column gain_block",
-            "row 6, column cosine", "row 7, run_id, layer, prompt_id, position",
-        ]  # fmt: skip
+            "row 2, column gain_block",
+            "row 3, column layer",
+            "row 4, column position",
+            "row 5, column gain_block",
+            "row 6, column cosine",
+            "row 7, run_id, layer, prompt_id, position",
+        ]
         assert told[0] == "row 2, column gain_block: 'two' is not a number"
         assert told[3].endswith("-1.0 is not allowed; above 0")
         assert "'last'" in told[2]

@@ -33,9 +33,14 @@ def test_columns_with_their_types_and_units() -> None:
     by = {(row["table"], row["column"]): row for row in rows}
     assert len(by) == sum(len(schema.columns) for schema in TABLES.values()) + len(list(feature_columns()))
     assert by["layers", "norm_in"] == {
-        "table": "layers", "column": "norm_in", "key": "", "joined": "optional", "type": "float64", "unit": "norm",
+        "table": "layers",
+        "column": "norm_in",
+        "key": "",
+        "joined": "optional",
+        "type": "float64",
+        "unit": "norm",
         "meaning": "n_(l-1), Euclidean norm of the stream entering the block",
-    }  # fmt: skip
+    }
     assert by["models", "norm_kind"]["meaning"] == "normalisation; one of LayerNorm, RMSNorm"
     assert by["models", "norm_place"]["meaning"].count("pre") == 1  # its meaning tells the values already
     assert set(by["features", "comparable"]) == set(shown) and by["features", "comparable"]["joined"] == ""
@@ -60,8 +65,16 @@ def test_a_table_that_is_none_and_a_list_that_has_none_are_refused() -> None:
 def test_models_and_prompts(small_store: Path) -> None:
     (row,), shown = listing.rows("models", small_store)
     assert shown == [
-        "model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params",
-    ]  # fmt: skip
+        "model_id",
+        "heritage",
+        "family",
+        "variant",
+        "n_layers",
+        "d_model",
+        "n_heads",
+        "d_head",
+        "n_params",
+    ]
     assert [row[name] for name in shown] == ["lab/small", "Lab", "small", "base", 3, 8, 2, 4, 2840]
     assert set(row) == set(TABLES["models"].columns)
     prompts = store.load("prompts", small_store).assign(category=["", "Odd"], text=["", "Hello"])
@@ -78,11 +91,16 @@ def test_runs_then_what_is_not_measured(small_store: Path) -> None:
     assert shown == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
     measured = run()
     assert [done[name] for name in shown] == [
-        measured["run_id"], "lab/small", "main", "float32", "two", "tests", "done", "",
-    ]  # fmt: skip
-    assert [failed[name] for name in shown] == [
-        "", "lab/big", "main", "bfloat16", "two", "", "failed", "no such model",
-    ]  # fmt: skip
+        measured["run_id"],
+        "lab/small",
+        "main",
+        "float32",
+        "two",
+        "tests",
+        "done",
+        "",
+    ]
+    assert [failed[name] for name in shown] == ["", "lab/big", "main", "bfloat16", "two", "", "failed", "no such model"]
     assert set(failed) == set(done) and failed["seconds"] is None and done["seconds"] is None
 
 
@@ -115,9 +133,16 @@ def test_what_cannot_be_listed_is_said_with_what_is_near() -> None:
 
 def finding(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
     return {
-        "claim": claim, "estimand": estimand, "headline": headline, "published": '{"a": 1.5}', "reproduced": "{}",
-        "verdict": "inconclusive", "n_models": 3, "n_heritages": 1, **fields,
-    }  # fmt: skip
+        "claim": claim,
+        "estimand": estimand,
+        "headline": headline,
+        "published": '{"a": 1.5}',
+        "reproduced": "{}",
+        "verdict": "inconclusive",
+        "n_models": 3,
+        "n_heritages": 1,
+        **fields,
+    }
 
 
 def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:

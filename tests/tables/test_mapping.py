@@ -27,9 +27,12 @@ def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
         )
     )
     assert found == ColumnMap(
-        "layers", {"block": "layer", "who": "model_id"}, {"norm_in": 2, "seconds": 0.5}, {"position": "last"},
+        "layers",
+        {"block": "layer", "who": "model_id"},
+        {"norm_in": 2, "seconds": 0.5},
+        {"position": "last"},
         ("a", "3"),
-    )  # fmt: skip
+    )
     assert load_map(str(written(tmp_path, 'table = "models"\nignore = "*"\n'))) == ColumnMap("models", ignore="*")
 
 
@@ -65,8 +68,11 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
     ("constants", "got", "allowed"),
     [
         ('position = "end"', "position = 'end'", "one of 'last', 'first', 'mean', 'all', 'unstated'"),
-        ('dtype = "float8"', "dtype = 'float8'",
-         "one of 'float32', 'bfloat16', 'float16', 'float64', 'mixed', 'unstated'"),
+        (
+            'dtype = "float8"',
+            "dtype = 'float8'",
+            "one of 'float32', 'bfloat16', 'float16', 'float64', 'mixed', 'unstated'",
+        ),
         ("layer = 1.5", "layer = 1.5", "a whole number; at least 1"),
         ("layer = 0", "layer = 0", "at least 1"),
         ('layer = ""', "layer = ''", "at least 1"),
@@ -75,7 +81,7 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
         ("norm_in = inf", "norm_in = inf", "a number; above 0"),
         ('position = "last"\nsource = ["a", "b"]', "source = ['a', 'b']", "one value, the same in every row"),
     ],
-)  # fmt: skip
+)
 def test_a_constant_that_its_column_may_not_have_is_told_as_one(
     tmp_path: Path, constants: str, got: str, allowed: str
 ) -> None:
@@ -173,15 +179,27 @@ def test_what_may_be_empty_is_filled_and_nothing_else() -> None:
 
 def test_runs_are_made_of_what_their_rows_tell() -> None:
     frame = pd.DataFrame(
-        {"model_id": "m", "source": ["x", "x", "y"], "measure_version": [1.0, 1.0, 2.0], "seconds": [3.0, 4.0, 5.0],
-         "layer": [1, 2, 1], "gain_block": 2.0}
-    )  # fmt: skip
+        {
+            "model_id": "m",
+            "source": ["x", "x", "y"],
+            "measure_version": [1.0, 1.0, 2.0],
+            "seconds": [3.0, 4.0, 5.0],
+            "layer": [1, 2, 1],
+            "gain_block": 2.0,
+        }
+    )
     rows, runs = with_runs(frame, "layers")
     assert runs is not None
     told = {
-        "model_id": "m", "revision": "main", "dtype": "unstated", "attention": "unstated", "prompt_set": "",
-        "prompt_sha": "", "measure_version": "1", "source": "x",
-    }  # fmt: skip
+        "model_id": "m",
+        "revision": "main",
+        "dtype": "unstated",
+        "attention": "unstated",
+        "prompt_set": "",
+        "prompt_sha": "",
+        "measure_version": "1",
+        "source": "x",
+    }
     first, second = run_id(told), run_id({**told, "measure_version": "2", "source": "y"})
     assert rows["run_id"].tolist() == [first, first, second]
     assert set(rows.columns) == {"layer", "gain_block", "run_id"}

@@ -15,9 +15,15 @@ from thermostats.tables.join import join
 from thermostats.tables.parameters import WEIGHTS, check_models, parameter_counts
 
 PYTHIA = {
-    "70m": 70426624, "160m": 162322944, "410m": 405334016, "1b": 1011781632,
-    "1.4b": 1414647808, "2.8b": 2775208960, "6.9b": 6857302016, "12b": 11846072320,
-}  # fmt: skip
+    "70m": 70426624,
+    "160m": 162322944,
+    "410m": 405334016,
+    "1b": 1011781632,
+    "1.4b": 1414647808,
+    "2.8b": 2775208960,
+    "6.9b": 6857302016,
+    "12b": 11846072320,
+}
 PUBLISHED = {
     "EleutherAI/gpt-j-6b": 6050882784,
     "mistralai/Mistral-7B-v0.1": 7241732096,
@@ -44,18 +50,25 @@ def configuration(row: dict[str, Any]) -> Any:
         "gptj": gpt2,
         "gpt_neox": {**names, "intermediate_size": ff},
         "gpt_neo": {
-            "hidden_size": width, "num_layers": depth, "num_heads": heads, "intermediate_size": ff,
-            "max_position_embeddings": row["n_positions"], "attention_types": [[["global", "local"], depth // 2]],
+            "hidden_size": width,
+            "num_layers": depth,
+            "num_heads": heads,
+            "intermediate_size": ff,
+            "max_position_embeddings": row["n_positions"],
+            "attention_types": [[["global", "local"], depth // 2]],
         },
         "opt": {
-            **names, "ffn_dim": ff, "max_position_embeddings": row["n_positions"] - 2,
-            "word_embed_proj_dim": row["d_embed"], "do_layer_norm_before": row["norm_place"] == "pre",
+            **names,
+            "ffn_dim": ff,
+            "max_position_embeddings": row["n_positions"] - 2,
+            "word_embed_proj_dim": row["d_embed"],
+            "do_layer_norm_before": row["norm_place"] == "pre",
         },
         "bloom": {"hidden_size": width, "n_layer": depth, "n_head": heads},
         "falcon": {**names, "bias": False, "multi_query": True, "parallel_attn": True, "alibi": False},
         "gemma": {**grouped, "head_dim": row["d_head"]},
         "gemma2": {**grouped, "head_dim": row["d_head"]},
-    }  # fmt: skip
+    }
     return transformers.AutoConfig.for_model(kind, **common, **particular.get(kind, grouped))
 
 

@@ -189,10 +189,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         "another length",
     ),
     "unknown model": (replace(FAMILY, '"pythia-70m"', '"pythia-71m"'), "does not know this model"),
-    "unknown prompt": (
-        replace(BENCHMARK, '"Prompt": "sentence', '"Prompt": "other'),
-        "not one of the benchmark's",
-    ),
+    "unknown prompt": (replace(BENCHMARK, '"Prompt": "sentence', '"Prompt": "other'), "not one of the benchmark's"),
     "csv column renamed": (replace(BENCHMARK.replace("json", "csv"), "Total_Amp", "Total_Gain"), "columns"),
     "csv line short": (edit(BENCHMARK.replace("json", "csv"), lambda text: text.rsplit(",", 1)[0] + "\n"), "cells"),
     "csv rows missing": (

@@ -67,9 +67,12 @@ def test_a_figure_that_follows_is_stated_with_its_model_but_no_copy_count_or_ent
         study(),
     )
     for place, within in (
-        (small.top["means"]["pythia-70m"], 1e-9), (small.top["means"]["2_b"], 1e-9), (small.top["n"], 0.0),
-        (small.top["rows"].each()[0]["r"], 1e-9), (small.top["e"].each()[0], 1e-9),
-    ):  # fmt: skip
+        (small.top["means"]["pythia-70m"], 1e-9),
+        (small.top["means"]["2_b"], 1e-9),
+        (small.top["n"], 0.0),
+        (small.top["rows"].each()[0]["r"], 1e-9),
+        (small.top["e"].each()[0], 1e-9),
+    ):
         made.derive(place, place.value, "mean gain", within=within)
     assert {entry.fate for entry in small.entries.values()} == {"derivable"}
     assert [(row["pointer"], row["model_id"]) for row in made.rows["statements"]] == [

@@ -89,8 +89,11 @@ def test_layers_of_transition_are_1_based_and_nan_is_no_extreme() -> None:
     rows = published("transitions").merge(published("runs"), on="run_id")
     v2 = rows[rows["source"].str.startswith("H4_v2_validation") & (rows["definition"] == "max_abs_gradient")]
     assert dict(zip(v2["model_id"], v2["layer"], strict=True)) == {
-        "EleutherAI/pythia-160m": 8, "EleutherAI/pythia-410m": 17, "facebook/opt-125m": 9, "openai-community/gpt2": 10,
-    }  # fmt: skip
+        "EleutherAI/pythia-160m": 8,
+        "EleutherAI/pythia-410m": 17,
+        "facebook/opt-125m": 9,
+        "openai-community/gpt2": 10,
+    }
     extended = rows[rows["source"].str.startswith("H4_v2_extended")].set_index("model_id")
     assert math.isnan(extended.loc["EleutherAI/pythia-2.8b", "layer"])
     assert extended.loc["google/gemma-2b", "layer"] == 18

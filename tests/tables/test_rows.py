@@ -104,8 +104,10 @@ def test_rows_are_named_in_their_order_and_counted() -> None:
     frame.loc[2, "layer"] = None
     error = told(frame)
     assert [row.partition(":")[0] for row in error.rows] == [
-        "row 1, column gain_block", "row 2, column gain_block", "row 3, column layer",
-    ]  # fmt: skip
+        "row 1, column gain_block",
+        "row 2, column gain_block",
+        "row 3, column layer",
+    ]
     assert error.rows[0].endswith("-1.0 is not allowed; above 0")
     assert error.rows[2].endswith("empty is not allowed; at least 1")
     assert error.what.startswith("3 rows are not")

@@ -12,9 +12,15 @@ from thermostats.tables.runs import RECORDED, check_run_ids, prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
 
 ROW = {
-    "model_id": "lab/é", "revision": "main", "dtype": "float32", "attention": "eager", "prompt_set": "two",
-    "prompt_sha": "0", "measure_version": "1", "source": "tests",
-}  # fmt: skip
+    "model_id": "lab/é",
+    "revision": "main",
+    "dtype": "float32",
+    "attention": "eager",
+    "prompt_set": "two",
+    "prompt_sha": "0",
+    "measure_version": "1",
+    "source": "tests",
+}
 
 
 def test_it_is_a_hash_of_the_values_one_a_line() -> None:

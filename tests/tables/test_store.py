@@ -159,9 +159,13 @@ def test_saving_an_unsorted_frame_sorts_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "label", "cell", "dtype"),
-    [("models", "n_layers", "many", "Int64"), ("models", "n_layers", "3.5", "Int64"),
-     ("models", "tied_embeddings", "yes", "boolean"), ("layers", "gain_block", "1,5", "float64")],
-)  # fmt: skip
+    [
+        ("models", "n_layers", "many", "Int64"),
+        ("models", "n_layers", "3.5", "Int64"),
+        ("models", "tied_embeddings", "yes", "boolean"),
+        ("layers", "gain_block", "1,5", "float64"),
+    ],
+)
 def test_a_cell_of_another_type_is_named_with_its_line(
     small_store: Path, name: str, label: str, cell: str, dtype: str
 ) -> None:

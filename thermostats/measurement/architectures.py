@@ -26,9 +26,10 @@ class RemoteCodeError(UsageError):
     def __init__(self, model_id: str) -> None:
         """Name the model."""
         super().__init__(
-            "the model comes with code of its own, which would have to be run", where=model_id,
+            "the model comes with code of its own, which would have to be run",
+            where=model_id,
             next_step="read that code, then add --trust-remote-code if you want to run it",
-        )  # fmt: skip
+        )
 
 
 class UnsupportedArchitectureError(UsageError):

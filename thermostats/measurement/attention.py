@@ -67,10 +67,13 @@ def measure_attention(
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
                     rows.extend(
                         layer_rows(
-                            kept[row, :, :n, :n], values[layer].exact, layer=layer + 1,
-                            prompt_id=prompts[i].prompt_id, published=values[layer].published,
+                            kept[row, :, :n, :n],
+                            values[layer].exact,
+                            layer=layer + 1,
+                            prompt_id=prompts[i].prompt_id,
+                            published=values[layer].published,
                         )
-                    )  # fmt: skip
+                    )
 
             with collecting(decoder, reduce):
                 call(decoder.base, batch)
@@ -108,14 +111,17 @@ def check_eager(decoder: Decoder) -> None:
     used = getattr(decoder.model.config, "_attn_implementation", None)
     if eager_is_wrong(decoder.entry, decoder.config):
         raise ThermostatsError(
-            "eager attention is wrong for this model: it applies the position bias twice", where=decoder.entry.name,
+            "eager attention is wrong for this model: it applies the position bias twice",
+            where=decoder.entry.name,
             next_step="leave out --what attention",
-        )  # fmt: skip
+        )
     if used != "eager":
         raise ThermostatsError(
-            "only eager attention has weights to show", where=type(decoder.model).__name__, got=str(used),
+            "only eager attention has weights to show",
+            where=type(decoder.model).__name__,
+            got=str(used),
             next_step="load the model with attention eager",
-        )  # fmt: skip
+        )
 
 
 def layer_values(decoder: Decoder, layer: int) -> LayerValues:
@@ -133,9 +139,10 @@ def _numbers(module: nn.Module) -> NDArray[np.float32]:
     weight = module.weight
     if not isinstance(weight, Tensor) or weight.is_meta:
         raise ThermostatsError(
-            "a projection's weights are not in memory", where=type(module).__name__,
+            "a projection's weights are not in memory",
+            where=type(module).__name__,
             next_step="load the model without offloading to disk",
-        )  # fmt: skip
+        )
     return weight.detach().float().cpu().numpy()
 
 
@@ -144,7 +151,8 @@ def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
         if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
             return item
     raise ThermostatsError(
-        "the attention module shows no weights", where=f"{decoder.entry.attention} of {type(decoder.model).__name__}",
+        "the attention module shows no weights",
+        where=f"{decoder.entry.attention} of {type(decoder.model).__name__}",
         allowed=f"a tensor batch × {heads} × n × n among its outputs",
         next_step="leave out --what attention, or report the version of transformers",
-    )  # fmt: skip
+    )

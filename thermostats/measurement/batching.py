@@ -33,14 +33,20 @@ def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None,
             raise UsageError("the prompt is empty: no tokens", where=where, next_step="remove it or give it a text")
         if context is not None and n > context:
             raise UsageError(
-                "the prompt is longer than the model's context", where=where, got=f"{n} tokens",
-                allowed=f"at most {context}", next_step="shorten or remove it",
-            )  # fmt: skip
+                "the prompt is longer than the model's context",
+                where=where,
+                got=f"{n} tokens",
+                allowed=f"at most {context}",
+                next_step="shorten or remove it",
+            )
         if vocabulary is not None and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
             raise UsageError(
-                "a token is outside the model's vocabulary", where=where, got=str(max(prompt.token_ids)),
-                allowed=f"0 to {vocabulary - 1}", next_step="use the tokenizer that belongs to the model",
-            )  # fmt: skip
+                "a token is outside the model's vocabulary",
+                where=where,
+                got=str(max(prompt.token_ids)),
+                allowed=f"0 to {vocabulary - 1}",
+                next_step="use the tokenizer that belongs to the model",
+            )
 
 
 def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:

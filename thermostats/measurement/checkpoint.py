@@ -21,9 +21,26 @@ from thermostats.tables.bounded import INDEX as INDEX_BYTES
 from thermostats.tables.bounded import read_bytes
 
 ITEM_BYTES = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
-    "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1, "C64": 8,
-}  # fmt: skip
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U64": 8,
+    "U32": 4,
+    "U16": 2,
+    "U8": 1,
+    "BOOL": 1,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "F8_E8M0": 1,
+    "F8_E4M3FNUZ": 1,
+    "F8_E5M2FNUZ": 1,
+    "C64": 8,
+}
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
 """Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
@@ -52,9 +69,12 @@ class StoredTensor:
         """
         if self.dtype not in STORAGE:
             raise DataError(
-                f"tensor {self.name} is stored in a format that is not measured", where=self.path, got=self.dtype,
-                allowed=", ".join(STORAGE), next_step="use a checkpoint whose weights are not quantised",
-            )  # fmt: skip
+                f"tensor {self.name} is stored in a format that is not measured",
+                where=self.path,
+                got=self.dtype,
+                allowed=", ".join(STORAGE),
+                next_step="use a checkpoint whose weights are not quantised",
+            )
         return self.map_bytes()
 
 
@@ -81,9 +101,11 @@ def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
     if (folder / PICKLE_INDEX).is_file():
         return _sharded(folder / PICKLE_INDEX, read_pickle)
     raise DataError(
-        "no weights in this folder", where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}",
+        "no weights in this folder",
+        where=folder,
+        allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}",
         next_step="download the model again, or name another folder",
-    )  # fmt: skip
+    )
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
@@ -100,9 +122,11 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
         dtype, shape, first, last = _entry(path, name, entry)
         if last > size:
             raise DataError(
-                "safetensors file is shorter than its header says", where=path,
-                got=f"{size} bytes of data, tensor {name} ends at {last}", next_step="download the file again",
-            )  # fmt: skip
+                "safetensors file is shorter than its header says",
+                where=path,
+                got=f"{size} bytes of data, tensor {name} ends at {last}",
+                next_step="download the file again",
+            )
         spans.append((first, last, name))
         tensors[name] = StoredTensor(name, path, dtype, shape, _mapper(path, dtype, shape, start + first))
     _check_spans(path, sorted(spans), size)
@@ -118,9 +142,10 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         import torch  # noqa: PLC0415 - only pickles need it
     except ImportError as error:
         raise DataError(
-            "a PyTorch pickle can only be read with torch", where=path,
+            "a PyTorch pickle can only be read with torch",
+            where=path,
             next_step="install thermostats[measure], or use a checkpoint in safetensors",
-        ) from error  # fmt: skip
+        ) from error
     try:
         zipped = zipfile.is_zipfile(path)
         if zipped:
@@ -131,9 +156,11 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     except Exception as error:  # torch raises whatever its unpickler met
         reason = str(error).strip().split("\n")[0]
         raise DataError(
-            "PyTorch pickle cannot be read as plain weights", where=path, got=reason,
+            "PyTorch pickle cannot be read as plain weights",
+            where=path,
+            got=reason,
             next_step="use a checkpoint in safetensors, or convert it where you trust it",
-        ) from error  # fmt: skip
+        ) from error
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise DataError("PyTorch pickle holds something else than named tensors", where=path, got=type(loaded).__name__)
     names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
@@ -151,9 +178,12 @@ def _check_stored(path: Path) -> None:
         packed = [part for part in archive.infolist() if part.compress_type != zipfile.ZIP_STORED]
     if packed:
         raise DataError(
-            "PyTorch pickle is compressed", where=path, got=f"{packed[0].filename} of {packed[0].file_size} bytes",
-            allowed="parts as torch stores them", next_step="use a checkpoint in safetensors",
-        )  # fmt: skip
+            "PyTorch pickle is compressed",
+            where=path,
+            got=f"{packed[0].filename} of {packed[0].file_size} bytes",
+            allowed="parts as torch stores them",
+            next_step="use a checkpoint in safetensors",
+        )
 
 
 def _torch_mapper(tensor: Any) -> Callable[[], NDArray[Any]]:
@@ -185,9 +215,11 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             length = int.from_bytes(prefix, "little")
             if len(prefix) < 8 or length > min(size - 8, HEADER_LIMIT):
                 raise DataError(
-                    "not a safetensors file, or a truncated one", where=path,
-                    got=f"a header of {length} bytes in a file of {size}", next_step="download the file again",
-                )  # fmt: skip
+                    "not a safetensors file, or a truncated one",
+                    where=path,
+                    got=f"a header of {length} bytes in a file of {size}",
+                    next_step="download the file again",
+                )
             header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
@@ -218,9 +250,11 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
     needed = math.prod(shape) * ITEM_BYTES[dtype]
     if len(offsets) != 2 or offsets[1] - offsets[0] != needed:
         raise DataError(
-            f"tensor {name} does not fill its bytes", where=path, got=f"data_offsets {list(offsets)}",
+            f"tensor {name} does not fill its bytes",
+            where=path,
+            got=f"data_offsets {list(offsets)}",
             allowed=f"two, {needed} bytes apart for {dtype} {list(shape)}",
-        )  # fmt: skip
+        )
     return dtype, shape, offsets[0], offsets[1]
 
 
@@ -231,9 +265,11 @@ def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
         or not all(type(item) is int and 0 <= item < 2**63 for item in value)
     ):
         raise DataError(
-            complaint, where=path, got=repr(value)[:100],
+            complaint,
+            where=path,
+            got=repr(value)[:100],
             allowed=f"a list of at most {DIMENSIONS} whole numbers, none negative",
-        )  # fmt: skip
+        )
     return tuple(value)
 
 
@@ -259,9 +295,11 @@ def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) ->
         path = index.parent / file
         if not path.is_file():
             raise DataError(
-                "a shard of the model is missing", where=path, got=f"{index.name} names it for {names[0]}",
+                "a shard of the model is missing",
+                where=path,
+                got=f"{index.name} names it for {names[0]}",
                 next_step="download the model again",
-            )  # fmt: skip
+            )
         found = read(path)
         if absent := [name for name in names if name not in found]:
             raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
@@ -285,8 +323,10 @@ def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
         wrong = not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
         if wrong or len(file.encode("utf-8", "surrogatepass")) > 255:
             raise DataError(
-                f"index places {name} outside the model's folder", where=index, got=repr(file)[:100],
+                f"index places {name} outside the model's folder",
+                where=index,
+                got=repr(file)[:100],
                 allowed="a file name without a folder",
-            )  # fmt: skip
+            )
         shards.setdefault(file, []).append(name)
     return iter(shards.items())

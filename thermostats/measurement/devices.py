@@ -30,10 +30,12 @@ def check_here(device: str) -> None:
     if kind != "cuda" or (count := count_gpus()) is None or int(number or 0) < count:
         return
     raise UsageError(
-        "there is no such GPU on this machine", where="--device", got=device,
+        "there is no such GPU on this machine",
+        where="--device",
+        got=device,
         allowed=", ".join(["auto", "cpu", *(f"cuda:{i}" for i in range(count))]),
         next_step="leave --device out: the first GPU is taken where there is one, else the processor",
-    )  # fmt: skip
+    )
 
 
 def count_gpus() -> int | None:

@@ -45,9 +45,10 @@ class Downloads:
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
                 raise UsageError(
-                    "another command downloads to this cache within a budget", where=cache,
+                    "another command downloads to this cache within a budget",
+                    where=cache,
                     next_step="wait for it, or leave out --disk-budget",
-                ) from error  # fmt: skip
+                ) from error
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -107,9 +108,12 @@ class Downloads:
             size = hub.download_size(spec.model, revision=spec.revision)
         if size > budget:
             raise UsageError(
-                "the model is larger than the disk budget", where=spec.model, got=gib(size), allowed=gib(budget),
+                "the model is larger than the disk budget",
+                where=spec.model,
+                got=gib(size),
+                allowed=gib(budget),
                 next_step="raise --disk-budget",
-            )  # fmt: skip
+            )
         with self.freed:
             while self._delete_until(budget - size) > budget - size and not self.stopped:
                 self.freed.wait()

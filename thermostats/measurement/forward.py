@@ -139,11 +139,12 @@ def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
     """The error to show for a batch that did not fit."""
     rows, columns = batch.input_ids.shape
     return TransientError(
-        "out of memory during the forward pass", where=str(batch.input_ids.device),
+        "out of memory during the forward pass",
+        where=str(batch.input_ids.device),
         got=f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens ({str(error).splitlines()[0][:120]})",
         next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto over several "
         "devices",
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import (
-    Batch,
-    Progress,
-    as_measured,
-    call,
-    head_on_last_token,
-    make_batches,
-    padded,
-)
+from thermostats.measurement.forward import Batch, Progress, as_measured, call, head_on_last_token, make_batches, padded
 from thermostats.measurement.layer_rows import layer_rows, layers_frame
 from thermostats.measurement.memory import check_batches
 from thermostats.measurement.modules import Decoder
@@ -89,17 +81,19 @@ def measure_gains(
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     if decoder.base is decoder.model:
         raise ThermostatsError(
-            "outputs need a model with its head", where=type(decoder.model).__name__,
+            "outputs need a model with its head",
+            where=type(decoder.model).__name__,
             next_step="load it with AutoModelForCausalLM, or ask for gains alone",
-        )  # fmt: skip
+        )
     with head_on_last_token(decoder, batch):
         logits: torch.Tensor = call(decoder.model, batch).logits
     if logits.shape[1] != 1:
         raise ThermostatsError(
-            "the head read more than the last token", where=type(decoder.model).__name__,
+            "the head read more than the last token",
+            where=type(decoder.model).__name__,
             got=f"{logits.shape[1]} tokens",
             next_step="correct `blocks` of the entry: its parent must be the module whose output the head reads",
-        )  # fmt: skip
+        )
     return logits[:, 0]
 
 

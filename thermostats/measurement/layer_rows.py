@@ -23,12 +23,7 @@ RATIOS = {
     "write_mlp": ("mlp_write", "norm_in"),
 }
 """Column: numerator and denominator among the recorded norms."""
-SOURCES = {
-    **RATIOS,
-    "norm_in": ("norm_in",),
-    "cosine": ("product", "norm_in", "norm_out"),
-    "anisotropy": ("norm_out",),
-}
+SOURCES = {**RATIOS, "norm_in": ("norm_in",), "cosine": ("product", "norm_in", "norm_out"), "anisotropy": ("norm_out",)}
 SIGNED = ("cosine", "anisotropy")
 COLUMNS = [name for name in TABLES["layers"].columns if name != "run_id"]
 

@@ -54,10 +54,7 @@ class ValueOutput:
     def head(self, h: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not copies."""
         k = int(self.kv_head[h])
-        return (
-            self.w_v[k * self.d_head : (k + 1) * self.d_head],
-            self.w_o[:, h * self.d_head : (h + 1) * self.d_head],
-        )
+        return (self.w_v[k * self.d_head : (k + 1) * self.d_head], self.w_o[:, h * self.d_head : (h + 1) * self.d_head])
 
 
 def config_value(config: Config, quantity: str) -> int | None:
@@ -71,9 +68,11 @@ def stated_count(decoder: Config, key: str) -> int:
     value = decoder.get(key)
     if type(value) is not int or not 0 < value <= LARGEST:
         raise DataError(
-            f"the configuration's {key} is no number of its kind", where="config.json", got=repr(value)[:60],
+            f"the configuration's {key} is no number of its kind",
+            where="config.json",
+            got=repr(value)[:60],
             allowed=f"a whole number from 1 to {LARGEST}",
-        )  # fmt: skip
+        )
     return value
 
 
@@ -96,9 +95,10 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")):
         raise DataError(
-            "the configuration's heads do not go into each other or into its width", where="config.json",
+            "the configuration's heads do not go into each other or into its width",
+            where="config.json",
             got=f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads",
-        )  # fmt: skip
+        )
     d_head, d_value_in = stated_count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
     if entry.layout == "latent":
         d_head, d_value_in = stated_count(decoder, "v_head_dim"), stated_count(decoder, "kv_lora_rank")

@@ -68,9 +68,11 @@ def load(
     entry = _entry(config)
     if entry is not None and attention == "eager" and eager_is_wrong(entry, config):
         raise UsageError(
-            "eager attention is wrong for this model: it applies the position bias twice", where=folder.model_id,
-            allowed="sdpa", next_step="leave out what needs attention weights",
-        )  # fmt: skip
+            "eager attention is wrong for this model: it applies the position bias twice",
+            where=folder.model_id,
+            allowed="sdpa",
+            next_step="leave out what needs attention weights",
+        )
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
@@ -135,9 +137,11 @@ def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
 
 def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> NoReturn:
     raise DataError(
-        "the folder has no usable tokenizer", where=folder.path, got=reason,
+        "the folder has no usable tokenizer",
+        where=folder.path,
+        got=reason,
         next_step="put tokenizer.json beside the weights, or measure --what weights, which needs none",
-    ) from cause  # fmt: skip
+    ) from cause
 
 
 def _model(
@@ -151,20 +155,31 @@ def _model(
     choice = {} if attention == "default" else {"attn_implementation": attention}
     try:
         loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            folder.path, dtype=dtype, device_map=device_map, local_files_only=True, output_loading_info=True,
-            ignore_mismatched_sizes=True, weights_only=True, trust_remote_code=trust_remote_code, **choice,
-        )  # fmt: skip
+            folder.path,
+            dtype=dtype,
+            device_map=device_map,
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            weights_only=True,
+            trust_remote_code=trust_remote_code,
+            **choice,
+        )
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise TransientError(
-            "out of memory while loading the model", where=folder.model_id, got=_reason(error),
+            "out of memory while loading the model",
+            where=folder.model_id,
+            got=_reason(error),
             next_step="try --dtype bfloat16 or --device-map auto",
-        ) from error  # fmt: skip
+        ) from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
         raise DataError(
-            "transformers cannot load the model", where=folder.path, got=_reason(error),
+            "transformers cannot load the model",
+            where=folder.path,
+            got=_reason(error),
             allowed="weights that its configuration describes",
             next_step="download it again, or check that config.json and weights belong together",
-        ) from error  # fmt: skip
+        ) from error
     model: nn.Module = loaded[0]
     _check_complete(folder, loaded[1])
     return model.eval()
@@ -185,9 +200,11 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any]) -> None:
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
         raise DataError(
-            "weights and configuration disagree", where=folder.path, got="tensors " + ", ".join(problems),
+            "weights and configuration disagree",
+            where=folder.path,
+            got="tensors " + ", ".join(problems),
             next_step="check that config.json and the weights belong to the same model",
-        )  # fmt: skip
+        )
 
 
 def _reason(error: BaseException) -> str:

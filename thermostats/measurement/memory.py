@@ -51,21 +51,26 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     needed, free = memory_needed(folder, dtype), memory_available(device)
     if free is not None and needed > free:
         raise TransientError(
-            "not enough memory for the model", where=f"{folder.name} in {dtype} on {device}",
+            "not enough memory for the model",
+            where=f"{folder.name} in {dtype} on {device}",
             got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
             next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
             "the files alone",
-        )  # fmt: skip
+        )
 
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
     """About how many bytes one forward pass holds at most above the model, see `estimate.pass_bytes`."""
     rows, n = batch.input_ids.shape
     return pass_bytes(
-        decoder.entry, decoder.config, rows=rows, n=n, item=decoder.dtype.itemsize,
+        decoder.entry,
+        decoder.config,
+        rows=rows,
+        n=n,
+        item=decoder.dtype.itemsize,
         eager=getattr(decoder.model.config, "_attn_implementation", "eager") == "eager",
         prompts=len(batch.indices) if outputs else 0,
-    )  # fmt: skip
+    )
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
@@ -75,8 +80,9 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     if free is not None and needed > free:
         rows, n = batch.input_ids.shape
         raise TransientError(
-            "not enough memory for a batch of prompts", where=f"on {decoder.device}",
+            "not enough memory for a batch of prompts",
+            where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
             next_step="try a smaller --token-budget, shorter prompts, or --dtype bfloat16; attention weights take "
             "H·n² numbers a prompt: leave out --what attention where prompts are long",
-        )  # fmt: skip
+        )

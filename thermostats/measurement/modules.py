@@ -47,10 +47,12 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
         return parent.get_submodule(path)
     except AttributeError as error:
         raise ThermostatsError(
-            f"the entry {entry.name} does not fit the model", where=type(parent).__name__, got=f"no module {path}",
+            f"the entry {entry.name} does not fit the model",
+            where=type(parent).__name__,
+            got=f"no module {path}",
             next_step="correct the entry in thermostats/measurement/registry.py, or report the model and the "
             "version of transformers",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:

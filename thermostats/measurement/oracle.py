@@ -79,10 +79,11 @@ def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architectur
         except (ThermostatsError, RuntimeError, LookupError, TypeError):
             continue  # another class's names or shapes: not this entry
     raise UnknownArchitectureError(
-        "no entry fits this model", where=type(model).__name__,
+        "no entry fits this model",
+        where=type(model).__name__,
         got=f"names fit but not the arithmetic: {', '.join(tried)}" if tried else "no entry whose modules are there",
         next_step="add an entry to thermostats/measurement/registry.py",
-    )  # fmt: skip
+    )
 
 
 def _difference(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:

@@ -69,9 +69,13 @@ def failed(spec: RunSpec, error: BaseException) -> Outcome:
     """The outcome of a spec that could not be measured."""
     if isinstance(error, ThermostatsError):
         return Outcome(
-            spec.model, "failed", spec.revision, reason=str(error),
-            wrong_use=isinstance(error, UsageError), again=isinstance(error, TransientError),
-        )  # fmt: skip
+            spec.model,
+            "failed",
+            spec.revision,
+            reason=str(error),
+            wrong_use=isinstance(error, UsageError),
+            again=isinstance(error, TransientError),
+        )
     place = traceback.extract_tb(error.__traceback__)[-1]
     reason = f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
     return Outcome(spec.model, "failed", spec.revision, reason=reason, again=isinstance(error, OSError | MemoryError))

@@ -29,6 +29,8 @@ def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
     """The error for a name that is none of these sets' and no file's."""
     known = sorted(set(sets) - {""})
     return UsageError(
-        "no such prompt set or file", got=repr(name), allowed=", ".join([*known, "a file .txt, .csv or .jsonl"]),
+        "no such prompt set or file",
+        got=repr(name),
+        allowed=", ".join([*known, "a file .txt, .csv or .jsonl"]),
         next_step=did_you_mean(name, known, "thermostats ls prompts"),
-    )  # fmt: skip
+    )

@@ -54,8 +54,10 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
 def read_prompts(path: Path) -> pd.DataFrame:
     """Prompts of a user's file as rows of the table `prompts`; see `load_prompts`."""
     readers: dict[str, Callable[[str, Path], Iterable[tuple[int, Row]]]] = {
-        ".txt": _text_lines, ".csv": _csv_rows, ".jsonl": _json_lines,
-    }  # fmt: skip
+        ".txt": _text_lines,
+        ".csv": _csv_rows,
+        ".jsonl": _json_lines,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise UsageError(
@@ -84,9 +86,10 @@ def text_sha256(text: str) -> str:
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
         raise DataError(
-            f"the texts of prompt set {name} are not shipped, as they are not ours to ship", got=f"{len(rows)} hashes",
+            f"the texts of prompt set {name} are not shipped, as they are not ours to ship",
+            got=f"{len(rows)} hashes",
             next_step="thermostats import DIR on the study's files fills them into your own data folder",
-        )  # fmt: skip
+        )
     wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]
     if wrong:
         raise DataError(f"a text of prompt set {name} is not the one its hash is of", where=f"prompt {wrong[0]}")
@@ -100,9 +103,11 @@ def _utf8(path: Path) -> str:
         raise DataError("prompts cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise DataError(
-            "prompts are not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}",
+            "prompts are not UTF-8 text",
+            where=path,
+            got=f"byte {error.object[error.start]:#04x} at {error.start}",
             next_step="save the file as UTF-8",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _text_lines(text: str, path: Path) -> Iterable[tuple[int, Row]]:
@@ -139,9 +144,11 @@ def _check_fields(names: Iterable[str], path: Path) -> None:
     unknown = [str(name) for name in names if name not in FIELDS]
     if unknown or "text" not in names:
         raise DataError(
-            "unknown field" if unknown else "the field text is missing", where=path, got=", ".join(unknown or names),
+            "unknown field" if unknown else "the field text is missing",
+            where=path,
+            got=", ".join(unknown or names),
             allowed=", ".join(FIELDS),
-        )  # fmt: skip
+        )
 
 
 def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
@@ -155,13 +162,16 @@ def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
             raise DataError(f"{label} holds half a character", where=where, got=ascii(value)[:60])
     if None in fields or not text or not text.strip():
         raise DataError(
-            "more cells than columns" if None in fields else "empty prompt", where=where,
+            "more cells than columns" if None in fields else "empty prompt",
+            where=where,
             next_step="remove the line or fill it",
-        )  # fmt: skip
+        )
     return {
-        "prompt_id": name or f"p{number:03d}", "text": text, "category": category or "",
+        "prompt_id": name or f"p{number:03d}",
+        "text": text,
+        "category": category or "",
         "complexity": _rank(fields.get("complexity"), where),
-    }  # fmt: skip
+    }
 
 
 def _rank(value: Any, where: str) -> int | None:

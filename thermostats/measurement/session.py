@@ -240,9 +240,13 @@ def _loaded(planned: Plan, attention: str) -> tuple[Any, Any]:
 
     spec = planned.spec
     loaded = load(
-        planned.folder, dtype=spec.dtype, device=spec.device, device_map=spec.device_map, attention=attention,
+        planned.folder,
+        dtype=spec.dtype,
+        device=spec.device,
+        device_map=spec.device_map,
+        attention=attention,
         trust_remote_code=spec.trust_remote_code,
-    )  # fmt: skip
+    )
     texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
     return loaded, tokenise(loaded.tokenizer, texts)
 

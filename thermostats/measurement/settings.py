@@ -34,10 +34,18 @@ class Settings:
         """Raise UsageError for an engine that does not exist, or an option of sbatch without a value."""
         if self.name not in ENGINES:
             raise UsageError(
-                "no such engine", where="--engine", got=self.name, allowed=", ".join(ENGINES),
+                "no such engine",
+                where="--engine",
+                got=self.name,
+                allowed=", ".join(ENGINES),
                 next_step=did_you_mean(self.name, ENGINES),
-            )  # fmt: skip
+            )
         for option in self.slurm:
             if not all(option.partition("=")):
-                raise UsageError("not an option of sbatch", where="--slurm", got=option, allowed="name=value",
-                                 next_step="for example --slurm partition=gpu")  # fmt: skip
+                raise UsageError(
+                    "not an option of sbatch",
+                    where="--slurm",
+                    got=option,
+                    allowed="name=value",
+                    next_step="for example --slurm partition=gpu",
+                )

@@ -17,9 +17,16 @@ from thermostats.errors import DataError
 Floats = NDArray[np.float64]
 Row = dict[str, object]
 MEASURES = (
-    "trace", "self_attention", "graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance",
-    "operator_norm", "contraction_ratio",
-)  # fmt: skip
+    "trace",
+    "self_attention",
+    "graph_lambda2",
+    "laplacian_min",
+    "laplacian_max",
+    "entropy",
+    "distance",
+    "operator_norm",
+    "contraction_ratio",
+)
 ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
 NOT_FINITE = "attention or W_V is not finite"
 EPSILON = float(np.finfo(np.float64).eps)
@@ -176,9 +183,10 @@ def _labels(heads: int) -> list[str]:
 def _check_shape(A: Floats, spectra: ValueSpectra) -> None:
     if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[1] == 0 or A.shape[0] != spectra.squared.shape[0]:
         raise DataError(
-            "attention does not fit W_V", got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads",
+            "attention does not fit W_V",
+            got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads",
             allowed="attention of shape (H, n, n), W_V of shape (H, d_h, d)",
-        )  # fmt: skip
+        )
 
 
 def _smallest_positive(values: Floats, relative: float) -> Floats:

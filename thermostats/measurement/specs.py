@@ -69,19 +69,23 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
         if name not in FIELDS:
             near = get_close_matches(str(name), FIELDS, n=1)
             raise UsageError(
-                "unknown field of a spec", where=where, got=repr(name), allowed=", ".join(FIELDS),
+                "unknown field of a spec",
+                where=where,
+                got=repr(name),
+                allowed=", ".join(FIELDS),
                 next_step=f"did you mean {near[0]}?" if near else "",
-            )  # fmt: skip
+            )
     given = {name: value for name, value in row.items() if value not in (None, "")}
     if "model" not in given:
         raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
     if isinstance(given.get("what"), str):
         given["what"] = [part.strip() for part in given["what"].split(",")]
     choices = [
-        [(name, tuple(value))] if name == "what" and isinstance(value, list)
+        [(name, tuple(value))]
+        if name == "what" and isinstance(value, list)
         else [(name, one) for one in (value if isinstance(value, list) else [value])]
         for name, value in given.items()
-    ]  # fmt: skip
+    ]
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
         raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
     for fields in map(dict, product(*choices)):

@@ -56,9 +56,11 @@ def read_config(folder: Path) -> Config:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
         raise DataError(
-            "no configuration", where=path, got=error.strerror or str(error),
+            "no configuration",
+            where=path,
+            got=error.strerror or str(error),
             next_step="name a folder that holds a Hugging Face model",
-        ) from error  # fmt: skip
+        ) from error
     except (ValueError, RecursionError) as error:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
     if not isinstance(config, dict):
@@ -151,10 +153,12 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
     if found is None:
         some = next(iter(tensors.values()), None)
         raise DataError(
-            "the checkpoint lacks a tensor that its architecture has", where="" if some is None else some.path.parent,
-            got=f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}", allowed=" or ".join(names),
+            "the checkpoint lacks a tensor that its architecture has",
+            where="" if some is None else some.path.parent,
+            got=f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}",
+            allowed=" or ".join(names),
             next_step="check that config.json belongs to these weights",
-        )  # fmt: skip
+        )
     return found
 
 

@@ -36,9 +36,7 @@ LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
 REFIT = Settings(draws=1500, tune=750, target_accept=0.95)
 """Enough for the slowest spread to pass the gate at the first attempt."""
-PUBLISHED_ORDER = (
-    "EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b",
-)  # fmt: skip
+PUBLISHED_ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
 TOP = ("centre", "apart", "sigma_centre", "sigma_spread", "spreads")
 """Quantities that no other depends on."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
@@ -230,9 +228,14 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
 
 
 def _influence(
-    table: pd.DataFrame, cells: Crossed, draws: Draws, slopes: Fitted | None, asked: Sequence[str], cache: bool,
+    table: pd.DataFrame,
+    cells: Crossed,
+    draws: Draws,
+    slopes: Fitted | None,
+    asked: Sequence[str],
+    cache: bool,
     seed: int,
-) -> checks.Check:  # fmt: skip
+) -> checks.Check:
     """Exact refits of the table without each model, and without all models of a lab that has several.
 
     Against all models: P(order) of the others and P(slope > 0).

@@ -199,9 +199,11 @@ def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
     start = time.perf_counter()
     found = draw(model, seed=seed, draws=settings.chains * settings.draws)
     flat = {
-        "fixed": found.effects[:, :2], "own": found.effects[:, 2:],
-        "own_spreads": found.scales[:, :-1], "rest": found.scales[:, -1],
-    }  # fmt: skip
+        "fixed": found.effects[:, :2],
+        "own": found.effects[:, 2:],
+        "own_spreads": found.scales[:, :-1],
+        "rest": found.scales[:, -1],
+    }
     draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, effective=found.effective)
     return Slopes(draws=draws, model=model, effective=found.effective)
 

@@ -78,9 +78,12 @@ def log_ratios(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[st
     """log(joint density under an alternative / under the model) of every draw, for importance weights."""
     log_spread = np.log(draws["sigma_spread"] / SPREAD)
     tops = (
-        (draws["centre"], CENTRE), (draws["apart"], SCALE), (draws["sigma_centre"] - RESIDUAL, RESIDUAL_SD),
-        (log_spread, SPREAD_SD), (draws["spreads"], SHARE),
-    )  # fmt: skip
+        (draws["centre"], CENTRE),
+        (draws["apart"], SCALE),
+        (draws["sigma_centre"] - RESIDUAL, RESIDUAL_SD),
+        (log_spread, SPREAD_SD),
+        (draws["spreads"], SHARE),
+    )
     found = {name: np.asarray(sum(rescaled(x, scale, f) for x, scale in tops)) for name, f in FACTORS.items()}
     level, log_sigma, effects = (draws.flat(name) for name in ("level", "log_sigma", "effects"))
     normal = np.empty(len(level))

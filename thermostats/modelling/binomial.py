@@ -69,9 +69,15 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int, fac
 
 
 def _population(
-    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, draws: int, rng: np.random.Generator,
+    k: Counts,
+    n: Counts,
+    z: Array,
+    weight: Array,
+    grouped: bool,
+    draws: int,
+    rng: np.random.Generator,
     factor: float = 1.0,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     """Draws of μ and τ."""
     mus, log_tau, density = _grid(k, n, z, weight, grouped, factor)
     chosen = rng.choice(density.size, draws, p=np.exp(density - logsumexp(density)).ravel())
@@ -115,9 +121,7 @@ def _line(n: Counts, factor: float = 1.0) -> tuple[Array, Array]:
     return z, np.asarray(stats.norm.logpdf(z))
 
 
-def _grid(
-    k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, factor: float
-) -> tuple[Array, Array, Array]:  # fmt: skip
+def _grid(k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, factor: float) -> tuple[Array, Array, Array]:
     """Nodes of μ and of log τ, and the log density over both, where the mass is."""
     size = NODES if grouped else 10 * NODES
     reach = MU_REACH * MU_SD * factor
@@ -142,7 +146,7 @@ def _narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:
 
 def _density(
     k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: Array, grouped: bool, factor: float
-) -> Array:  # fmt: skip
+) -> Array:
     """log of p(k | μ, τ) p(μ) p(τ) τ, up to a constant, μ × log τ."""
     tau = np.exp(log_tau) if grouped else np.zeros(1)
     found = np.broadcast_to(-0.5 * np.square(mu / (MU_SD * factor))[:, None], (mu.size, tau.size)).copy()

@@ -84,12 +84,20 @@ def quantile_power_law(
         at_mean = drawn @ np.array([1.0, x.mean()])
         rows.append(
             {
-                "quantile": tau, "k": 10**a, "k_lower": 10**low, "k_upper": 10**high, "beta": -b,
-                "beta_lower": -beta_low, "beta_upper": -beta_high, "above_claim": float((at_mean > -x.mean()).mean()),
-                "level": level, "interval": "bootstrap over models" if few else "asymptotic, kernel", "n": x.size,
+                "quantile": tau,
+                "k": 10**a,
+                "k_lower": 10**low,
+                "k_upper": 10**high,
+                "beta": -b,
+                "beta_lower": -beta_low,
+                "beta_upper": -beta_high,
+                "above_claim": float((at_mean > -x.mean()).mean()),
+                "level": level,
+                "interval": "bootstrap over models" if few else "asymptotic, kernel",
+                "n": x.size,
                 "n_floored": int((value <= 0).sum()),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 

@@ -51,16 +51,23 @@ def crossed(table: pd.DataFrame) -> Crossed:
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
     if rows.duplicated(["model_id", "prompt_id"]).any():
-        raise UsageError("a prompt stands twice for one model", where="prompt_id", allowed="one row a model and prompt",
-                         next_step="choose one source")  # fmt: skip
+        raise UsageError(
+            "a prompt stands twice for one model",
+            where="prompt_id",
+            allowed="one row a model and prompt",
+            next_step="choose one source",
+        )
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
         raise UsageError("a prompt stands in two categories", where="category", allowed="one category a prompt")
     model, models = pd.factorize(rows["model_id"])
     prompt, prompts = pd.factorize(rows["prompt_id"])
     category, categories = pd.factorize(rows["category"])
     if len(models) < 2 or len(prompts) < 4:
-        raise UsageError("too small a table", got=f"{len(models)} models × {len(prompts)} prompts",
-                         allowed="2 models × 4 prompts or more")  # fmt: skip
+        raise UsageError(
+            "too small a table",
+            got=f"{len(models)} models × {len(prompts)} prompts",
+            allowed="2 models × 4 prompts or more",
+        )
     said = []
     if len(rows) < len(models) * len(prompts):
         said.append(f"{len(models) * len(prompts) - len(rows)} of {len(models) * len(prompts)} cells are missing")

@@ -212,9 +212,13 @@ def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
         effective = float(1 / np.square(weights).sum())
     chosen = every[rng.choice(len(every), draws, p=weights)]
     return Frontier(
-        middle=chosen[:, 0], beta=chosen[:, 1], below=chosen[:, 2], noise=chosen[:, 3],
-        log_evidence=float(logsumexp(ratios)) - math.log(len(every)), effective=effective,
-    )  # fmt: skip
+        middle=chosen[:, 0],
+        beta=chosen[:, 1],
+        below=chosen[:, 2],
+        noise=chosen[:, 3],
+        log_evidence=float(logsumexp(ratios)) - math.log(len(every)),
+        effective=effective,
+    )
 
 
 def predict_frontier(found: Frontier, asked: Depths, *, seed: int) -> Array:

@@ -180,19 +180,28 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tupl
 
     values = {"middle": found.found.beta[:, 0], "beta": found.beta, "sigma": found.found.sigma, "tau": found.found.tau}
     draws = sampling.exact_draws(
-        values, seed=seed, settings=settings, start=start,
-        effective=math.inf if found.settled else 0.0, weights="β by quadrature",
-    )  # fmt: skip
+        values,
+        seed=seed,
+        settings=settings,
+        start=start,
+        effective=math.inf if found.settled else 0.0,
+        weights="β by quadrature",
+    )
     return draws, found.found.effects
 
 
 def _scales(depths: Depths) -> dict[str, float]:
     """Prior standard deviation, or scale of the half-normal, of every quantity."""
     return {
-        "middle": depths.scale, "beta": depths.beta[1], "sigma": depths.share, "tau": depths.share,
-        "frontier_middle": depths.scale, "frontier_beta": depths.beta[1], "below": depths.scale,
+        "middle": depths.scale,
+        "beta": depths.beta[1],
+        "sigma": depths.share,
+        "tau": depths.share,
+        "frontier_middle": depths.scale,
+        "frontier_beta": depths.beta[1],
+        "below": depths.scale,
         "noise": NOISE * depths.scale,
-    }  # fmt: skip
+    }
 
 
 def _prior(depths: Depths, rng: np.random.Generator, size: int) -> dict[str, Array]:

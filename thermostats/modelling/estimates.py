@@ -83,8 +83,13 @@ def at_position(estimand: str, table: pd.DataFrame) -> str:
     """
     held = sorted(set(table["token_position"].dropna())) if "token_position" in table else []
     if len(held) > 1:
-        raise UsageError("gains at several token positions", where=estimand, got=", ".join(held), allowed="one",
-                         next_step="choose rows of one position")  # fmt: skip
+        raise UsageError(
+            "gains at several token positions",
+            where=estimand,
+            got=", ".join(held),
+            allowed="one",
+            next_step="choose rows of one position",
+        )
     return estimand if held in ([], ["last"]) else f"{estimand} at {held[0]}"
 
 

@@ -60,9 +60,10 @@ def fit_heritage(
     """
     if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
         raise UsageError(
-            "priors out of range", got=f"concentration {concentration}, lab_df {lab_df}",
+            "priors out of range",
+            got=f"concentration {concentration}, lab_df {lab_df}",
             allowed="concentration above 0; lab_df 0 or above 2",
-        )  # fmt: skip
+        )
     if method not in (AUTO, SAMPLING, CLOSED):
         raise UsageError("no such method", got=method, allowed=f"{AUTO}, {SAMPLING}, {CLOSED}")
     laid_out = design(table, estimand, residualise=residualise)
@@ -74,9 +75,7 @@ def fit_heritage(
         if lab_df:
             raise UsageError("Student-t lab effects have no closed form", got=lab_df, allowed=f"method {SAMPLING}")
         said = (*said, "closed form of the models' means: the spread over prompts is normal, categories are averaged")
-        draws = closed_form(
-            laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=settings
-        )  # fmt: skip
+        draws = closed_form(laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=settings)
     else:
         data = arrays(laid_out, total_sd=total_sd, concentration=concentration, lab_df=lab_df)
         draws = sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=progress)

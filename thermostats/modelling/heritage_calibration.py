@@ -95,9 +95,15 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
 
 
 def calibrate_closed_form(
-    simulations: int = 400, *, n_models: int = 24, n_labs: int = 8, error: float = 0.01, told: float | None = None,
-    seed: int, draws: int = 500,
-) -> Calibration:  # fmt: skip
+    simulations: int = 400,
+    *,
+    n_models: int = 24,
+    n_labs: int = 8,
+    error: float = 0.01,
+    told: float | None = None,
+    seed: int,
+    draws: int = 500,
+) -> Calibration:
     """The same of `heritage_gaussian`, by which power is reckoned and a small fit's variants are: seconds.
 
     `error`: standard error of a model's mean log gain; `told`: what the model takes it to be, to see that a wrong model
@@ -129,9 +135,10 @@ def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array
 
 def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:
     by_block = {
-        f"{kind}_{name}": values[..., b] for kind, values in (("share", share), ("sd", sd))
+        f"{kind}_{name}": values[..., b]
+        for kind, values in (("share", share), ("sd", sd))
         for b, name in enumerate(BLOCKS)
-    }  # fmt: skip
+    }
     h, g, s = (sd[..., b] for b in range(3))
     orders = {"heritage > geometry": h > g, "geometry > scale": g > s, "heritage > geometry > scale": (h > g) & (g > s)}
     return {"total_sd": total, **by_block, **{name: values.astype(np.float64) for name, values in orders.items()}}

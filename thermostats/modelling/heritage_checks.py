@@ -216,7 +216,7 @@ def _closed_form(
     if kept.size > BY_QUADRATURE:
         drawn = closed_form(
             smaller, total_sd=total_sd, concentration=concentration, seed=seed, means=(mean[kept], error[kept])
-        )  # fmt: skip
+        )
         parts = block_contributions(smaller, drawn).values()
         return gaussian.orders(np.stack([gaussian.block_sds(part).ravel() for part in parts], axis=1)), prior
     prepared = gaussian.prepare(

@@ -239,8 +239,12 @@ def _logs(facts: pd.DataFrame, columns: Sequence[str], block: str, warnings: lis
     logs = np.log(facts[list(columns)].to_numpy(dtype=np.float64))
     constant = np.ptp(logs, axis=0) < 1e-12
     if constant.all():
-        raise UsageError("a block without variation", where=block, got=f"{', '.join(columns)} constant",
-                         allowed="one column that varies")  # fmt: skip
+        raise UsageError(
+            "a block without variation",
+            where=block,
+            got=f"{', '.join(columns)} constant",
+            allowed="one column that varies",
+        )
     warnings += [
         f"{column} is the same in all models and left out" for column, c in zip(columns, constant, strict=True) if c
     ]

@@ -43,9 +43,14 @@ class Prepared:
 
 
 def prepare(
-    covariances: Mapping[str, Array], error: Array, *, total_sd: float, concentration: float = 1.0, seed: int,
+    covariances: Mapping[str, Array],
+    error: Array,
+    *,
+    total_sd: float,
+    concentration: float = 1.0,
+    seed: int,
     shares: int = 2048,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Everything that is the same for all outcomes of a design; `error` are the standard errors of the means.
 
     `shares`: nodes of the integral over φ, a power of 2.

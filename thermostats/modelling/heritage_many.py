@@ -52,10 +52,16 @@ class Means:
 
 
 def closed_form(
-    laid_out: Design, *, total_sd: float, concentration: float = 1.0, seed: int,
-    settings: Settings = Settings(), blocks: Sequence[str] = BLOCKS, unseen: Sequence[int] = (),  # noqa: B008
+    laid_out: Design,
+    *,
+    total_sd: float,
+    concentration: float = 1.0,
+    seed: int,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+    blocks: Sequence[str] = BLOCKS,
+    unseen: Sequence[int] = (),
     means: tuple[Array, Array] | None = None,
-) -> Draws:  # fmt: skip
+) -> Draws:
     """Draws of τ, shares, effects and model means, given every model's mean log gain and its standard error.
 
     Named and shaped as sampling names them; `settings` gives chains and draws. Shares and effects of a block that is

@@ -60,9 +60,12 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     m = pm.Deterministic("m", seen * raw + unseen * (predicted + own * raw))
     if data["averaged"]:
         pm.StudentT(
-            "average_gain", nu=data["average_df"], mu=m[data["average_model"]], sigma=data["average_error"],
+            "average_gain",
+            nu=data["average_df"],
+            mu=m[data["average_model"]],
+            sigma=data["average_error"],
             observed=data["average"],
-        )  # fmt: skip
+        )
     if data["n_prompted"]:
         spread, middle = pm.LogNormal("sigma_spread", np.log(0.5), 0.5), pm.Normal("sigma_centre", -3.0, 1.5)
         seen = data["seen_prompts"]
@@ -77,9 +80,12 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
         else:
             centre = m[data["y_model"]]
         pm.StudentT(
-            "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=pm.math.exp(log_sigma)[data["y_prompted"]],
+            "log_gain",
+            nu=pm.Gamma("nu", 2.0, 0.1),
+            mu=centre,
+            sigma=pm.math.exp(log_sigma)[data["y_prompted"]],
             observed=data["y"],
-        )  # fmt: skip
+        )
 
 
 def priors(total_sd: float, concentration: float, lab_df: float) -> tuple[tuple[str, str, str], ...]:
@@ -92,11 +98,14 @@ def priors(total_sd: float, concentration: float, lab_df: float) -> tuple[tuple[
         ("u_lab, u_family", effect, "labs are exchangeable; their scale is τ√φ"),
         ("u_geometry, u_scale", "N(0, 1)", "orthonormal columns of equal expected weight"),
         ("f_model", "N(0, τ√φ_model)", "what no block explains"),
-        ("log σ_i", "N(μ_σ, ω), μ_σ ~ N(−3, 1.5), ω ~ log-normal(log 0.5, 0.5)", "models differ in their spread, "
-         "by a factor of about 1.6"),
+        (
+            "log σ_i",
+            "N(μ_σ, ω), μ_σ ~ N(−3, 1.5), ω ~ log-normal(log 0.5, 0.5)",
+            "models differ in their spread, by a factor of about 1.6",
+        ),
         ("ν", "Gamma(2, rate 0.1)", "tails between Cauchy-like and normal, Juárez and Steel 2010"),
         ("c_k, d_ik", "normal, SDs half-normal(0.1)", "categories shift a gain by a tenth or so; both sum to zero"),
-    )  # fmt: skip
+    )
 
 
 def arrays(

@@ -117,18 +117,23 @@ def fit_invariance(
             "upper_bound_of_flips_had_none_flipped": 1 - (1 - LEVEL) ** (1 / n),
             "pairs_needed_for_10_percent": math.ceil(math.log(1 - LEVEL) / math.log(0.9)),
         },
-        tables={"pairs": by_pair, "new_pair": _new_table(new, prior), "shown": _shown(n),
-                "sensitivity": _sensitivity(data, draws)},
+        tables={
+            "pairs": by_pair,
+            "new_pair": _new_table(new, prior),
+            "shown": _shown(n),
+            "sensitivity": _sensitivity(data, draws),
+        },
         warnings=tuple(said),
         figure=_figure,
-        refits=lambda s: refitted(pairs_model, others_of(data), _asked, data["base"].size, seed=s, settings=settings,
-                                  cache=cache),
+        refits=lambda s: refitted(
+            pairs_model, others_of(data), _asked, data["base"].size, seed=s, settings=settings, cache=cache
+        ),
         influence=partial(_influence, pairs, draws, settings, cache) if n > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
         labels={"ratio": pairs.names},
-    )  # fmt: skip
+    )
 
 
 def _asked(draws: Draws) -> dict[str, Array]:
@@ -232,15 +237,22 @@ def _by_pair(
         base, tuned = pairs.base[own], pairs.base[own] + pairs.change[own]
         rows.append(
             {
-                "pair": name, "heritage": pairs.heritages[j], "related": pairs.related[j], "n_prompts": int(own.sum()),
-                "base": math.exp(level[:, j].mean()), "tuned": math.exp((level + change)[:, j].mean()),
-                "ratio": math.exp(np.median(change[:, j])), "ratio_lower": math.exp(low[j]),
-                "ratio_upper": math.exp(high[j]), "p_sign_changes": float(flips[:, j].mean()),
-                "p_within_margin": float(within[:, j].mean()), "p_base_dampens": float((level[:, j] < 0).mean()),
+                "pair": name,
+                "heritage": pairs.heritages[j],
+                "related": pairs.related[j],
+                "n_prompts": int(own.sum()),
+                "base": math.exp(level[:, j].mean()),
+                "tuned": math.exp((level + change)[:, j].mean()),
+                "ratio": math.exp(np.median(change[:, j])),
+                "ratio_lower": math.exp(low[j]),
+                "ratio_upper": math.exp(high[j]),
+                "p_sign_changes": float(flips[:, j].mean()),
+                "p_within_margin": float(within[:, j].mean()),
+                "p_base_dampens": float((level[:, j] < 0).mean()),
                 "prompts_that_change_sides": float(((base > 0) != (tuned > 0)).mean()),
                 "t_test_p": float(stats.ttest_1samp(pairs.change[own], 0.0).pvalue),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 

@@ -36,11 +36,7 @@ PRIORS = (
     ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
     ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
     ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
-    (
-        "r_j",
-        f"half-normal({RESIDUAL:g})",
-        "changes prompt by prompt: SD √2 r_j, half the variance of prompts",
-    ),
+    ("r_j", f"half-normal({RESIDUAL:g})", "changes prompt by prompt: SD √2 r_j, half the variance of prompts"),
 )
 
 

@@ -128,10 +128,7 @@ def fit_kleiber(
         sources=bounded.rows.sources,
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
-        parts={
-            "curve": laws.curve(_statistics(L), decided),
-            "frontier": laws.frontier(_statistics(L), over),
-        },
+        parts={"curve": laws.curve(_statistics(L), decided), "frontier": laws.frontier(_statistics(L), over)},
         quantities={
             "k": draws["middle"] * middle ** draws["beta"],
             "beta": draws["beta"],

@@ -108,7 +108,7 @@ def fit_line(
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def _ways(groups: Sequence[str], models: Sequence[str]) -> list[Sequence[str]]:

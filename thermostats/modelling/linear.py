@@ -205,9 +205,13 @@ def _rows(lines: Lines) -> NDArray[np.int64]:
 
 
 def sensitivity_anew(
-    lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], seed: int, *, group: str = "lab",
+    lines: Lines,
+    quantities: Mapping[str, Callable[[Posterior], Array]],
+    seed: int,
+    *,
+    group: str = "lab",
     cache: bool = True,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """The table of alternatives with t errors sampled, and the `status` of these draws."""
     data = {k: v for k, v in model_data(lines).items() if k != "rows"}
     if lines.n_groups:

@@ -55,10 +55,11 @@ def mediation(
     rank = np.linalg.matrix_rank(centred[:, :-1])
     if rank - np.linalg.matrix_rank(centred[:, 2:-1]) < 2 or len(frame) - groups.size - rank < 1:
         raise UsageError(
-            "the slopes on cause and mediator are not determined", where=f"{cause}, {mediator}",
+            "the slopes on cause and mediator are not determined",
+            where=f"{cause}, {mediator}",
             got=f"{len(frame)} rows, {groups.size} groups, rank {rank}",
             allowed="both vary within groups apart from the other columns, and rows are left over",
-        )  # fmt: skip
+        )
     moments = np.stack([centred[codes == g].T @ centred[codes == g] for g in range(groups.size)])
     total, direct = _slopes(moments.sum(axis=0)[None])
     without = np.subtract(*_slopes(moments.sum(axis=0) - moments))

@@ -44,8 +44,12 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
     gains = table.assign(value=numbers(table["value"].astype("float64"), "value", positive=True))
     if gains.duplicated(["model_id", "prompt_id"]).any():
-        raise UsageError("a prompt stands twice for one model", where="prompt_id", allowed="one row a model and prompt",
-                         next_step="choose one source")  # fmt: skip
+        raise UsageError(
+            "a prompt stands twice for one model",
+            where="prompt_id",
+            allowed="one row a model and prompt",
+            next_step="choose one source",
+        )
     labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
@@ -75,8 +79,11 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
         related.append(bool(true))
         parts.append(both.set_axis(["base", "tuned"], axis=1))
     if not parts:
-        raise UsageError("no pair of base and tuned model", got="; ".join(said) or "no tuned model",
-                         allowed="a tuned model whose parent is in the table")  # fmt: skip
+        raise UsageError(
+            "no pair of base and tuned model",
+            got="; ".join(said) or "no tuned model",
+            allowed="a tuned model whose parent is in the table",
+        )
     if unshared:
         said.append("prompts that one model of a pair did not answer, left out: " + named(unshared))
     if alone := set(bases.index) - taken:

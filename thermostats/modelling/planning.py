@@ -76,9 +76,14 @@ def planned(
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("simulating studies")
         found = simulate.power(
-            n_models, n_labs, shares, geometry=geometry, simulations=simulations, seed=seed,
+            n_models,
+            n_labs,
+            shares,
+            geometry=geometry,
+            simulations=simulations,
+            seed=seed,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )  # fmt: skip
+        )
     return Plan(power=found, geometry=geometry, seed=seed)
 
 

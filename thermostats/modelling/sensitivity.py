@@ -33,11 +33,9 @@ AT_ONCE = 4_000_000
 def alternatives(lines: Lines, group: str = "lab") -> dict[str, Lines]:
     """The same rows under other priors, with exact outcomes, without group effects, without groups of one row."""
     found = {STATED: lines} | {
-        name: replace(
-            lines, sd=lines.sd * f, sigma_scale=lines.sigma_scale * f, tau_scale=lines.tau_scale * f
-        )
+        name: replace(lines, sd=lines.sd * f, sigma_scale=lines.sigma_scale * f, tau_scale=lines.tau_scale * f)
         for name, f in FACTORS.items()
-    }  # fmt: skip
+    }
     if lines.error.any():
         found["outcomes taken as exact"] = replace(lines, error=np.zeros(lines.y.size))
     if lines.n_groups:
@@ -57,8 +55,9 @@ def sensitivity(
     """
     exact = exactly_refitted(lines, quantities, seed=seed, group=group)
     found = posterior(lines, seed=seed)
-    heavy = weighted({HEAVY: heavy_errors(lines, found)}, {name: of(found) for name, of in quantities.items()},
-                     lines.y.size)  # fmt: skip
+    heavy = weighted(
+        {HEAVY: heavy_errors(lines, found)}, {name: of(found) for name, of in quantities.items()}, lines.y.size
+    )
     return pd.concat([exact, heavy[heavy["alternative"] == HEAVY]], ignore_index=True)
 
 

@@ -188,9 +188,12 @@ def power(
     for number in range(designs):
         blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
         prepared = gaussian.prepare(
-            blank.covariances(), np.full(n_models, error), total_sd=TOTAL_SD, seed=seed + number,
+            blank.covariances(),
+            np.full(n_models, error),
+            total_sd=TOTAL_SD,
+            seed=seed + number,
             shares=NODES if n_models <= MANY_MODELS else NODES // 2,
-        )  # fmt: skip
+        )
         drawn = [_orders(blank, prepared, shares, total, rng) for _ in range(PER_DESIGN)]
         for statement in drawn[0]:
             found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])

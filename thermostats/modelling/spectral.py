@@ -106,15 +106,23 @@ def spectral_rows(
     ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=ratios["model_id"])
     logs = np.log(ratio).groupby(level=0).mean()
     known = model_rows(
-        table[table["model_id"].isin(list(logs.index))], estimand, source=source, error_from=error_from,
-        prompt_counts=prompt_counts, least=LEAST,
-    )  # fmt: skip
+        table[table["model_id"].isin(list(logs.index))],
+        estimand,
+        source=source,
+        error_from=error_from,
+        prompt_counts=prompt_counts,
+        least=LEAST,
+    )
     frame = known.table
     said = [*known.warnings, *_said(table, ratios, logs, frame, estimand)]
     labs = frame["heritage"].astype(str)
     if not 2 <= labs.nunique() <= MOST_LABS:
-        raise UsageError("labs are predicted from the others", where="heritage", got=f"{labs.nunique()} labs",
-                         allowed=f"2 to {MOST_LABS} labs")  # fmt: skip
+        raise UsageError(
+            "labs are predicted from the others",
+            where="heritage",
+            got=f"{labs.nunique()} labs",
+            allowed=f"2 to {MOST_LABS} labs",
+        )
     log_ratio = frame["model_id"].map(logs)
     z, _, spread = standardised(log_ratio, "log ratio")
     y, error = numbers(frame["log_gain"], "log gain", varied=True), frame["error"].to_numpy()
@@ -124,9 +132,15 @@ def spectral_rows(
         return lines(frame, y, X, sd=[SCALE, SHARE][: X.shape[1]], sigma_scale=SHARE, tau_scale=SHARE, error=error)
 
     return SpectralRows(
-        table=frame, log_ratio=log_ratio.to_numpy(), z=z, spread=spread, full=of(np.column_stack([one, z])),
-        bare=of(one), sources=known.sources, warnings=tuple(said),
-    )  # fmt: skip
+        table=frame,
+        log_ratio=log_ratio.to_numpy(),
+        z=z,
+        spread=spread,
+        full=of(np.column_stack([one, z])),
+        bare=of(one),
+        sources=known.sources,
+        warnings=tuple(said),
+    )
 
 
 def fit_spectral(
@@ -231,10 +245,15 @@ def _left_out(rows: SpectralRows, seed: int) -> pd.DataFrame:
     lower, upper = with_ratio.interval()
     middle, y = np.median(with_ratio.draws, axis=0), rows.full.y
     return rows.table[["model_id", "heritage"]].assign(
-        log_ratio=rows.log_ratio, log_gain=y, with_ratio=middle, lower=lower, upper=upper,
-        constant=np.median(constant.draws, axis=0), p_dampens=(with_ratio.draws < 0).mean(axis=0),
+        log_ratio=rows.log_ratio,
+        log_gain=y,
+        with_ratio=middle,
+        lower=lower,
+        upper=upper,
+        constant=np.median(constant.draws, axis=0),
+        p_dampens=(with_ratio.draws < 0).mean(axis=0),
         sign_right=(middle > 0) == (y > 0),
-    )  # fmt: skip
+    )
 
 
 def _influence(rows: SpectralRows, seed: int) -> checks.Check:

@@ -67,8 +67,12 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
     star = numbers(frame["L_star"], definition, least=4)
     if (star < 1).any() or (star > L).any():
         at = int(np.flatnonzero((star < 1) | (star > L))[0])
-        raise UsageError("a transition layer outside its network", where=f"{definition} of {frame['model_id'][at]}",
-                         got=float(star[at]), allowed=f"1 to {L[at]:g}, layers counted from 1")  # fmt: skip
+        raise UsageError(
+            "a transition layer outside its network",
+            where=f"{definition} of {frame['model_id'][at]}",
+            got=float(star[at]),
+            allowed=f"1 to {L[at]:g}, layers counted from 1",
+        )
     labs = frame["heritage"].astype(str)
     if labs.nunique() < 2:
         raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
@@ -76,8 +80,9 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
     with np.errstate(divide="ignore"):
         lower, upper = logit(np.maximum(star - 1, 0) / L), logit(np.minimum(star, L) / L)
     one = np.ones(L.size)
-    shape = {name: standardised(pd.Series(np.log(x)), name)[0] for name, x in (("n_layers", L), ("n_heads", H))
-             if np.ptp(x)}  # fmt: skip
+    shape = {
+        name: standardised(pd.Series(np.log(x)), name)[0] for name, x in (("n_layers", L), ("n_heads", H)) if np.ptp(x)
+    }
 
     def on_logit(*columns: Array) -> Lines:
         X = np.column_stack([one, *columns])
@@ -188,8 +193,13 @@ def fit_transition(
             "sensitivity": sensitivity(full, of_depth, seed=seed),
             "classical": counterparts.of_transition(frame, seed=seed),
             "polynomial": pd.DataFrame(
-                {"term": names, "published": PUBLISHED, "median": np.median(coefficients, axis=0), "lower": low,
-                 "upper": high}
+                {
+                    "term": names,
+                    "published": PUBLISHED,
+                    "median": np.median(coefficients, axis=0),
+                    "lower": low,
+                    "upper": high,
+                }
             ),
         },
         refits=partial(linear.sensitivity_anew, full, of_depth, cache=cache),
@@ -197,15 +207,19 @@ def fit_transition(
         figure=_figure,
         influence=partial(_left_out, placed),
         equations=(
-            "logit((L*ᵢ − ½)/Lᵢ) = a" + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in placed.shape)
+            "logit((L*ᵢ − ½)/Lᵢ) = a"
+            + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in placed.shape)
             + " + u_lab(i) + εᵢ",
             "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
             "refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ;  published: a = 0.11, b = 0.012, c = 4.9",
         ),
-        priors=tuple(line for line in PRIORS if line[0] not in SYMBOLS.values() or line[0] in
-                     {SYMBOLS[name] for name in placed.shape}),
+        priors=tuple(
+            line
+            for line in PRIORS
+            if line[0] not in SYMBOLS.values() or line[0] in {SYMBOLS[name] for name in placed.shape}
+        ),
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def _rows(
@@ -216,9 +230,10 @@ def _rows(
     if column not in table:
         known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
         raise UsageError(
-            "no such definition of L*", got=column.removeprefix("L_star_"),
+            "no such definition of L*",
+            got=column.removeprefix("L_star_"),
             allowed=", ".join(name for name in known if not name.endswith("_sd")),
-        )  # fmt: skip
+        )
     asked = table
     if source is not None:
         asked = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
@@ -227,8 +242,9 @@ def _rows(
     models = rows.groupby("model_id")
     facts = models[["heritage", "n_layers", "n_heads"]]
     if (differ := facts.nunique().gt(1).any(axis=1)).any():
-        raise UsageError("a model has two labs or two geometries", got=named(differ.index[differ]),
-                         allowed="one of each")  # fmt: skip
+        raise UsageError(
+            "a model has two labs or two geometries", got=named(differ.index[differ]), allowed="one of each"
+        )
     if twice := models.size().loc[lambda n: n > 1].index.tolist():
         said.append("several rows, their mean taken: " + named(twice))
     found = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()

@@ -23,10 +23,7 @@ from thermostats.modelling.heritage_many import closed_form
 from thermostats.modelling.heritage_model import arrays, block_contributions, heritage_model, without
 
 REFIT = Settings(draws=750, tune=500, target_accept=0.98)
-LEFT_OUT = {
-    "model": ("geometry", "scale", "model"),
-    "heritage": ("heritage", "model"),
-}
+LEFT_OUT = {"model": ("geometry", "scale", "model"), "heritage": ("heritage", "model")}
 """What is left out, and the blocks of the rival that answers its question."""
 
 

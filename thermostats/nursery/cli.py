@@ -210,10 +210,11 @@ def _trained(models: list[str], recipes: list[str], folder: Path, design: Path |
         asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05"
         place = "" if folder == HERE else f" --folder {folder}"
         raise DataError(
-            "none of these models is trained here", where=folder,
+            "none of these models is trained here",
+            where=folder,
             next_step=f"thermostats nursery corpora{place}, then thermostats nursery train {asked}{place}; "
             "the tables of the shipped models are read without training: thermostats report N01",
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -245,8 +246,11 @@ def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]
             done[name] = work * share
             if trained is not None:
                 left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
-                print(f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left",
-                      file=sys.stderr, flush=True)  # fmt: skip
+                print(
+                    f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         yield line
         return

@@ -61,9 +61,11 @@ def build(folder: Path, text: Path | None = None) -> None:
         own = None if text is None else _joined(english.documents(_read(text)))
         if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
             raise UsageError(
-                "the folder holds corpora of another text", where=folder, got=text,
+                "the folder holds corpora of another text",
+                where=folder,
+                got=text,
                 next_step="give another folder, as what was trained on the first text is measured with it",
-            )  # fmt: skip
+            )
         if known and all(_intact(folder, name, known) for name in known["files"]):
             return
         if own is None and known and _intact(folder, "english.txt", known):
@@ -71,9 +73,10 @@ def build(folder: Path, text: Path | None = None) -> None:
         if own is None:
             if known.get("english") == "text":
                 raise DataError(
-                    "the English text is damaged and was one of your own", where=folder / "english.txt",
+                    "the English text is damaged and was one of your own",
+                    where=folder / "english.txt",
                     next_step="give it again with --text FILE",
-                )  # fmt: skip
+                )
             own = _joined(english.documents(english.fetch()))
         _write(folder, own, "text" if text is not None else known.get("english", english.PACKAGE))
 
@@ -171,9 +174,11 @@ def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
 def _joined(found: Sequence[str]) -> bytes:
     if len(found) < _LEAST_DOCUMENTS:
         raise DataError(
-            "too few documents in the English text", got=str(len(found)), allowed=f"{_LEAST_DOCUMENTS} or more",
+            "too few documents in the English text",
+            got=str(len(found)),
+            allowed=f"{_LEAST_DOCUMENTS} or more",
             next_step="chapters begin with a line such as Chapter 1, or documents are separated by form feeds",
-        )  # fmt: skip
+        )
     return SEPARATOR.join(found).encode()
 
 

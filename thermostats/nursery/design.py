@@ -54,12 +54,18 @@ def candidates() -> pd.DataFrame:
     """Every model that could be built within a recipe: architecture, norm, position, tying, L, d, H, d_h."""
     rows = [
         {
-            "architecture": build.architecture, "norm": build.norm, "position": build.position,
-            "model_type": build.model_type, "tied": tied,
-            "n_layers": depth, "d_model": d, "n_heads": d // d_head, "d_head": d_head,
+            "architecture": build.architecture,
+            "norm": build.norm,
+            "position": build.position,
+            "model_type": build.model_type,
+            "tied": tied,
+            "n_layers": depth,
+            "d_model": d,
+            "n_heads": d // d_head,
+            "d_head": d_head,
         }
         for build, tied, depth, (d, d_head) in product(BUILDS, TIED, N_LAYERS, SHAPES)
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 
@@ -86,9 +92,12 @@ def blocks() -> dict[str, list[str]]:
     crossed = [name for name in names if name.endswith(tuple(f" x {g}" for g in GEOMETRY))]
     geometry = [*GEOMETRY, *(f"P{k}({g})" for g, k in CURVATURE)]
     return {
-        "recipe": recipe, "architecture": architecture, "geometry": geometry, "scale": ["log_d"],
+        "recipe": recipe,
+        "architecture": architecture,
+        "geometry": geometry,
+        "scale": ["log_d"],
         "recipe x geometry": crossed,
-    }  # fmt: skip
+    }
 
 
 def design(seed: int = SEED) -> pd.DataFrame:

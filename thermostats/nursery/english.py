@@ -112,7 +112,9 @@ def _run(command: list[str], folder: Path) -> bytes:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise ThermostatsError(
-            f"{command[0]} failed", where=PACKAGE, got=said[-1] if said else f"exit code {done.returncode}",
+            f"{command[0]} failed",
+            where=PACKAGE,
+            got=said[-1] if said else f"exit code {done.returncode}",
             next_step="apt-get update as root, " + _OTHER_TEXT,
-        )  # fmt: skip
+        )
     return done.stdout

@@ -44,12 +44,17 @@ def specs(row: Mapping[str, Any], folder: Path, trained: Trained) -> list[RunSpe
     """What to measure of a trained model of a row of the design; its rows of `models` come from `rows_of_models`."""
     return [
         RunSpec(
-            str(step_folder(folder, trained.model, step)), revision=f"step{step:05d}", prompts=PROMPTS,
-            what=LAST if step == trained.steps else EARLY, device="cpu", name=model_id(trained.model),
-            source=NURSERY, download=False,
+            str(step_folder(folder, trained.model, step)),
+            revision=f"step{step:05d}",
+            prompts=PROMPTS,
+            what=LAST if step == trained.steps else EARLY,
+            device="cpu",
+            name=model_id(trained.model),
+            source=NURSERY,
+            download=False,
         )
         for step in checkpoints(folder, trained)
-    ]  # fmt: skip
+    ]
 
 
 def rows_of_models(row: Mapping[str, Any], folder: Path, trained: Trained) -> pd.DataFrame:
@@ -61,14 +66,19 @@ def rows_of_models(row: Mapping[str, Any], folder: Path, trained: Trained) -> pd
     rows = []
     for step in checkpoints(folder, trained):
         facts = model_row(
-            step_folder(folder, trained.model, step), model_id=model_id(trained.model), revision=f"step{step:05d}",
-            known=pd.DataFrame({"model_id": [], "heritage": []}), heritage=NURSERY,
-        )  # fmt: skip
+            step_folder(folder, trained.model, step),
+            model_id=model_id(trained.model),
+            revision=f"step{step:05d}",
+            known=pd.DataFrame({"model_id": [], "heritage": []}),
+            heritage=NURSERY,
+        )
         facts |= {
-            "family": row["recipe"], "variant": kind if step == trained.steps else "", "source": NURSERY,
+            "family": row["recipe"],
+            "variant": kind if step == trained.steps else "",
+            "source": NURSERY,
             "parent": model_id(trained.parent.partition("/")[0]) if trained.parent else "",
             "position_scheme": row["position"],
-        }  # fmt: skip
+        }
         rows.append(facts)
     return store.validate(pd.DataFrame(rows), "models")
 

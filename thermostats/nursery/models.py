@@ -21,34 +21,54 @@ POSITION_TABLES = ("wpe", "positions_embed", "embed_positions")
 
 def _gpt2(row: Row, p: float) -> dict[str, Any]:
     return {
-        "n_embd": row["d_model"], "n_layer": row["n_layers"], "n_head": row["n_heads"], "n_positions": CONTEXT,
-        "resid_pdrop": p, "embd_pdrop": p, "attn_pdrop": p,
-    }  # fmt: skip
+        "n_embd": row["d_model"],
+        "n_layer": row["n_layers"],
+        "n_head": row["n_heads"],
+        "n_positions": CONTEXT,
+        "resid_pdrop": p,
+        "embd_pdrop": p,
+        "attn_pdrop": p,
+    }
 
 
 def _opt(row: Row, p: float) -> dict[str, Any]:
     return {
-        "hidden_size": row["d_model"], "word_embed_proj_dim": row["d_model"], "ffn_dim": 4 * row["d_model"],
-        "num_hidden_layers": row["n_layers"], "num_attention_heads": row["n_heads"], "max_position_embeddings": CONTEXT,
-        "do_layer_norm_before": row["norm"] == "pre", "dropout": p, "attention_dropout": p,
-    }  # fmt: skip
+        "hidden_size": row["d_model"],
+        "word_embed_proj_dim": row["d_model"],
+        "ffn_dim": 4 * row["d_model"],
+        "num_hidden_layers": row["n_layers"],
+        "num_attention_heads": row["n_heads"],
+        "max_position_embeddings": CONTEXT,
+        "do_layer_norm_before": row["norm"] == "pre",
+        "dropout": p,
+        "attention_dropout": p,
+    }
 
 
 def _gpt_neox(row: Row, p: float) -> dict[str, Any]:
     return {
-        "hidden_size": row["d_model"], "intermediate_size": 4 * row["d_model"], "num_hidden_layers": row["n_layers"],
-        "num_attention_heads": row["n_heads"], "max_position_embeddings": CONTEXT, "use_parallel_residual": True,
+        "hidden_size": row["d_model"],
+        "intermediate_size": 4 * row["d_model"],
+        "num_hidden_layers": row["n_layers"],
+        "num_attention_heads": row["n_heads"],
+        "max_position_embeddings": CONTEXT,
+        "use_parallel_residual": True,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
-        "hidden_dropout": p, "attention_dropout": p,
-    }  # fmt: skip
+        "hidden_dropout": p,
+        "attention_dropout": p,
+    }
 
 
 def _llama(row: Row, p: float) -> dict[str, Any]:
     return {
-        "hidden_size": row["d_model"], "intermediate_size": 8 * row["d_model"] // 3, "attention_dropout": p,
-        "num_hidden_layers": row["n_layers"], "num_attention_heads": row["n_heads"],
-        "num_key_value_heads": row["n_heads"], "max_position_embeddings": CONTEXT,
-    }  # fmt: skip
+        "hidden_size": row["d_model"],
+        "intermediate_size": 8 * row["d_model"] // 3,
+        "attention_dropout": p,
+        "num_hidden_layers": row["n_layers"],
+        "num_attention_heads": row["n_heads"],
+        "num_key_value_heads": row["n_heads"],
+        "max_position_embeddings": CONTEXT,
+    }
 
 
 def _smollm3(row: Row, p: float) -> dict[str, Any]:
@@ -56,9 +76,14 @@ def _smollm3(row: Row, p: float) -> dict[str, Any]:
 
 
 OPTIONS: dict[str, Callable[[Row, float], dict[str, Any]]] = {
-    "gpt2": _gpt2, "openai-gpt": _gpt2, "opt": _opt, "gpt_neox": _gpt_neox,
-    "llama": _llama, "olmo2": _llama, "smollm3": _smollm3,
-}  # fmt: skip
+    "gpt2": _gpt2,
+    "openai-gpt": _gpt2,
+    "opt": _opt,
+    "gpt_neox": _gpt_neox,
+    "llama": _llama,
+    "olmo2": _llama,
+    "smollm3": _smollm3,
+}
 """Model type → options of its configuration class for a row of the design and a dropout probability."""
 
 

@@ -67,9 +67,11 @@ def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) ->
         for name in names:
             if name not in known:
                 raise UsageError(
-                    f"no such {column} in the design", got=name, allowed=" … ".join(known[:1] + known[-1:]),
+                    f"no such {column} in the design",
+                    got=name,
+                    allowed=" … ".join(known[:1] + known[-1:]),
                     next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
-                )  # fmt: skip
+                )
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -43,9 +43,10 @@ def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
                 found.append(_line(model, checkpoint, both))
     if not found:
         raise DataError(
-            "nothing to compare: no model is both trained here and in the shipped tables", where=folder,
+            "nothing to compare: no model is both trained here and in the shipped tables",
+            where=folder,
             next_step=f"thermostats nursery train --recipe r05 --folder {folder}",
-        )  # fmt: skip
+        )
     return pd.DataFrame(found)
 
 
@@ -71,8 +72,12 @@ def _line(model: str, checkpoint: str, both: pd.DataFrame) -> dict[str, Any]:
     means = both.mean()
     difference = float(means["again"] - means["shipped"])
     return {
-        "model": model, "checkpoint": checkpoint, "rows": len(both),
+        "model": model,
+        "checkpoint": checkpoint,
+        "rows": len(both),
         "largest": float((both["again"] - both["shipped"]).abs().max()),
-        "shipped": float(means["shipped"]), "again": float(means["again"]),
-        "difference": difference, "same": abs(difference) <= TOLERANCE,
-    }  # fmt: skip
+        "shipped": float(means["shipped"]),
+        "again": float(means["again"]),
+        "difference": difference,
+        "same": abs(difference) <= TOLERANCE,
+    }

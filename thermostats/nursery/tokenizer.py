@@ -32,9 +32,11 @@ def train(corpora: Sequence[Sequence[str]]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCAB_SIZE, special_tokens=[END_OF_TEXT], show_progress=False,
+        vocab_size=VOCAB_SIZE,
+        special_tokens=[END_OF_TEXT],
+        show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-    )  # fmt: skip
+    )
     tokenizer.train_from_iterator(equal_mix(corpora), trainer)
     return tokenizer
 

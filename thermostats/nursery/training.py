@@ -51,9 +51,17 @@ def train(
     corpus = corpora.load(folder, row["corpus"])
     steps = max(1, round(STEPS * budget))
     return _run(
-        row, folder, row["model"], "", lambda: build(row, corpus.vocab_size), corpus, steps,
-        checkpoint_steps(steps), device, progress,
-    )  # fmt: skip
+        row,
+        folder,
+        row["model"],
+        "",
+        lambda: build(row, corpus.vocab_size),
+        corpus,
+        steps,
+        checkpoint_steps(steps),
+        device,
+        progress,
+    )
 
 
 def tune(
@@ -80,15 +88,31 @@ def tune(
     begun = f"{row['model']}/{parent.name}"
     changed = {**row, "corpus": other}
     return _run(
-        changed, folder, tuned_name(row["model"]), begun, start, corpora.load(folder, other), steps, (steps,), device,
+        changed,
+        folder,
+        tuned_name(row["model"]),
+        begun,
+        start,
+        corpora.load(folder, other),
+        steps,
+        (steps,),
+        device,
         progress,
-    )  # fmt: skip
+    )
 
 
 def _run(
-    row: Mapping[str, Any], folder: Path, name: str, parent: str, start: Callable[[], PreTrainedModel], corpus: Corpus,
-    steps: int, kept: tuple[int, ...], device: str, progress: Progress | None,
-) -> Trained:  # fmt: skip
+    row: Mapping[str, Any],
+    folder: Path,
+    name: str,
+    parent: str,
+    start: Callable[[], PreTrainedModel],
+    corpus: Corpus,
+    steps: int,
+    kept: tuple[int, ...],
+    device: str,
+    progress: Progress | None,
+) -> Trained:
     target = model_folder(folder, name)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{name}.part")
@@ -106,9 +130,18 @@ def _run(
 
 
 def _train_into(
-    part: Path, row: Mapping[str, Any], name: str, parent: str, model: PreTrainedModel, corpus: Corpus,
-    steps: int, kept: tuple[int, ...], device: str, progress: Progress | None, folder: Path,
-) -> Trained:  # fmt: skip
+    part: Path,
+    row: Mapping[str, Any],
+    name: str,
+    parent: str,
+    model: PreTrainedModel,
+    corpus: Corpus,
+    steps: int,
+    kept: tuple[int, ...],
+    device: str,
+    progress: Progress | None,
+    folder: Path,
+) -> Trained:
     began = perf_counter()
     words = tokenizer.load(folder)
     nn.Module.to(model, device).train()
@@ -144,9 +177,16 @@ def _train_into(
     unigram = unigram_loss(corpus)
     finite = math.isfinite(end)
     done = Trained(
-        name, parent, corpus.name, steps, steps * BATCH * CONTEXT, end if finite else None, unigram,
-        finite and end < unigram, round(perf_counter() - began, 1),
-    )  # fmt: skip
+        name,
+        parent,
+        corpus.name,
+        steps,
+        steps * BATCH * CONTEXT,
+        end if finite else None,
+        unigram,
+        finite and end < unigram,
+        round(perf_counter() - began, 1),
+    )
     write_record(part, done, pd.DataFrame(losses))
     return done
 

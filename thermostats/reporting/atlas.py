@@ -33,14 +33,18 @@ SHOWN_GAIN_FROM = 2
 SHOWN = 0.98
 """Quantile of the gains up to which, and one less it from which, they are shown unless the whole range is asked for."""
 WHOLE = "whole_range"
-SHAPES = {"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
-          ">": "triangle-right", "D": "diamond", "P": "cross"}  # fmt: skip
-"""Markers of `plots` that Vega has by name."""
-DASHES = {
-    atlas_rows.PUBLISHED_ORIGIN: [1, 0],
-    atlas_rows.MEASURED_ORIGIN: [5, 3],
-    atlas_rows.NURSERY_ORIGIN: [1, 3],
+SHAPES = {
+    "o": "circle",
+    "s": "square",
+    "^": "triangle-up",
+    "v": "triangle-down",
+    "<": "triangle-left",
+    ">": "triangle-right",
+    "D": "diamond",
+    "P": "cross",
 }
+"""Markers of `plots` that Vega has by name."""
+DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.NURSERY_ORIGIN: [1, 3]}
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 CORNERS = {"p": 5, "h": 6, "H": 6, "8": 8, "d": 4, "*": 10}
 
@@ -82,9 +86,7 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
         options=[None, *models], labels=["all models", *models], name="Model ", element="#model"
     )
     chosen = alt.selection_point(name="chosen", fields=["model"], bind=select, on="click", clear="dblclick")
-    pointed = alt.selection_point(
-        name="pointed", fields=["model"], on="pointerover", clear="pointerout", empty=False
-    )  # fmt: skip
+    pointed = alt.selection_point(name="pointed", fields=["model"], on="pointerover", clear="pointerout", empty=False)
     kept = _any_of("lab", "heritage", labs) + " && " + _any_of("origin", "origin", origins)
     depth = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     scales = {
@@ -104,11 +106,19 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
     configured: alt.ConcatChart = whole.configure(
         font="Segoe UI, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif",
         background="transparent",
-        axis=alt.AxisConfig(gridColor="#ece9e2", domainColor="#8a8d91", tickColor="#8a8d91", labelColor="#1d1f21",
-                            titleColor="#1d1f21", titleFontWeight="normal", labelFontSize=12, titleFontSize=12),
+        axis=alt.AxisConfig(
+            gridColor="#ece9e2",
+            domainColor="#8a8d91",
+            tickColor="#8a8d91",
+            labelColor="#1d1f21",
+            titleColor="#1d1f21",
+            titleFontWeight="normal",
+            labelFontSize=12,
+            titleFontSize=12,
+        ),
         title=alt.TitleConfig(anchor="start", fontSize=14, color="#1d1f21", offset=8),
         view=alt.ViewConfig(stroke=None),
-    )  # fmt: skip
+    )
     return configured
 
 
@@ -135,11 +145,15 @@ def shape(heritage: str) -> str:
 def swatch(heritage: str) -> str:
     """Path of the lab's marker in a box from -1.2 to 1.2, with its colour."""
     paths = {
-        "circle": "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0Z", "square": "M-.9,-.9H.9V.9H-.9Z",
+        "circle": "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0Z",
+        "square": "M-.9,-.9H.9V.9H-.9Z",
         "diamond": "M0,-1.1L1.1,0L0,1.1L-1.1,0Z",
-        "triangle-up": "M0,-1L1,.9H-1Z", "triangle-down": "M0,1L1,-.9H-1Z", "triangle-left": "M-1,0L.9,-1V1Z",
-        "triangle-right": "M1,0L-.9,-1V1Z", "cross": "M-.35,-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z",
-    }  # fmt: skip
+        "triangle-up": "M0,-1L1,.9H-1Z",
+        "triangle-down": "M0,1L1,-.9H-1Z",
+        "triangle-left": "M-1,0L.9,-1V1Z",
+        "triangle-right": "M1,0L-.9,-1V1Z",
+        "cross": "M-.35,-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z",
+    }
     name = shape(heritage)
     return f'<path d="{paths.get(name, name)}" fill="{mark(heritage).color}"/>'
 
@@ -149,13 +163,17 @@ def curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     by = ["quantity", "model_id", "revision", "heritage", "origin"]
     return [
         {
-            "quantity": str(quantity), "model": _named(model, revision), "lab": lab, "origin": origin,
-            "L": int(line["n_layers"].iloc[0]), "definition": line["definition"].iloc[0],
+            "quantity": str(quantity),
+            "model": _named(model, revision),
+            "lab": lab,
+            "origin": origin,
+            "L": int(line["n_layers"].iloc[0]),
+            "definition": line["definition"].iloc[0],
             "source": line["source"].iloc[0],
             "values": ", ".join(f"{row.layer}: {number(row.value)}" for row in line.itertuples()),
         }
         for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False)
-    ]  # fmt: skip
+    ]
 
 
 def lacking(drawn: pd.DataFrame, tables: Tables) -> list[dict[str, str]]:
@@ -186,12 +204,20 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
     names = [_named(model, revision) for model, revision in zip(rows["model_id"], rows["revision"], strict=True)]
     norm = [None if pd.isna(value) else _round(value) for value in rows["norm"]]
     block = [f"{layer} of {L}" for layer, L in zip(rows["layer"], rows["n_layers"], strict=True)]
-    return pd.DataFrame({
-        "model": names, "heritage": rows["heritage"].astype(object), "origin": rows["origin"].astype(object),
-        "quantity": rows["quantity"].astype(object), "block": block, "depth": [_round(x) for x in rows["depth"]],
-        "value": [_round(x) for x in rows["value"]], "norm": pd.Series(norm, index=rows.index, dtype=object),
-        "definition": rows["definition"].astype(object), "source": rows["source"].astype(object),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "model": names,
+            "heritage": rows["heritage"].astype(object),
+            "origin": rows["origin"].astype(object),
+            "quantity": rows["quantity"].astype(object),
+            "block": block,
+            "depth": [_round(x) for x in rows["depth"]],
+            "value": [_round(x) for x in rows["value"]],
+            "norm": pd.Series(norm, index=rows.index, dtype=object),
+            "definition": rows["definition"].astype(object),
+            "source": rows["source"].astype(object),
+        }
+    )
 
 
 def _panel(
@@ -207,23 +233,23 @@ def _panel(
             detail=[alt.Detail("model:N"), alt.Detail("origin:N")],
             opacity=alt.condition(chosen, alt.value(0.9), alt.value(0.08)),
         )
-    )  # fmt: skip
+    )
     tooltip = [
-        alt.Tooltip("model:N"), alt.Tooltip("heritage:N", title="lab"), alt.Tooltip("block:N"),
-        alt.Tooltip("value:Q", title=words, format=".4~g"), alt.Tooltip("definition:N", title="what"),
-        alt.Tooltip("origin:N"), alt.Tooltip("source:N"),
-    ]  # fmt: skip
+        alt.Tooltip("model:N"),
+        alt.Tooltip("heritage:N", title="lab"),
+        alt.Tooltip("block:N"),
+        alt.Tooltip("value:Q", title=words, format=".4~g"),
+        alt.Tooltip("definition:N", title="what"),
+        alt.Tooltip("origin:N"),
+        alt.Tooltip("source:N"),
+    ]
     if quantity == atlas_rows.NORM:
         tooltip.insert(4, alt.Tooltip("norm:Q", title="norm n_l", format=".4~g"))
     clip = quantity == atlas_rows.GAIN
     width = alt.condition(pointed, alt.value(3.5), alt.value(1.3))
     lines = base.mark_line(aria=False, clip=clip).encode(
         strokeWidth=width,
-        strokeDash=alt.StrokeDash(
-            "origin:N",
-            legend=None,
-            scale=_scale(list(DASHES), list(DASHES.values())),
-        ),
+        strokeDash=alt.StrokeDash("origin:N", legend=None, scale=_scale(list(DASHES), list(DASHES.values()))),
     )
     points = base.mark_point(filled=True, aria=False, clip=clip).encode(
         shape=scales["shape"], size=alt.condition(pointed, alt.value(70), alt.value(26)), tooltip=tooltip
@@ -267,7 +293,7 @@ def _shown_gains(shown: pd.DataFrame) -> dict[str, Any]:
 def _checkbox(name: str, label: str, ticked: bool = True) -> alt.Parameter:
     return alt.param(
         name=name, value=ticked, bind=alt.binding_checkbox(name=label, element=f"#{name.replace('_', '-')}")
-    )  # fmt: skip
+    )
 
 
 def _any_of(signal: str, field: str, values: list[str]) -> str:
@@ -301,6 +327,10 @@ def _round(value: float) -> float:
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("thermostats.reporting"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

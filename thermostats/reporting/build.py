@@ -32,9 +32,13 @@ from thermostats.reporting.runner import PAGES, Run
 ABOUT = (METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order."""
 MODULES = {
-    FIGURES: "figures_page", ATLAS: "atlas_page", METHODS: "methods", DATA: "data_page", INDEX: "index_page",
+    FIGURES: "figures_page",
+    ATLAS: "atlas_page",
+    METHODS: "methods",
+    DATA: "data_page",
+    INDEX: "index_page",
     BUNDLE: "bundle",
-}  # fmt: skip
+}
 """Modules of this folder that render the pages about all claims."""
 
 

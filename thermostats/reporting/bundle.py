@@ -38,8 +38,11 @@ def bundle_files(
             articles.append((anchors[name], _title(name, claims), _article(name, content.decode(), anchors, read), ""))
     values = {
         "articles": [(anchor, title, Markup(text), document) for anchor, title, text, document in articles],  # noqa: S704
-        "machine": machine(), "page": "bundle", "up": "", "scripts": ("claims.js",),
-    }  # fmt: skip
+        "machine": machine(),
+        "page": "bundle",
+        "up": "",
+        "scripts": ("claims.js",),
+    }
     return {NAMES[rendering.BUNDLE]: rendering.html("bundle.html", **values)}
 
 

@@ -23,17 +23,36 @@ INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
 CONVERGENCE = ("rhat", "ess_bulk", "ess_tail", "mcse")
 SHOWN = ("quantity", "mean", "sd", "median", "lower", "upper", *CONVERGENCE)
 HEADINGS = {
-    "rhat": "R-hat", "ess_bulk": "bulk ESS", "ess_tail": "tail ESS", "mcse": "MC error of the mean",
-    "mean_under_alternative": "mean under alternative", "shift_in_sd": "shift in SD", "pareto_k": "Pareto k",
-}  # fmt: skip
+    "rhat": "R-hat",
+    "ess_bulk": "bulk ESS",
+    "ess_tail": "tail ESS",
+    "mcse": "MC error of the mean",
+    "mean_under_alternative": "mean under alternative",
+    "shift_in_sd": "shift in SD",
+    "pareto_k": "Pareto k",
+}
 POINTWISE = "pit"
 """Column of a check's table that has a row for every observation, too long for a page."""
 DATA, MODEL, PRIORS, COMPUTATION, POSTERIOR, CHECKS, SENSITIVITY, MORE, WARNINGS = (
-    "Data", "Model", "Priors", "Computation and diagnostics", "Posterior", "Predictive checks", "Sensitivity",
-    "Further results", "Warnings",
-)  # fmt: skip
-PLACES = (("predict", CHECKS), ("pit", CHECKS), ("left-out", SENSITIVITY), ("leave", SENSITIVITY),
-          ("sensitiv", SENSITIVITY), ("trace", COMPUTATION), ("rank", COMPUTATION))  # fmt: skip
+    "Data",
+    "Model",
+    "Priors",
+    "Computation and diagnostics",
+    "Posterior",
+    "Predictive checks",
+    "Sensitivity",
+    "Further results",
+    "Warnings",
+)
+PLACES = (
+    ("predict", CHECKS),
+    ("pit", CHECKS),
+    ("left-out", SENSITIVITY),
+    ("leave", SENSITIVITY),
+    ("sensitiv", SENSITIVITY),
+    ("trace", COMPUTATION),
+    ("rank", COMPUTATION),
+)
 """Where a panel stands, by a part of its name; any other stands with the posterior."""
 
 
@@ -71,10 +90,14 @@ def checklist(finding: Finding, rule: str, files: Files, stem: str, panels: Sequ
         _summary(posterior, files, stem),
         _checks(posterior, files, stem),
         _sensitivity(posterior, files, stem),
-        Section(MORE, tables=tuple(files.table(table, title, f"{stem}-{slug(title)}.csv") for title, table in
-                                   posterior.tables.items())),
+        Section(
+            MORE,
+            tables=tuple(
+                files.table(table, title, f"{stem}-{slug(title)}.csv") for title, table in posterior.tables.items()
+            ),
+        ),
         Section(WARNINGS, items=posterior.warnings),
-    )  # fmt: skip
+    )
     placed = [_with(section, [panel for panel in panels if _place(panel.name) == section.title]) for section in made]
     kept = tuple(s for s in placed if s.text or s.equations or s.items or s.tables or s.figures)
     return Checklist(_sides(finding, posterior, rule), _together(finding, posterior), kept)
@@ -138,16 +161,24 @@ def _computation(posterior: Posterior, files: Files, stem: str) -> Section:
 
 def _summary(posterior: Posterior, files: Files, stem: str) -> Section:
     whole = posterior.summary
-    kinds = {
-        f"{100 * float(level):g} % {INTERVALS.get(str(kind), str(kind))}"
-        for kind, level in (whole[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None))
-    } if {"kind", "level"} <= set(whole) else set()  # fmt: skip
+    kinds = (
+        {
+            f"{100 * float(level):g} % {INTERVALS.get(str(kind), str(kind))}"
+            for kind, level in (whole[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None))
+        }
+        if {"kind", "level"} <= set(whole)
+        else set()
+    )
     said = f"Lower and upper are the ends of the {words.listed(sorted(kinds))}." if kinds else ""
     error = (
-        "The MC error is the Monte-Carlo standard error of the mean: with other random numbers, or another "
-        "generation of "
-        "PyMC, the mean would differ by about that much."
-    ) if "mcse" in whole else ""  # fmt: skip
+        (
+            "The MC error is the Monte-Carlo standard error of the mean: with other random numbers, or another "
+            "generation of "
+            "PyMC, the mean would differ by about that much."
+        )
+        if "mcse" in whole
+        else ""
+    )
     columns = [label for label in SHOWN if label in whole] if len(kinds) == 1 else list(whole)
     shown = _headed(whole[columns])
     table = files.table(whole, "Summary of the posterior", f"{stem}-summary.csv", shown=shown)
@@ -185,16 +216,23 @@ def _sensitivity(posterior: Posterior, files: Files, stem: str) -> Section:
 
 def _check_tables(posterior: Posterior, files: Files, stem: str, word: str) -> list[TableView]:
     return [
-        files.table(check.table, f"{check.name[0].upper()}{check.name[1:]}", f"{stem}-{slug(check.name)}.csv",
-                    shown=_headed(check.table))
+        files.table(
+            check.table,
+            f"{check.name[0].upper()}{check.name[1:]}",
+            f"{stem}-{slug(check.name)}.csv",
+            shown=_headed(check.table),
+        )
         for check in posterior.gate.checks
         if word in check.name and len(check.table) and POINTWISE not in check.table
-    ]  # fmt: skip
+    ]
 
 
 def _verdict_of(posterior: Posterior, word: str) -> str:
-    return " ".join(f"{c.name[0].upper()}{c.name[1:]} check {c.outcome}: {c.reason}."
-                    for c in posterior.gate.checks if word in c.name)  # fmt: skip
+    return " ".join(
+        f"{c.name[0].upper()}{c.name[1:]} check {c.outcome}: {c.reason}."
+        for c in posterior.gate.checks
+        if word in c.name
+    )
 
 
 def _headed(table: pd.DataFrame) -> pd.DataFrame:
@@ -206,5 +244,6 @@ def _place(name: str) -> str:
 
 
 def _with(section: Section, figures: Sequence[FigureView]) -> Section:
-    return Section(section.title, section.text, section.equations, section.items, tables=section.tables,
-                   figures=tuple(figures))  # fmt: skip
+    return Section(
+        section.title, section.text, section.equations, section.items, tables=section.tables, figures=tuple(figures)
+    )

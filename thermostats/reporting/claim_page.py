@@ -25,9 +25,23 @@ CORRECTED = "The rule was corrected after a review"
 """How the note begins that says so; without it a rule was fixed before its test was run."""
 SHOWN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
 FITTED = (
-    "model", "equations", "priors", "rule", "statement", "probability", "probability_error", "verdict", "concluded",
-    "classical", "rows", "sources", "computation", "warnings", "seed", "versions",
-)  # fmt: skip
+    "model",
+    "equations",
+    "priors",
+    "rule",
+    "statement",
+    "probability",
+    "probability_error",
+    "verdict",
+    "concluded",
+    "classical",
+    "rows",
+    "sources",
+    "computation",
+    "warnings",
+    "seed",
+    "versions",
+)
 """What `findings.json` tells of a posterior beside its gate and summary."""
 
 
@@ -73,11 +87,18 @@ def claim_files(run: Run, script: str, hashes: Mapping[str, str]) -> dict[str, b
     files = Files(folder)
     views = [_view(run, number, finding, files) for number, finding in enumerate(run.findings, 1)]
     shared = {
-        "claim": run.claim, "views": views, "fitted": any(view.checklist for view in views),
-        "script": script, "hashes": hashes, "machine": machine(),
-        "selections": len(run.selections), "corrected": corrected(run.findings), "page": folder, "up": "../",
+        "claim": run.claim,
+        "views": views,
+        "fitted": any(view.checklist for view in views),
+        "script": script,
+        "hashes": hashes,
+        "machine": machine(),
+        "selections": len(run.selections),
+        "corrected": corrected(run.findings),
+        "page": folder,
+        "up": "../",
         "own": is_own(run.claim.id),
-    }  # fmt: skip
+    }
     files.found[files.path("index.html")] = rendering.html("claim.html", **shared)
     files.found[files.path("index.md")] = rendering.markdown("claim.md", **shared)
     content = {

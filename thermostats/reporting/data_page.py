@@ -23,9 +23,13 @@ def data_files(layout: Layout, tables: Tables) -> dict[str, bytes]:
     """`data.html`, `data.md`, and copies of the tables and analyses where they do not lie beside the report."""
     sections = [_tables(layout, tables), _files(layout), _verify(layout), *map(_codebook, TABLES)]
     shared = {
-        "title": rendering.TITLES[rendering.DATA], "lead": LEAD, "sections": sections, "machine": machine(),
-        "page": rendering.DATA, "up": "",
-    }  # fmt: skip
+        "title": rendering.TITLES[rendering.DATA],
+        "lead": LEAD,
+        "sections": sections,
+        "machine": machine(),
+        "page": rendering.DATA,
+        "up": "",
+    }
     return {
         "data.html": rendering.html("sections.html", **shared),
         "data.md": rendering.markdown("sections.md", **shared),

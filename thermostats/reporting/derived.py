@@ -36,16 +36,22 @@ BY_FILE = {
 """Names of the figures, with {} for the model, and patterns of their pointers."""
 BY_TEST = {
     GPT2: {
-        "{} mean": r"/validation_results/\d+/Mean_Gain", "{} SD": r"/validation_results/\d+/Std",
-        "{} smallest": r"/validation_results/\d+/Min", "{} largest": r"/validation_results/\d+/Max",
-        "{} t": r"/validation_results/\d+/t_stat", "{} one-sided p": r"/validation_results/\d+/p_value",
+        "{} mean": r"/validation_results/\d+/Mean_Gain",
+        "{} SD": r"/validation_results/\d+/Std",
+        "{} smallest": r"/validation_results/\d+/Min",
+        "{} largest": r"/validation_results/\d+/Max",
+        "{} t": r"/validation_results/\d+/t_stat",
+        "{} one-sided p": r"/validation_results/\d+/p_value",
     },
     GPTJ: {
-        "{} mean": "/results/mean_gain", "{} SD": "/results/std_gain", "{} smallest": "/results/min_gain",
-        "{} largest": "/results/max_gain", "{} t": "/results/t_statistic",
+        "{} mean": "/results/mean_gain",
+        "{} SD": "/results/std_gain",
+        "{} smallest": "/results/min_gain",
+        "{} largest": "/results/max_gain",
+        "{} t": "/results/t_statistic",
         "{} one-sided p": "/results/p_value_one_sided",
     },
-}  # fmt: skip
+}
 """The same for the files that test whether a model's last gain lies below 1."""
 CATEGORY = "mean over the category {}"
 

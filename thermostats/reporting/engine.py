@@ -61,8 +61,9 @@ class Result:
         lines = [f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
         counts = {
             status: _counted([o.claim for o in self.outcomes if o.status == status])
-            for status in STATES if any(o.status == status for o in self.outcomes)
-        }  # fmt: skip
+            for status in STATES
+            if any(o.status == status for o in self.outcomes)
+        }
         states = "; ".join(f"{STATES[status]}: {counted}" for status, counted in counts.items())
         files = f"{len(self.written)} {'file' if len(self.written) == 1 else 'files'}"
         lines.append(f"{states}; {files} written in {self.seconds:.1f} s")
@@ -98,9 +99,15 @@ def expected_seconds(script: Path | None) -> float:
 
 
 def report(
-    claims: Sequence[str] | None = None, *, data: str | Path | None = None, out: str | Path = "reports",
-    analyses: str | Path | None = None, check: bool = False, force: bool = False, processes: int | None = None,
-) -> Result:  # fmt: skip
+    claims: Sequence[str] | None = None,
+    *,
+    data: str | Path | None = None,
+    out: str | Path = "reports",
+    analyses: str | Path | None = None,
+    check: bool = False,
+    force: bool = False,
+    processes: int | None = None,
+) -> Result:
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only say which are stale.
 
     claims: ids such as C04; None: all, and pages of claims that are no more are removed. force: run them all the same;
@@ -160,10 +167,11 @@ def _report(
     build.finish(gone)
     write_stamp(folder, {name: key for name, key in built.items() if name in build.records}, seconds)
     outcomes = tuple(
-        Outcome(name, "broken", build.failed[name].error) if name in build.failed
+        Outcome(name, "broken", build.failed[name].error)
+        if name in build.failed
         else Outcome(name, "built" if why else "fresh", why)
         for name, why in reasons.items()
         if name in found or name in build.failed
-    )  # fmt: skip
+    )
     written, removed = tuple(sorted(build.written)), tuple(sorted(build.removed))
     return Result(not build.failed, str(folder), outcomes, written, removed, time.perf_counter() - started)

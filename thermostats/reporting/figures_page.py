@@ -21,9 +21,13 @@ def files(tables: Tables) -> dict[str, bytes]:
     found = Files()
     sections = [_section(figure, tables, found) for figure in figures.FIGURES]
     shared = {
-        "title": rendering.TITLES[rendering.FIGURES], "lead": INTRODUCTION, "sections": sections, "machine": machine(),
-        "page": rendering.FIGURES, "up": "",
-    }  # fmt: skip
+        "title": rendering.TITLES[rendering.FIGURES],
+        "lead": INTRODUCTION,
+        "sections": sections,
+        "machine": machine(),
+        "page": rendering.FIGURES,
+        "up": "",
+    }
     found.found["figures.html"] = rendering.html("sections.html", **shared)
     found.found["figures.md"] = rendering.markdown("sections.md", **shared)
     return found.found
@@ -41,6 +45,10 @@ def _section(figure: figures.Figure, tables: Tables, found: Files) -> Section:
     view = FigureView(f"{name}.svg", inline(svg, f"figures-{rendering.slug(figure.id)}", caption), caption)
     rows = found.table(table, f"Rows behind figure {figure.id}", f"{name}.csv")
     return Section(
-        figure.title, (claims,) if claims else (), figures=(view,), tables=(rows,), details="Rows drawn",
+        figure.title,
+        (claims,) if claims else (),
+        figures=(view,),
+        tables=(rows,),
+        details="Rows drawn",
         id=f"figure-{figure.id}",
-    )  # fmt: skip
+    )

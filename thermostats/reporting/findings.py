@@ -215,8 +215,10 @@ def text_of(finding: Finding) -> str:
     if finding.posterior is not None:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [_wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
-    models, heritages = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in (
-        (finding.n_models, "model"), (finding.n_heritages, finding.group)))  # fmt: skip
+    models, heritages = (
+        f"{n} {noun}{'s' if n != 1 else ''}"
+        for n, noun in ((finding.n_models, "model"), (finding.n_heritages, finding.group))
+    )
     lines.append(f"  rests on     {models} of {heritages}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(

@@ -57,7 +57,8 @@ def posterior_of(
         model=model,
         equations=fit.equations,
         priors=fit.priors,
-        rule=rule or f"Supported where P({statement}) is at least {SURE:g}, not supported where it is at most "
+        rule=rule
+        or f"Supported where P({statement}) is at least {SURE:g}, not supported where it is at most "
         f"{1 - SURE:.2g}, else inconclusive.",
         statement=f"P({statement})",
         probability=probability,
@@ -68,8 +69,9 @@ def posterior_of(
         sensitivity=fit.tables.get("sensitivity") if sensitivity is None else sensitivity,
         tables=dict(chosen),
         panels=(
-            Panel(name="posterior", draw=fit.plot, caption=f"{model} {said}; intervals are equal-tailed, "
-                  f"{fit.level:.0%}."),
+            Panel(
+                name="posterior", draw=fit.plot, caption=f"{model} {said}; intervals are equal-tailed, {fit.level:.0%}."
+            ),
             *_updated(fit),
             *(
                 Panel(
@@ -99,7 +101,7 @@ def posterior_of(
             for name, draws in fit.sampled.items()
         ),
         probability_error=_error(fit, probability, truth),
-    )  # fmt: skip
+    )
 
 
 def beside(finding: Finding, fit: Fit, told: Posterior) -> Finding:
@@ -139,8 +141,13 @@ def _updated(fit: Fit) -> tuple[Panel, ...]:
     wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
     narrowed = (wide["posterior"] / wide["prior"]).sort_values()
     learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
-    return (Panel(name="prior-to-posterior", draw=partial(_draw_updates, table),
-                  caption=f"Quantities before and after the data: {learned}."),)  # fmt: skip
+    return (
+        Panel(
+            name="prior-to-posterior",
+            draw=partial(_draw_updates, table),
+            caption=f"Quantities before and after the data: {learned}.",
+        ),
+    )
 
 
 def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:

@@ -53,19 +53,30 @@ def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], 
     nursery = grouped.pop(GROUPS["N"], [])
     tally = Counter(row["verdict"] for row in rows)
     shared = {
-        "rows": rows, "groups": groups, "tally": [(word, tally[word]) for word in ORDER if tally[word]],
-        "family": family_words(families), "nursery": nursery_summary(nursery),
+        "rows": rows,
+        "groups": groups,
+        "tally": [(word, tally[word]) for word in ORDER if tally[word]],
+        "family": family_words(families),
+        "nursery": nursery_summary(nursery),
         "summary": summary([entry for own in grouped.values() for entry in own], measured),
         "kinds": sorted(Counter(inconsistencies["kind"]).items()),
-        "inconsistencies": _inconsistencies(inconsistencies), "fates": _fates(reconciliation),
-        "sources": len(sources), "machine": machine(), "code_sha": code, "pages": list(pages),
-        "measured": measured_table(measured), "beyond": supported_but_not_adjusted(entries, adjusted),
+        "inconsistencies": _inconsistencies(inconsistencies),
+        "fates": _fates(reconciliation),
+        "sources": len(sources),
+        "machine": machine(),
+        "code_sha": code,
+        "pages": list(pages),
+        "measured": measured_table(measured),
+        "beyond": supported_but_not_adjusted(entries, adjusted),
         "corrected": words.listed([entry.id for entry in entries if corrected(entry.findings)]),
         "one_sided": words.listed([row["id"] for row in rows if row["holm"] and row["side"]]),
-        "fitted": any(row["posterior"] for row in rows), "page": INDEX, "up": "",
-        "own": sum(is_own(entry.id) for entry in entries), "study": not all(is_own(entry.id) for entry in entries),
+        "fitted": any(row["posterior"] for row in rows),
+        "page": INDEX,
+        "up": "",
+        "own": sum(is_own(entry.id) for entry in entries),
+        "study": not all(is_own(entry.id) for entry in entries),
         "scripts": ("claims.js",),
-    }  # fmt: skip
+    }
     return {
         "index.html": rendering.html("index.html", **shared),
         "index.md": rendering.markdown("index.md", **shared),
@@ -200,10 +211,15 @@ def measured_table(features: pd.DataFrame) -> TableView | None:
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
     if rows.empty:
         return None
-    shown = pd.DataFrame({
-        "model": rows["model_id"], "lab": rows["heritage"], "L": rows["n_layers"],
-        "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")", "dtype": rows["dtype"],
-    })  # fmt: skip
+    shown = pd.DataFrame(
+        {
+            "model": rows["model_id"],
+            "lab": rows["heritage"],
+            "L": rows["n_layers"],
+            "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")",
+            "dtype": rows["dtype"],
+        }
+    )
     gains = {label: rows[gain] for gain, label in MEASURED_GAINS.items()}
     return view(shown.assign(**gains), "Gains measured here", most=len(shown))
 
@@ -226,12 +242,19 @@ def _row(entry: Entry, adjusted: Mapping[str, float]) -> dict[str, Any]:
     verdict = primary.verdict if primary and not entry.error else FAILED if entry.error else MISSING
     posterior = entry.posteriors[0] if entry.posteriors else None
     return {
-        "id": entry.id, "claim": entry.claim, "folder": folder_of(entry.id), "verdict": verdict, "error": entry.error,
-        "finding": None if entry.error else primary, "more": max(0, len(entry.findings) - 1), "posterior": posterior,
-        "p": adjusted.get(entry.id), "holm": words.relation(adjusted[entry.id]) if entry.id in adjusted else "",
+        "id": entry.id,
+        "claim": entry.claim,
+        "folder": folder_of(entry.id),
+        "verdict": verdict,
+        "error": entry.error,
+        "finding": None if entry.error else primary,
+        "more": max(0, len(entry.findings) - 1),
+        "posterior": posterior,
+        "p": adjusted.get(entry.id),
+        "holm": words.relation(adjusted[entry.id]) if entry.id in adjusted else "",
         "side": "one-sided" if primary and "one-sided" in primary.probability_kind else "",
         "place": ORDER.index(verdict),
-    }  # fmt: skip
+    }
 
 
 def _fates(reconciliation: pd.DataFrame) -> list[tuple[str, int]]:
@@ -243,9 +266,15 @@ def _inconsistencies(table: pd.DataFrame) -> TableView | None:
     if table.empty:
         return None
     files = table["file"] + table["other_file"].where(table["other_file"] == "", " / " + table["other_file"])
-    shown = pd.DataFrame({
-        "kind": table["kind"], "file": files, "model": table["model_id"], "what disagrees": table["what"],
-        "value": [words.figure(value, 5) for value in table["value"]],
-        "other value": [words.figure(value, 5) for value in table["other_value"]], "what was done": table["handling"],
-    })  # fmt: skip
+    shown = pd.DataFrame(
+        {
+            "kind": table["kind"],
+            "file": files,
+            "model": table["model_id"],
+            "what disagrees": table["what"],
+            "value": [words.figure(value, 5) for value in table["value"]],
+            "other value": [words.figure(value, 5) for value in table["other_value"]],
+            "what was done": table["handling"],
+        }
+    )
     return view(shown, "Inconsistencies", most=len(shown))

@@ -58,10 +58,18 @@ class Names(Artist):
         for index, offset, far in _places(points, self.names, bounds, self.size):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
-                self.names[index], tuple(self.points[index]), xytext=offset, textcoords="offset points", ha="center",
-                va="center", fontsize=self.size, color=COLOR, parse_math=False, bbox=GROUND,
+                self.names[index],
+                tuple(self.points[index]),
+                xytext=offset,
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=self.size,
+                color=COLOR,
+                parse_math=False,
+                bbox=GROUND,
                 arrowprops=leader if far else None,
-            )  # fmt: skip
+            )
             name.axes = self.axes
             name.set_figure(figure)
             name.draw(renderer)

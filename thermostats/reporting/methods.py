@@ -34,9 +34,13 @@ SYMBOLS = (
 def methods_files() -> dict[str, bytes]:
     """`methods.html` and `methods.md`."""
     shared = {
-        "title": rendering.TITLES[rendering.METHODS], "lead": LEAD, "sections": sections(), "machine": machine(),
-        "page": rendering.METHODS, "up": "",
-    }  # fmt: skip
+        "title": rendering.TITLES[rendering.METHODS],
+        "lead": LEAD,
+        "sections": sections(),
+        "machine": machine(),
+        "page": rendering.METHODS,
+        "up": "",
+    }
     return {
         "methods.html": rendering.html("sections.html", **shared),
         "methods.md": rendering.markdown("sections.md", **shared),
@@ -85,8 +89,10 @@ def _together() -> Section:
         "of the same tables had been seen; the statement that a posterior is asked for was written down before it was "
         "computed for the page, and the limits are the same for all.",
     )
-    equations = ("verdict = classical   if classical = posterior and every check of the fit passed or is undecided",
-                 f"verdict = {OPEN}   otherwise")  # fmt: skip
+    equations = (
+        "verdict = classical   if classical = posterior and every check of the fit passed or is undecided",
+        f"verdict = {OPEN}   otherwise",
+    )
     return Section("Classical test and posterior together", text, equations)
 
 
@@ -125,9 +131,8 @@ def _checks() -> Section:
         f"{checks.PARETO_LIMIT:g} are not trusted",
         "prior sensitivity": f"priors raised to the powers {powers}; undecided where what decides moves by more than "
         f"{checks.LARGE_SHIFT:g} posterior standard deviations",
-        "influence": "exact refits with each lab left out, where there are enough; undecided where the verdict "
-        "changes",
-    }  # fmt: skip
+        "influence": "exact refits with each lab left out, where there are enough; undecided where the verdict changes",
+    }
     table = pd.DataFrame({"check": list(rows), "what it asks": list(rows.values())})
     text = (
         f"Each check has passed, failed or is undecided. One that {checks.FAILED} closes the gate. One that is "

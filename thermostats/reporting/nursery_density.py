@@ -33,10 +33,14 @@ def threshold(rows: pd.DataFrame, cuts: Mapping[str, float], *, seed: int) -> Fi
     if commoner == 1:
         side = "dampen" if dampens.all() else "expand"
         return Finding(
-            claim="N03", estimand=estimand, verdict=OPEN, n_models=len(rows), n_heritages=rows["recipe"].nunique(),
+            claim="N03",
+            estimand=estimand,
+            verdict=OPEN,
+            n_models=len(rows),
+            n_heritages=rows["recipe"].nunique(),
             plain=f"{SENTENCES[OPEN]}: all {len(rows)} models {side}, whatever their head density, so that no rule can "
             "name the side better than always naming that one.",
-        )  # fmt: skip
+        )
     words = {True: "dampens", False: "expands"}
     tried = {cut: classification_accuracy((rows["rho"] >= cut).map(words), dampens.map(words)) for cut in cuts.values()}
     best = max(tried, key=lambda cut: tried[cut].estimate)
@@ -88,11 +92,20 @@ def through(rows: pd.DataFrame) -> Finding:
         return unmeasured("N03", estimand, rows[rows["trace"].notna()])
     main = found[first]
     decided = SUPPORTED if main.lower > 0 or main.upper < 0 else OPEN
-    table = pd.DataFrame([
-        {"mediator": words, "indirect": m.estimate, "lower": m.lower, "upper": m.upper, "total": m.total,
-         "direct": m.direct, "n_models": m.n}
-        for words, m in found.items()
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            {
+                "mediator": words,
+                "indirect": m.estimate,
+                "lower": m.lower,
+                "upper": m.upper,
+                "total": m.total,
+                "direct": m.direct,
+                "n_models": m.n,
+            }
+            for words, m in found.items()
+        ]
+    )
     return Finding(
         claim="N03",
         estimand=estimand,
@@ -101,9 +114,14 @@ def through(rows: pd.DataFrame) -> Finding:
         f"with the trace at the end of training is {number(main.estimate)} (95 % interval {number(main.lower)} to "
         f"{number(main.upper)}), and {number(main.direct)} is beside it. ρ was set by design and the trace was not: "
         "what moves trace and gain both would look the same.",
-        estimate=main.estimate, lower=main.lower, upper=main.upper, interval=f"95 % {main.interval}",
-        n_models=main.n, n_heritages=main.n_groups, table=table,
-    )  # fmt: skip
+        estimate=main.estimate,
+        lower=main.lower,
+        upper=main.upper,
+        interval=f"95 % {main.interval}",
+        n_models=main.n,
+        n_heritages=main.n_groups,
+        table=table,
+    )
 
 
 def draw_density(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:

@@ -69,8 +69,11 @@ def estimate(rows: pd.DataFrame, outcome: str, further: Sequence[str] = ()) -> E
     x = np.column_stack([np.ones(len(rows)), x - centres])
     df = len(rows) - x.shape[1]
     if df < 1 or np.linalg.matrix_rank(x) < x.shape[1]:
-        raise UsageError("the rows do not identify the effects of the recipe", got=f"{len(rows)} rows, {x.shape[1]} "
-                         "columns", allowed="more rows, with every level of every factor")  # fmt: skip
+        raise UsageError(
+            "the rows do not identify the effects of the recipe",
+            got=f"{len(rows)} rows, {x.shape[1]} columns",
+            allowed="more rows, with every level of every factor",
+        )
     y = rows[outcome].to_numpy(np.float64)
     inverse = np.linalg.inv(x.T @ x)
     beta = inverse @ x.T @ y
@@ -135,9 +138,13 @@ def factor_tests(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     blocks = factor_columns(rows) | {"architecture, geometry, scale": covariates(rows)}
     found = block_f(rows, "log_gain", blocks)
     adjusted = holm({name: found[name].p_value for name in RECIPE})
-    return pd.DataFrame({
-        "factor": list(RECIPE),
-        "F": [found[name].f for name in RECIPE], "df": [found[name].df_block for name in RECIPE],
-        "p": [found[name].p_value for name in RECIPE], "p_holm": [adjusted[name] for name in RECIPE],
-        "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "factor": list(RECIPE),
+            "F": [found[name].f for name in RECIPE],
+            "df": [found[name].df_block for name in RECIPE],
+            "p": [found[name].p_value for name in RECIPE],
+            "p_holm": [adjusted[name] for name in RECIPE],
+            "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
+        }
+    )

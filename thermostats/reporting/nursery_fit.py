@@ -104,12 +104,21 @@ def fit_recipes(
 
     `left_out`: its checks leave out the recipes in turn.
     """
-    table = pd.DataFrame({
-        "model_id": rows["model"], "heritage": rows["recipe"], "source": NURSERY, "prompt_id": "",
-        "n_layers": rows["n_layers"], "n_heads": rows["n_heads"], "d_head": rows["d_head"],
-        "n_params": rows["n_params"], "gain": rows[gain], "gain_sd": rows[f"{gain}_sd"],
-        "n_prompts": rows[f"{gain}_n"],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "model_id": rows["model"],
+            "heritage": rows["recipe"],
+            "source": NURSERY,
+            "prompt_id": "",
+            "n_layers": rows["n_layers"],
+            "n_heads": rows["n_heads"],
+            "d_head": rows["d_head"],
+            "n_params": rows["n_params"],
+            "gain": rows[gain],
+            "gain_sd": rows[f"{gain}_sd"],
+            "n_prompts": rows[f"{gain}_n"],
+        }
+    )
     plain = design(table, gain)
     facts = rows.set_index("model").loc[list(plain.models)]
     bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]

@@ -25,8 +25,14 @@ def published_rows(tables: Tables) -> pd.DataFrame:
     """Comparable published models with C04's columns and the design's."""
     rows = gains(tables)
     rows = rows[rows["comparable"]].reset_index(drop=True)
-    logs = {"log_L": "n_layers", "log_H": "n_heads", "log_d_h": "d_head", "log_d": "d_model", "log_rho": "rho",
-            "log_n": "n_params_nonembedding"}  # fmt: skip
+    logs = {
+        "log_L": "n_layers",
+        "log_H": "n_heads",
+        "log_d_h": "d_head",
+        "log_d": "d_model",
+        "log_rho": "rho",
+        "log_n": "n_params_nonembedding",
+    }
     return rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in logs.items()})
 
 

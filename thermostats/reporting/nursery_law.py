@@ -65,8 +65,10 @@ def law(rows: pd.DataFrame, fit: Fitted) -> Finding:
         notes=(
             "Some of these curves have no exponent of their own, the search ends at its edge: on average the largest "
             "gains lie close to 1 or below it, where the curve has no form.",
-        ) if {*without[:, 0], whole[0]} & {EDGES[0], EDGES[1]} else (),
-    )  # fmt: skip
+        )
+        if {*without[:, 0], whole[0]} & {EDGES[0], EDGES[1]}
+        else (),
+    )
     beta, level = fit.quantities["beta"], fit.quantities["k"] * middle ** (1 - fit.quantities["beta"])
     truth = (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)
     told = posterior_of(

@@ -48,8 +48,12 @@ def trained_norms(tables: Tables) -> pd.DataFrame:
     half = stats.t.ppf(0.975, rows["penultimate_gain_n"].astype(float) - 1)
     half = half * rows["penultimate_gain_sd"] / np.sqrt(rows["penultimate_gain_n"].astype(float))
     return rows.assign(
-        ratio=names.map(both[RIGHT]["ratio"]), ratio_cut=names.map(both[CUT]["ratio"]),
-        fused=names.map(both[CUT]["sliced"]).eq(CUT), late=names.map(squared["W_V"]),
-        late_cut=names.map(squared["cut"]), gain=rows["penultimate_gain"],
-        lower=rows["penultimate_gain"] - half, upper=rows["penultimate_gain"] + half,
-    )  # fmt: skip
+        ratio=names.map(both[RIGHT]["ratio"]),
+        ratio_cut=names.map(both[CUT]["ratio"]),
+        fused=names.map(both[CUT]["sliced"]).eq(CUT),
+        late=names.map(squared["W_V"]),
+        late_cut=names.map(squared["cut"]),
+        gain=rows["penultimate_gain"],
+        lower=rows["penultimate_gain"] - half,
+        upper=rows["penultimate_gain"] + half,
+    )

@@ -10,9 +10,20 @@ from thermostats.reporting.findings import Tables
 from thermostats.tables.vocabulary import NURSERY
 
 DESIGN = [
-    "model", *recipes().columns, "architecture", "norm", "position", "tied", "n_layers", "d_model", "n_heads",
-    "d_head", "rho", "seed", "replicate_of",
-]  # fmt: skip
+    "model",
+    *recipes().columns,
+    "architecture",
+    "norm",
+    "position",
+    "tied",
+    "n_layers",
+    "d_model",
+    "n_heads",
+    "d_head",
+    "rho",
+    "seed",
+    "replicate_of",
+]
 
 
 def checkpoints(tables: Tables) -> pd.DataFrame:
@@ -27,9 +38,11 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
     training = tables.read("nursery_training")
     names = measured["model_id"].str.removeprefix(f"{NURSERY}/")
     measured = measured.drop(columns=[name for name in DESIGN if name in measured]).assign(
-        trained=names, tuned=names.str.endswith("-tuned"), model=names.str.removesuffix("-tuned"),
+        trained=names,
+        tuned=names.str.endswith("-tuned"),
+        model=names.str.removesuffix("-tuned"),
         step=measured["revision"].str.removeprefix("step").astype(int),
-    )  # fmt: skip
+    )
     records = training.rename(columns={"model": "trained"})[["trained", "steps", "learned", "loss", "loss_unigram"]]
     rows = measured.merge(records, on="trained", how="left").merge(tables.read("nursery_design")[DESIGN], on="model")
     return rows.assign(share=rows["step"] / rows["steps"]).sort_values(["trained", "step"], ignore_index=True)
@@ -43,6 +56,10 @@ def final(tables: Tables) -> pd.DataFrame:
     rows = checkpoints(tables)
     rows = rows[~rows["tuned"] & (rows["step"] == rows["steps"])].reset_index(drop=True)
     return rows.assign(
-        log_L=np.log(rows["n_layers"]), log_H=np.log(rows["n_heads"]), log_d_h=np.log(rows["d_head"]),
-        log_rho=np.log(rows["rho"]), log_d=np.log(rows["d_model"]), log_n=np.log(rows["n_params_nonembedding"]),
-    )  # fmt: skip
+        log_L=np.log(rows["n_layers"]),
+        log_H=np.log(rows["n_heads"]),
+        log_d_h=np.log(rows["d_head"]),
+        log_rho=np.log(rows["rho"]),
+        log_d=np.log(rows["d_model"]),
+        log_n=np.log(rows["n_params_nonembedding"]),
+    )

@@ -44,11 +44,18 @@ def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.Da
     for share in logs:
         own = clustered_share(fixed[share], recipes)
         p, q = float(positive[share].mean()), float(end.mean())
-        rows.append({
-            "share": share, "dampens": int((~positive[share]).sum()),
-            "as_at_the_end": float((positive[share] == end).mean()), "by_chance": p * q + (1 - p) * (1 - q),
-            "fixed": int(fixed[share].sum()), "estimate": own.estimate, "lower": own.lower, "upper": own.upper,
-        })  # fmt: skip
+        rows.append(
+            {
+                "share": share,
+                "dampens": int((~positive[share]).sum()),
+                "as_at_the_end": float((positive[share] == end).mean()),
+                "by_chance": p * q + (1 - p) * (1 - q),
+                "fixed": int(fixed[share].sum()),
+                "estimate": own.estimate,
+                "lower": own.lower,
+                "upper": own.upper,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -82,13 +89,24 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         both = wide[[base, child]].dropna()
         b, c = (one_sample(both[name], against=1, log=True, seed=seed) for name in (base, child))
         ratio = paired_difference(both[child], both[base], level=1 - 0.05 / len(children), seed=seed)
-        rows.append({
-            "model_id": base, "tuned": child, "heritage": facts["heritage"], "n_prompts": len(both),
-            "base_gain": b.ratio, "base_lower": b.ratio_lower, "base_upper": b.ratio_upper,
-            "tuned_gain": c.ratio, "tuned_lower": c.ratio_lower, "tuned_upper": c.ratio_upper,
-            "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
-            "other_side": (b.estimate > 0) != (c.estimate > 0),
-            "ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper,
-            "p": ratio.p_value,
-        })  # fmt: skip
+        rows.append(
+            {
+                "model_id": base,
+                "tuned": child,
+                "heritage": facts["heritage"],
+                "n_prompts": len(both),
+                "base_gain": b.ratio,
+                "base_lower": b.ratio_lower,
+                "base_upper": b.ratio_upper,
+                "tuned_gain": c.ratio,
+                "tuned_lower": c.ratio_lower,
+                "tuned_upper": c.ratio_upper,
+                "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
+                "other_side": (b.estimate > 0) != (c.estimate > 0),
+                "ratio": ratio.ratio,
+                "ratio_lower": ratio.ratio_lower,
+                "ratio_upper": ratio.ratio_upper,
+                "p": ratio.p_value,
+            }
+        )
     return pd.DataFrame(rows)

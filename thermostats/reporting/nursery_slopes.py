@@ -52,10 +52,17 @@ def extra_terms(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         chosen = given | {what: [name for name in columns if frame[name].nunique() > 1]}
         f = block_f(frame, "log_gain", chosen)[what]
         shuffled = freedman_lane(frame, "log_gain", chosen, what, seed=seed)
-        found.append({
-            "what": what, "columns": f.df_block, "residual_df": f.df_residual, "f": f.f, "p": f.p_value,
-            "p_shuffled": shuffled.p_value, "gained": f.estimate,
-        })  # fmt: skip
+        found.append(
+            {
+                "what": what,
+                "columns": f.df_block,
+                "residual_df": f.df_residual,
+                "f": f.f,
+                "p": f.p_value,
+                "p_shuffled": shuffled.p_value,
+                "gained": f.estimate,
+            }
+        )
     return pd.DataFrame(found)
 
 

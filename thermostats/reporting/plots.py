@@ -23,19 +23,41 @@ LEGEND_SIZE = 8.5
 """Size of a legend's text in points."""
 
 RC = {
-    "figure.figsize": (WIDTH, HEIGHT), "figure.facecolor": PAPER, "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans", "font.size": 9.0, "axes.labelsize": 9.0, "axes.titlesize": 10.0,
-    "axes.titlelocation": "left", "axes.titleweight": "bold", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
-    "axes.facecolor": PAPER, "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False,
+    "figure.figsize": (WIDTH, HEIGHT),
+    "figure.facecolor": PAPER,
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.labelsize": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.facecolor": PAPER,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.axisbelow": True,
-    "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
-    "text.color": INK, "legend.frameon": False, "legend.fontsize": LEGEND_SIZE,
-    "lines.linewidth": 1.6, "lines.markersize": 6.0,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": LEGEND_SIZE,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 6.0,
     "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#1d1f21"]),
-    "figure.constrained_layout.w_pad": 0.08, "figure.constrained_layout.h_pad": 0.08,
-    "svg.fonttype": "path", "svg.hashsalt": "thermostats",
-}  # fmt: skip
+    "figure.constrained_layout.w_pad": 0.08,
+    "figure.constrained_layout.h_pad": 0.08,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "thermostats",
+}
 
 
 LEGEND_CHARACTERS = 17.25
@@ -233,9 +255,16 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
         place = (at, 1) if vertical else (1, at)
         coordinates = ("data", "axes fraction") if vertical else ("axes fraction", "data")
         axes.annotate(
-            text, place, xycoords=coordinates, xytext=(3, -2) if vertical else (-2, 2), textcoords="offset points",
-            ha="left" if vertical else "right", va="top" if vertical else "bottom", fontsize=7.5, color=MUTED,
-        )  # fmt: skip
+            text,
+            place,
+            xycoords=coordinates,
+            xytext=(3, -2) if vertical else (-2, 2),
+            textcoords="offset points",
+            ha="left" if vertical else "right",
+            va="top" if vertical else "bottom",
+            fontsize=7.5,
+            color=MUTED,
+        )
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -265,8 +294,16 @@ def legend_above(axes: Axes) -> None:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
         room = LEGEND_CHARACTERS * inches * LEGEND_SIZE / legend_points()
         columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
-        legend = axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns,
-                             borderaxespad=0.2, handletextpad=0.4, columnspacing=1.2)  # fmt: skip
+        legend = axes.legend(
+            unique.values(),
+            unique.keys(),
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=columns,
+            borderaxespad=0.2,
+            handletextpad=0.4,
+            columnspacing=1.2,
+        )
         for text in legend.get_texts():
             text.set_parse_math(False)
 

@@ -34,11 +34,15 @@ def with_means(
     """
     fits = {
         short_name(str(model)): fit_line(
-            own.assign(**{OUTCOME: np.log(own["value"])}), OUTCOME, scale=scale, group="category",
-            sources=sorted(set(own["source"])), seed=seed + k,
+            own.assign(**{OUTCOME: np.log(own["value"])}),
+            OUTCOME,
+            scale=scale,
+            group="category",
+            sources=sorted(set(own["source"])),
+            seed=seed + k,
         )
         for k, (model, own) in enumerate(rows.groupby("model_id"))
-    }  # fmt: skip
+    }
     fit = side_by_side(fits)
     told = posterior_of(
         fit,

@@ -37,10 +37,7 @@ TITLES = {
     DATA: "Data",
     BUNDLE: "All in one file",
 }
-SET = (
-    (re.compile(r"(?<=\w)'(?=\w)"), "’"),
-    (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS),
-)
+SET = ((re.compile(r"(?<=\w)'(?=\w)"), "’"), (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS))
 """How plain text is set: apostrophes and minus signs."""
 MARKED = (
     (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
@@ -113,9 +110,13 @@ def _digest(text: str) -> str:
 @cache
 def _html() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("thermostats.reporting"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     _equip(environment)
     environment.filters |= {"symbols": symbols, "equation": equation}
     return environment
@@ -125,9 +126,14 @@ def _html() -> jinja2.Environment:
 def _markdown() -> jinja2.Environment:
     """Every value that a template prints is escaped for Markdown."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"), autoescape=False, undefined=jinja2.StrictUndefined,  # noqa: S701
-        finalize=words.markdown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("thermostats.reporting"),
+        autoescape=False,  # noqa: S701 - Markdown, escaped by its own finalizer
+        undefined=jinja2.StrictUndefined,
+        finalize=words.markdown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     _equip(environment)
     return environment
 
@@ -135,7 +141,13 @@ def _markdown() -> jinja2.Environment:
 def _equip(environment: jinja2.Environment) -> None:
     environment.globals.update(signs=SIGNS, doi=DOI, names=NAMES, titles=TITLES)
     environment.filters.update(
-        number=words.number, estimate=words.estimate_text, probability=words.probability_text, range=words.range_text,
-        first_sentences=words.first_sentences, figure=words.figure, chance=words.chance, slug=slug,
+        number=words.number,
+        estimate=words.estimate_text,
+        probability=words.probability_text,
+        range=words.range_text,
+        first_sentences=words.first_sentences,
+        figure=words.figure,
+        chance=words.chance,
+        slug=slug,
         count=lambda value: f"{value:,}",
-    )  # fmt: skip
+    )

@@ -181,9 +181,11 @@ def _findings_of(module: ModuleType, claim: Claim, tables: Tables) -> list[Findi
         fitted = finding.posterior
         if fitted and fitted.classical and finding.verdict != both(fitted.classical, fitted):
             raise DataError(
-                "the verdict is not what classical test and gated posterior come to", where=claim.id,
-                got=finding.verdict, allowed=both(fitted.classical, fitted),
-            )  # fmt: skip
+                "the verdict is not what classical test and gated posterior come to",
+                where=claim.id,
+                got=finding.verdict,
+                allowed=both(fitted.classical, fitted),
+            )
     if len({finding.estimand for finding in findings}) < len(findings):
         raise DataError("two findings of one claim have the same estimand", where=claim.id)
     return findings

@@ -34,9 +34,11 @@ def scripts(analyses: str | Path) -> dict[str, Path]:
             found[claim] = path
     if not found:
         raise UsageError(
-            "no analyses in this folder", where=folder, allowed="files named like u01_depth.py",
+            "no analyses in this folder",
+            where=folder,
+            allowed="files named like u01_depth.py",
             next_step=f"thermostats new claim depth --folder {folder} writes one",
-        )  # fmt: skip
+        )
     return found
 
 

@@ -59,13 +59,18 @@ def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
         f"{'larger' if r > 0 else 'smaller'} last gains (correlation of logs {number(r)}). {SENTENCES[verdict]}; "
         "making up for one another asks for a clearly negative "
         f"one{'' if enough else f', and {len(table)} models cannot show it: these data can only leave it open'}.",
-        estimate=r, lower=lower, upper=upper,
+        estimate=r,
+        lower=lower,
+        upper=upper,
         interval="Fisher-z confidence interval, 95 %" if enough else "whole range: too few models",
-        probability=p, probability_kind="one-sided p-value", n_models=len(table),
+        probability=p,
+        probability_kind="one-sided p-value",
+        n_models=len(table),
         n_heritages=table["heritage"].nunique(),
         table=table.reset_index(),
-        published={k: v for file in (LLAMA_FILE, MISTRAL_FILE)
-                   for k, v in stated_by_model(tables, file, BY_FILE[file]).items()},
+        published={
+            k: v for file in (LLAMA_FILE, MISTRAL_FILE) for k, v in stated_by_model(tables, file, BY_FILE[file]).items()
+        },
         reproduced=projectors(tables, table),
         notes=(
             "The gains that the file multiplies are copied from other files, some with the final norm in them and "
@@ -74,14 +79,19 @@ def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
             follows(tables, LLAMA_FILE),
             *((f"No line is fitted: that takes {LEAST_LINE} models or more.",) if len(table) < LEAST_LINE else ()),
         ),
-    )  # fmt: skip
+    )
     if len(table) < LEAST_LINE:
         return found
     rows = table.reset_index().assign(log_norm=x, log_gain=y)
     fit = fit_line(rows, "log_gain", ["log_norm"], scale=BETWEEN, sources=[LLAMA_FILE], seed=SEED)
-    told = posterior_of(fit, model="Line of the log last gain over the log spectral norm of the unembedding.",
-                        statement="log_norm < 0", truth=fit.quantities["log_norm"] < 0, classical=verdict,
-                        tables=["rows"])  # fmt: skip
+    told = posterior_of(
+        fit,
+        model="Line of the log last gain over the log spectral norm of the unembedding.",
+        statement="log_norm < 0",
+        truth=fit.quantities["log_norm"] < 0,
+        classical=verdict,
+        tables=["rows"],
+    )
     return beside(found, fit, told)
 
 
@@ -97,10 +107,15 @@ def trained_unembedding(tables: Tables) -> Finding:
     n, recipes = len(table), table["heritage"].nunique()
     if n < LEAST_TRAINED:
         return Finding(
-            claim="C19", estimand=estimand, verdict=UNMEASURED, n_models=n, n_heritages=recipes, group="recipe",
+            claim="C19",
+            estimand=estimand,
+            verdict=UNMEASURED,
+            n_models=n,
+            n_heritages=recipes,
+            group="recipe",
             plain=f"{SENTENCES[UNMEASURED]}: the tables hold {n} models trained here whose gain can be compared, and "
             f"the rule asks for {LEAST_TRAINED}.",
-        )  # fmt: skip
+        )
     table = table.assign(log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float)))
     x, y = table["log_norm"].to_numpy(float), table["log_gain"].to_numpy(float)
     r, p = float(np.corrcoef(x, y)[0, 1]), float(stats.pearsonr(x, y, alternative="less").pvalue)
@@ -119,13 +134,23 @@ def trained_unembedding(tables: Tables) -> Finding:
         axes.set(xscale="log", yscale="log", xlabel="spectral norm of the unembedding", ylabel="last gain")
 
     found = Finding(
-        claim="C19", estimand=estimand, verdict=verdict,
+        claim="C19",
+        estimand=estimand,
+        verdict=verdict,
         plain=f"{SENTENCES[verdict]}: over {n} models trained here larger unembeddings go with "
         f"{'larger' if r > 0 else 'smaller'} last gains (correlation of logs {number(r)}, 95 % interval "
         f"{number(lower)} to {number(upper)}).",
-        estimate=r, lower=lower, upper=upper, interval="Fisher-z confidence interval, 95 %", probability=p,
-        probability_kind="one-sided p-value", n_models=n, n_heritages=recipes, group="recipe",
-        table=table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]], draw=draw,
+        estimate=r,
+        lower=lower,
+        upper=upper,
+        interval="Fisher-z confidence interval, 95 %",
+        probability=p,
+        probability_kind="one-sided p-value",
+        n_models=n,
+        n_heritages=recipes,
+        group="recipe",
+        table=table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]],
+        draw=draw,
         caption=f"Last gain over the spectral norm of the unembedding, {n} models trained here; colours are recipes.",
         notes=(
             *((f"Correlation by whether the unembedding is tied: {parts}.",) if parts else ()),
@@ -133,10 +158,14 @@ def trained_unembedding(tables: Tables) -> Finding:
             "outcomes of training: a correlation shows which way they go together, not that one makes up for the "
             "other. Small models, trained for a short time on two corpora.",
         ),
-    )  # fmt: skip
+    )
     fit = fit_line(table, "log_gain", ["log_norm"], scale=BETWEEN, sources=[NURSERY], seed=SEED)
     told = posterior_of(
-        fit, model="Line of the log last gain over the log spectral norm of the unembedding, recipes with levels.",
-        statement="log_norm < 0", truth=fit.quantities["log_norm"] < 0, classical=verdict, tables=["rows"],
-    )  # fmt: skip
+        fit,
+        model="Line of the log last gain over the log spectral norm of the unembedding, recipes with levels.",
+        statement="log_norm < 0",
+        truth=fit.quantities["log_norm"] < 0,
+        classical=verdict,
+        tables=["rows"],
+    )
     return beside(found, fit, told)

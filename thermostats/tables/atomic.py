@@ -28,9 +28,11 @@ def only_writer(folder: Path) -> Iterator[None]:
         lock.acquire()
     except (OSError, NotImplementedError) as error:
         raise DataError(
-            "cannot lock the folder for writing; nothing was written", where=folder, got=_reason(error),
+            "cannot lock the folder for writing; nothing was written",
+            where=folder,
+            got=_reason(error),
             next_step="choose a folder that can be written, on a drive that knows locks",
-        ) from error  # fmt: skip
+        ) from error
     try:
         _clear(folder / STAGING)
         yield
@@ -64,9 +66,11 @@ def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
             del staged[place]
     except OSError as error:
         raise DataError(
-            "cannot write; the file is as it was", where=place, got=_reason(error),
+            "cannot write; the file is as it was",
+            where=place,
+            got=_reason(error),
             next_step="free space or choose a folder that can be written",
-        ) from error  # fmt: skip
+        ) from error
     finally:
         for leftover in staged.values():
             with suppress(OSError):  # the next writer removes it
@@ -101,10 +105,12 @@ def _check_inside(path: Path, folder: Path) -> None:
     """Raise DataError where a path leads out of its folder, by `..` or over a symbolic link."""
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise DataError(
-            "a file to be written lies outside its folder; nothing was written", where=path,
-            got=path.parent.resolve(), allowed=f"places in {folder.resolve()}",
+            "a file to be written lies outside its folder; nothing was written",
+            where=path,
+            got=path.parent.resolve(),
+            allowed=f"places in {folder.resolve()}",
             next_step="remove the symbolic link or the name with ..",
-        )  # fmt: skip
+        )
 
 
 def _reason(error: Exception) -> str:

@@ -32,9 +32,12 @@ def read_bytes(path: Path, limit: int) -> bytes:
             content += stream.read(limit + 1 - len(content))
     if len(content) > limit:
         raise DataError(
-            "the file is larger than files of its kind are", where=path, got=f"{path.stat().st_size} bytes",
-            allowed=f"at most {limit} bytes", next_step="name another file, or split it",
-        )  # fmt: skip
+            "the file is larger than files of its kind are",
+            where=path,
+            got=f"{path.stat().st_size} bytes",
+            allowed=f"at most {limit} bytes",
+            next_step="name another file, or split it",
+        )
     return content
 
 

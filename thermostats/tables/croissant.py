@@ -25,19 +25,43 @@ CITE = (
 )
 TYPES = {FLOAT: "sc:Float", INTEGER: "sc:Integer", TEXT: "sc:Text", FLAG: "sc:Boolean"}
 CONTEXT = {
-    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",
-    "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/", "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"}, "extract": "cr:extract", "field": "cr:field",
-    "fileObject": "cr:fileObject", "fileProperty": "cr:fileProperty", "fileSet": "cr:fileSet", "format": "cr:format",
-    "includes": "cr:includes", "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath", "key": "cr:key",
-    "md5": "cr:md5", "parentField": "cr:parentField", "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/", "recordSet": "cr:recordSet", "references": "cr:references",
-    "regex": "cr:regex", "repeated": "cr:repeated", "replace": "cr:replace", "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source", "subField": "cr:subField",
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
     "transform": "cr:transform",
-}  # fmt: skip
+}
 """The context that the specification gives, word for word."""
 
 
@@ -70,14 +94,21 @@ def _distribution(folder: Path, name: str, paths: Sequence[str]) -> dict[str, An
     if len(paths) > 1:
         patterns = dict.fromkeys(f"measured/{name}/*.csv" if path.startswith("measured/") else path for path in paths)
         return {
-            "@type": "cr:FileSet", "@id": f"files-{name}", "name": f"files-{name}", "encodingFormat": "text/csv",
+            "@type": "cr:FileSet",
+            "@id": f"files-{name}",
+            "name": f"files-{name}",
+            "encodingFormat": "text/csv",
             "includes": list(patterns),
-        }  # fmt: skip
+        }
     [path] = paths
     return {
-        "@type": "cr:FileObject", "@id": path, "name": path.replace("/", "-"), "contentUrl": path,
-        "encodingFormat": "text/csv", "sha256": hashlib.sha256((folder / path).read_bytes()).hexdigest(),
-    }  # fmt: skip
+        "@type": "cr:FileObject",
+        "@id": path,
+        "name": path.replace("/", "-"),
+        "contentUrl": path,
+        "encodingFormat": "text/csv",
+        "sha256": hashlib.sha256((folder / path).read_bytes()).hexdigest(),
+    }
 
 
 def _record_set(name: str, paths: Sequence[str]) -> dict[str, Any]:

@@ -16,8 +16,11 @@ from thermostats.tables.schemas import TABLES, key, references
 NAME = "datapackage.json"
 TITLE = "Residual-stream gains of transformers"
 TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
-CONSTRAINTS = {"isin": ("enum", "allowed_values"), "greater_than_or_equal_to": ("minimum", "min_value"),
-               "less_than_or_equal_to": ("maximum", "max_value")}  # fmt: skip
+CONSTRAINTS = {
+    "isin": ("enum", "allowed_values"),
+    "greater_than_or_equal_to": ("minimum", "min_value"),
+    "less_than_or_equal_to": ("maximum", "max_value"),
+}
 """Checks of a column that the standard has too; an exclusive bound it has not."""
 
 
@@ -29,9 +32,11 @@ def datapackage(files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         "title": TITLE,
         "description": str(schemas.__doc__).split("\n\n")[1].replace("\n", " ").strip(),
         "licenses": [{"name": "MIT", "path": "https://opensource.org/license/mit"}],
-        "sources": [{"title": "D'Elia 2026, preprint and result files", "path": "https://doi.org/10.5281/zenodo.18165365"}],
+        "sources": [
+            {"title": "D'Elia 2026, preprint and result files", "path": "https://doi.org/10.5281/zenodo.18165365"}
+        ],
         "resources": [_resource(name, paths, set(files)) for name, paths in files.items() if paths],
-    }  # fmt: skip
+    }
 
 
 def content(files: Mapping[str, Sequence[str]]) -> bytes:

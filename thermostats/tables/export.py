@@ -89,8 +89,9 @@ def _write(
     if partition is None or partition not in frame:
         arrow.parquet.write_table(content, path)
         return path
-    arrow.parquet.write_to_dataset(content, folder / name, partition_cols=[partition],
-                                   basename_template="part-{i}.parquet")  # fmt: skip
+    arrow.parquet.write_to_dataset(
+        content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet"
+    )
     return folder / name
 
 

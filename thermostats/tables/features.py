@@ -42,8 +42,12 @@ def features(data: str | Path | None = None, *, position: str = LAST) -> pd.Data
     there.
     """
     if position not in POSITIONS:
-        raise UsageError("no such token position", got=position, allowed=", ".join(POSITIONS),
-                         next_step=did_you_mean(position, POSITIONS))  # fmt: skip
+        raise UsageError(
+            "no such token position",
+            got=position,
+            allowed=", ".join(POSITIONS),
+            next_step=did_you_mean(position, POSITIONS),
+        )
     runs, models = store.load("runs", data), store.load("models", data)
     depths = _depths(runs, models).to_dict()
     found = features_kept.signatures(data, depths)
@@ -156,12 +160,7 @@ def _assembled(
 
 
 def by_prompt(
-    runs: pd.DataFrame,
-    models: pd.DataFrame,
-    layers: pd.DataFrame,
-    summaries: pd.DataFrame,
-    *,
-    position: str = LAST,
+    runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame, *, position: str = LAST
 ) -> pd.DataFrame:
     """Every gain of `GAINS` at one token: columns run_id, prompt_id (empty: mean over prompts), gain, value.
 

@@ -53,9 +53,10 @@ def own_folder(data: str | Path | None = None) -> Path:
     if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
         unsaid = "where your rows go is not said: " if chosen is None else ""
         raise UsageError(
-            f"{unsaid}the tables that ship with the package are read-only", where=chosen or "",
+            f"{unsaid}the tables that ship with the package are read-only",
+            where=chosen or "",
             next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; analyses read both",
-        )  # fmt: skip
+        )
     return chosen
 
 
@@ -80,17 +81,22 @@ def _check_schema(mark: Path) -> None:
         said = tomllib.loads(mark.read_text(encoding="utf-8")).get("schema", 1)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{MARK} cannot be read: it says what the store is", where=mark, got=str(error),
+            f"{MARK} cannot be read: it says what the store is",
+            where=mark,
+            got=str(error),
             next_step=f"restore it; a whole one says: schema = {SCHEMA}",
-        ) from error  # fmt: skip
+        ) from error
     if said != SCHEMA:
         older = isinstance(said, int) and said < SCHEMA
         raise DataError(
-            f"the store was begun with {'an older' if older else 'a newer'} schema of the tables", where=mark,
-            got=f"schema = {said!r}", allowed=str(SCHEMA),
+            f"the store was begun with {'an older' if older else 'a newer'} schema of the tables",
+            where=mark,
+            got=f"schema = {said!r}",
+            allowed=str(SCHEMA),
             next_step="export it with the version that began it, then join the files into a new store"
-            if older else "install a newer version of thermostats",
-        )  # fmt: skip
+            if older
+            else "install a newer version of thermostats",
+        )
 
 
 def own_files(name: str, folder: Path) -> list[Path]:

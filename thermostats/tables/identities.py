@@ -123,9 +123,11 @@ def check_heads(weights: pd.DataFrame) -> None:
     _compare(whole, whole["frobenius_norm"], _at(total, whole, where), "weights", "is not what its heads add to")
     largest = _at(groups["spectral_norm"].max(), whole, where)
     _refuse(
-        whole, largest > whole["spectral_norm"] * (1 + _tolerance(whole)), "weights",
+        whole,
+        largest > whole["spectral_norm"] * (1 + _tolerance(whole)),
+        "weights",
         "a head has a larger spectral norm than its matrix",
-    )  # fmt: skip
+    )
 
 
 def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> None:
@@ -176,9 +178,8 @@ def _compare(frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: s
 
 
 def _refuse(
-    frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "",
-    told: Sequence[str] = (),
-) -> None:  # fmt: skip
+    frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "", told: Sequence[str] = ()
+) -> None:
     """Raise DataError for the first row that is wrong.
 
     allowed: a value by row, or words in which columns in braces are filled in. told: columns whose values were got;
@@ -193,8 +194,9 @@ def _refuse(
     there = told or [label for label in measured if pd.notna(row[label])]
     values = ", ".join(f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there)
     raise DataError(
-        f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}", where=f"{row['model_id']}, {key}",
+        f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
+        where=f"{row['model_id']}, {key}",
         got=values,
         allowed=allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
         next_step="correct it or measure it again, or leave it out",
-    )  # fmt: skip
+    )

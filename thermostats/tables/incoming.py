@@ -31,18 +31,24 @@ def read(source: Source) -> pd.DataFrame:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise UsageError(
-            "rows are read from files of these kinds", where=path, got=path.suffix or "no ending",
-            allowed=", ".join(READERS), next_step=did_you_mean(path.suffix, READERS),
-        )  # fmt: skip
+            "rows are read from files of these kinds",
+            where=path,
+            got=path.suffix or "no ending",
+            allowed=", ".join(READERS),
+            next_step=did_you_mean(path.suffix, READERS),
+        )
     try:
         frame = reader(read_bytes(path, ROWS))
     except OSError as error:
         raise DataError("file cannot be read", where=path, got=error.strerror or str(error)) from error
     except TooManyError as error:
         raise DataError(
-            "the file unpacks to more than files of rows hold", where=path, got=str(error),
-            allowed=f"at most {CELLS} cells", next_step="split it",
-        ) from error  # fmt: skip
+            "the file unpacks to more than files of rows hold",
+            where=path,
+            got=str(error),
+            allowed=f"at most {CELLS} cells",
+            next_step="split it",
+        ) from error
     except (ValueError, RecursionError, csv.Error, pandas.errors.ParserError) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
     if not len(frame.columns):

@@ -128,8 +128,10 @@ def _as_they_will_be(
     runs = runs.merge(about, on=["model_id", "revision"])
     prompts = existing["prompts"] if "prompts" in existing else store.load("prompts", folder, private=False)
     tables = {
-        "models": _joined(incoming, "models", models), "prompts": _joined(incoming, "prompts", prompts), "runs": runs,
-    }  # fmt: skip
+        "models": _joined(incoming, "models", models),
+        "prompts": _joined(incoming, "prompts", prompts),
+        "runs": runs,
+    }
     for name in MEASURES:
         rows = _joined(incoming, name, store.load(name, folder, runs=set(runs["run_id"])))
         tables[name] = rows[rows["run_id"].isin(set(runs["run_id"]))]
@@ -246,17 +248,22 @@ def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
     unknown = [label for label in columns if label not in declared]
     if "run_id" in lacking and "model_id" in columns:
         raise UsageError(
-            f"rows of table {name} do not say which run they are of", where=where, got="model_id without source",
+            f"rows of table {name} do not say which run they are of",
+            where=where,
+            got="model_id without source",
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
-        )  # fmt: skip
+        )
     if lacking or unknown:
         raise UsageError(
-            f"columns are not those of table {name}", where=where,
-            got="; ".join([f"without {', '.join(lacking)}"] * bool(lacking)
-                          + [f"unknown {', '.join(unknown)}"] * bool(unknown)),
-            next_step=did_you_mean(unknown[0], lacking, MAP.format(name)) if unknown
+            f"columns are not those of table {name}",
+            where=where,
+            got="; ".join(
+                [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
+            ),
+            next_step=did_you_mean(unknown[0], lacking, MAP.format(name))
+            if unknown
             else f"{MAP.format(name)}, or that it is the same in every row, under [constants]",
-        )  # fmt: skip
+        )
 
 
 def _refuse(name: str, where: object) -> None:

@@ -82,12 +82,7 @@ def findings(out: Path) -> list[dict[str, Any]]:
 
 def _tables(data: str | Path | None) -> Rows:
     listed = [
-        {
-            "table": name,
-            "rows": len(store.load(name, data)),
-            "key": ", ".join(key(name)),
-            "meaning": schema.description,
-        }
+        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
         for name, schema in TABLES.items()
     ]
     return listed, ["table", "rows", "key", "meaning"]

@@ -72,8 +72,13 @@ def load_map(path: str | Path) -> ColumnMap:
     known = [each.name for each in fields(ColumnMap)]
     for name in content:
         if name not in known:
-            raise UsageError("a mapping file has no such entry", where=path, got=name, allowed=", ".join(known),
-                             next_step=did_you_mean(name, known))  # fmt: skip
+            raise UsageError(
+                "a mapping file has no such entry",
+                where=path,
+                got=name,
+                allowed=", ".join(known),
+                next_step=did_you_mean(name, known),
+            )
     kinds = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": (list, str)}
     for name, value in content.items():
         if not isinstance(value, kinds[name]):  # type: ignore[arg-type]
@@ -86,16 +91,25 @@ def load_map(path: str | Path) -> ColumnMap:
 
 def _check(found: ColumnMap, path: Path) -> None:
     if found.table not in TABLES:
-        raise UsageError("the mapping file names no table", where=path, got=repr(found.table),
-                         allowed=", ".join(TABLES), next_step=did_you_mean(found.table, TABLES))  # fmt: skip
+        raise UsageError(
+            "the mapping file names no table",
+            where=path,
+            got=repr(found.table),
+            allowed=", ".join(TABLES),
+            next_step=did_you_mean(found.table, TABLES),
+        )
     ours, all_of_them = _ours(found.table), f"thermostats ls columns {found.table}"
     for part in ("columns", "factors", "constants"):
         entries = getattr(found, part)
         for name in entries.values() if part == "columns" else entries:
             if not isinstance(name, str) or name not in ours:
-                raise UsageError(f"{part} of the mapping file names no column of ours", where=path, got=repr(name),
-                                 allowed=", ".join(ours),
-                                 next_step=did_you_mean(str(name), ours, all_of_them))  # fmt: skip
+                raise UsageError(
+                    f"{part} of the mapping file names no column of ours",
+                    where=path,
+                    got=repr(name),
+                    allowed=", ".join(ours),
+                    next_step=did_you_mean(str(name), ours, all_of_them),
+                )
     for name, factor in found.factors.items():
         if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
             raise UsageError("a factor is a number for a column of numbers", where=path, got=f"{name} = {factor!r}")
@@ -103,9 +117,13 @@ def _check(found: ColumnMap, path: Path) -> None:
         many = isinstance(value, list | dict)
         owner = found.table if name in TABLES[found.table].columns else "runs"
         if wanted := "one value, the same in every row" if many else wanted_instead(value, owner, name):
-            raise UsageError("a constant of the mapping file is not what its column holds", where=path,
-                             got=f"{name} = {value!r}", allowed=wanted,
-                             next_step=f"thermostats ls columns {owner}")  # fmt: skip
+            raise UsageError(
+                "a constant of the mapping file is not what its column holds",
+                where=path,
+                got=f"{name} = {value!r}",
+                allowed=wanted,
+                next_step=f"thermostats ls columns {owner}",
+            )
 
 
 def _ours(table: str) -> dict[str, str]:
@@ -123,16 +141,22 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     ours = _ours(using.table)
     for name in using.columns:
         if name not in frame.columns:
-            raise UsageError("a column that the mapping file names is not there", where=where, got=repr(name),
-                             allowed=", ".join(map(str, frame.columns)),
-                             next_step=did_you_mean(name, map(str, frame.columns)))  # fmt: skip
+            raise UsageError(
+                "a column that the mapping file names is not there",
+                where=where,
+                got=repr(name),
+                allowed=", ".join(map(str, frame.columns)),
+                next_step=did_you_mean(name, map(str, frame.columns)),
+            )
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [name for name in spare if using.ignore != OTHERS and name not in using.ignore]:
         raise UsageError(
-            "columns that are not ours and that the mapping file does not name", where=where, got=", ".join(unnamed),
+            "columns that are not ours and that the mapping file does not name",
+            where=where,
+            got=", ".join(unnamed),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
-        )  # fmt: skip
+        )
     renamed = renamed.drop(columns=spare)
     twice = set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns))
     if twice:

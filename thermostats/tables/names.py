@@ -30,9 +30,11 @@ def check_names(frame: pd.DataFrame, name: str, where: object = "") -> None:
         for value in frame[label].unique():
             if fault := _fault(str(value), label, free=column.metadata["free"]):
                 raise DataError(
-                    f"table {name}, column {label} {fault}", where=where, got=ascii(value)[:100],
+                    f"table {name}, column {label} {fault}",
+                    where=where,
+                    got=ascii(value)[:100],
                     next_step="write the name without it",
-                )  # fmt: skip
+                )
 
 
 def _fault(value: str, label: str, *, free: bool) -> str:

@@ -81,9 +81,12 @@ def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
     terms = WEIGHTS.get(str(row["architecture"]))
     if terms is None:
         raise DataError(
-            "no formula for the number of weights of this architecture", where=row["model_id"],
-            got=repr(row["architecture"]), allowed=", ".join(WEIGHTS), next_step="declare it in tables/parameters.py",
-        )  # fmt: skip
+            "no formula for the number of weights of this architecture",
+            where=row["model_id"],
+            got=repr(row["architecture"]),
+            allowed=", ".join(WEIGHTS),
+            next_step="declare it in tables/parameters.py",
+        )
     d, e, d_h, d_ff = (int(row[label]) for label in ("d_model", "d_embed", "d_head", "d_ff"))
     L, H, K, V = (int(row[label]) for label in ("n_layers", "n_heads", "n_kv_heads", "vocab_size"))
     v = VECTORS_PER_NORM[str(row["norm_kind"])]
@@ -110,14 +113,17 @@ def check_models(models: pd.DataFrame) -> None:
         if stated != implied:
             raise DataError(
                 "table models, n_params and n_params_nonembedding are not what the geometry implies",
-                where=f"{row['model_id']} @ {row['revision']}", got=str(stated), allowed=str(implied),
+                where=f"{row['model_id']} @ {row['revision']}",
+                got=str(stated),
+                allowed=str(implied),
                 next_step="correct the geometry or the numbers of weights",
-            )  # fmt: skip
+            )
     whole = models["n_params_nonembedding"] >= models["n_params"]
     for row in models.loc[whole].head(1).to_dict("records"):
         raise DataError(
-            "table models, n_params_nonembedding is not below n_params", where=f"{row['model_id']} @ {row['revision']}",
+            "table models, n_params_nonembedding is not below n_params",
+            where=f"{row['model_id']} @ {row['revision']}",
             got=f"n_params_nonembedding {row['n_params_nonembedding']}, n_params {row['n_params']}",
             allowed=f"below {row['n_params']}: without token embedding, position table and unembedding",
             next_step="correct one of the two",
-        )  # fmt: skip
+        )

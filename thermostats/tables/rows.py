@@ -39,9 +39,11 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     if wrong:
         count = len({row for row, _ in wrong})
         raise DataError(
-            f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them", where=where,
-            rows=_listed(wrong), next_step="mend them and join again; nothing was written",
-        )  # fmt: skip
+            f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
+            where=where,
+            rows=_listed(wrong),
+            next_step="mend them and join again; nothing was written",
+        )
     return store.validate(table, name, where)
 
 
@@ -133,9 +135,10 @@ def as_text(values: pd.Series) -> pd.Series:
         return pd.Series(cells, index=values.index, dtype=TEXT)
     except UnicodeEncodeError as error:
         raise DataError(
-            "a text holds half of a character, which UTF-8 cannot write", where=f"column {values.name}",
+            "a text holds half of a character, which UTF-8 cannot write",
+            where=f"column {values.name}",
             got=ascii(error.object)[:60],
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _number(value: Any) -> float:

@@ -288,10 +288,22 @@ FINDINGS = table(
 TABLES: dict[str, pa.DataFrameSchema] = {
     schema.name: schema
     for schema in (
-        MODELS, PROMPTS, RUNS, LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS, FINDINGS,
-        SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION,
+        MODELS,
+        PROMPTS,
+        RUNS,
+        LAYERS,
+        SUMMARIES,
+        OUTPUTS,
+        WEIGHTS,
+        ATTENTION,
+        TRANSITIONS,
+        FINDINGS,
+        SOURCES,
+        STATEMENTS,
+        INCONSISTENCIES,
+        RECONCILIATION,
     )
-}  # fmt: skip
+}
 
 
 def key(name: str) -> list[str]:

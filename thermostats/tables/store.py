@@ -214,9 +214,10 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     unknown = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
     if unknown:
         raise DataError(
-            "table runs refers to a prompt set that table prompts does not have", got=", ".join(unknown),
+            "table runs refers to a prompt set that table prompts does not have",
+            got=", ".join(unknown),
             next_step="join its rows of prompts first, or leave prompt_set empty",
-        )  # fmt: skip
+        )
 
 
 def shown(value: object) -> str:

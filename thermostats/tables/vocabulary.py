@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 TABLE_NAMES = (
-    "models", "prompts", "runs", "layers", "summaries", "outputs", "weights", "attention", "transitions", "findings",
-    "sources", "statements", "inconsistencies", "reconciliation",
-)  # fmt: skip
+    "models",
+    "prompts",
+    "runs",
+    "layers",
+    "summaries",
+    "outputs",
+    "weights",
+    "attention",
+    "transitions",
+    "findings",
+    "sources",
+    "statements",
+    "inconsistencies",
+    "reconciliation",
+)
 """All tables, in the order in which they are listed; `schemas.py` says what is in each."""
 POSITIONS = {
     "last": "the last real token of the prompt",

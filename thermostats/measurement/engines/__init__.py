@@ -67,6 +67,7 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"the engine {settings.name} is not installed", got=str(error),
+            f"the engine {settings.name} is not installed",
+            got=str(error),
             next_step=f"pip install 'thermostats[{settings.name}]'",
-        ) from error  # fmt: skip
+        ) from error

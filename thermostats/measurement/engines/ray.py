@@ -34,10 +34,11 @@ class Ray:
                 ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 raise ThermostatsError(
-                    "the Ray cluster cannot be reached", where=settings.address or "this machine",
+                    "the Ray cluster cannot be reached",
+                    where=settings.address or "this machine",
                     got=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
                     next_step="check the address, as `ray start` printed it; without one Ray runs on this machine",
-                ) from error  # fmt: skip
+                ) from error
         self.task: Any = ray.remote(_measure)
         self.nodes: Any = ray.nodes
         self.running: dict[Any, Job] = {}

@@ -88,10 +88,15 @@ class Slurm:
         try:
             given = {f"slurm_{name}": value for name, value in (each.split("=", 1) for each in self.settings.slurm)}
             self.executor.update_parameters(
-                name="thermostats", mem_gb=memory, cpus_per_task=self.settings.cpus or CPUS, tasks_per_node=1,
-                gpus_per_node=devices if on_gpu else 0, timeout_min=MINUTES, slurm_array_parallelism=PARALLEL,
+                name="thermostats",
+                mem_gb=memory,
+                cpus_per_task=self.settings.cpus or CPUS,
+                tasks_per_node=1,
+                gpus_per_node=devices if on_gpu else 0,
+                timeout_min=MINUTES,
+                slurm_array_parallelism=PARALLEL,
                 **given,
-            )  # fmt: skip
+            )
         except (NameError, TypeError, ValueError) as error:
             raise UsageError("no such option of a Slurm job", where="--slurm", got=str(error)[:200]) from error
 

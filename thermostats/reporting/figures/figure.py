@@ -18,10 +18,18 @@ from thermostats.reporting.plots import house_style, legend_points
 COLUMN = 3.54
 """Width of one column of print in inches (90 mm)."""
 SMALL = {
-    "font.size": 7.0, "axes.labelsize": 7.0, "axes.titlesize": 7.5, "xtick.labelsize": 6.5, "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5, "legend.handlelength": 1.6, "lines.linewidth": 1.1, "lines.markersize": 4.0,
-    "figure.constrained_layout.w_pad": 0.03, "figure.constrained_layout.h_pad": 0.03,
-}  # fmt: skip
+    "font.size": 7.0,
+    "axes.labelsize": 7.0,
+    "axes.titlesize": 7.5,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4.0,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.h_pad": 0.03,
+}
 """What one column changes in the house style."""
 NAME_SIZE = 6.0
 """Size of a point's name in points."""
@@ -87,8 +95,15 @@ def legend_over_rows(axes: Axes) -> None:
     unique = dict(zip(names, handles, strict=True))
     room = 22 * canvas.get_figwidth() * 6.5 / legend_points()
     columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
-    legend = canvas.legend(unique.values(), unique.keys(), loc="outside upper left", ncols=columns, handletextpad=0.4,
-                           columnspacing=1.0, borderpad=0.1)  # fmt: skip
+    legend = canvas.legend(
+        unique.values(),
+        unique.keys(),
+        loc="outside upper left",
+        ncols=columns,
+        handletextpad=0.4,
+        columnspacing=1.0,
+        borderpad=0.1,
+    )
     for text in legend.get_texts():
         text.set_parse_math(False)
 

@@ -125,8 +125,15 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
     reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
     x = table["n_params"].astype(float)
-    axes.vlines(x, table["gain"] - table["sd"], table["gain"] + table["sd"], color=color, linewidth=0.8, alpha=0.8,
-                label="± 1 SD over prompts")  # fmt: skip
+    axes.vlines(
+        x,
+        table["gain"] - table["sd"],
+        table["gain"] + table["sd"],
+        color=color,
+        linewidth=0.8,
+        alpha=0.8,
+        label="± 1 SD over prompts",
+    )
     axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95 % interval")
     axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
     axes.set(xlabel="parameters", ylabel=GAIN)
@@ -186,8 +193,16 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
         axes.plot([], [], color=mark(str(lab)).color, marker=mark(str(lab)).marker, linestyle="", label=lab)
     name_rows(axes, [short_name(name) for name in spread["model_id"]])
     for block, rows in spread.groupby("block", sort=False):
-        axes.annotate(block, (0.985, rows.index.min() - 0.45), xycoords=("axes fraction", "data"), ha="right", va="top",
-                      fontsize=6.5, color=MUTED, bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.8})  # fmt: skip
+        axes.annotate(
+            block,
+            (0.985, rows.index.min() - 0.45),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="top",
+            fontsize=6.5,
+            color=MUTED,
+            bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.8},
+        )
         if rows.index.min():
             axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
     axes.set_xlabel("residual gain, one dot a prompt")
@@ -230,9 +245,21 @@ def _count(number_of: int) -> str:
     return str(number_of) if number_of else "None"
 
 
-DEPTH = Figure("figure-1", "Gain over depth, Pythia family", ("C01", "C02"),
-               lambda tables: penultimate_gains(tables, PYTHIA), draw_depth, caption_depth)  # fmt: skip
+DEPTH = Figure(
+    "figure-1",
+    "Gain over depth, Pythia family",
+    ("C01", "C02"),
+    lambda tables: penultimate_gains(tables, PYTHIA),
+    draw_depth,
+    caption_depth,
+)
 LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, caption_labs, height=4.0)
-SIZE = Figure("figure-6", "Gain over size, Pythia family", ("C04", "C10"),
-              lambda tables: penultimate_gains(tables, PYTHIA), draw_size, caption_size)  # fmt: skip
+SIZE = Figure(
+    "figure-6",
+    "Gain over size, Pythia family",
+    ("C04", "C10"),
+    lambda tables: penultimate_gains(tables, PYTHIA),
+    draw_size,
+    caption_size,
+)
 PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, caption_prompts, height=4.2)

@@ -14,9 +14,7 @@ from thermostats.reporting.labels import short_name
 from thermostats.reporting.plots import INK, MUTED, POINT, name_rows, reference
 from thermostats.reporting.words import number
 
-BLOCKS: Mapping[str, str] = {
-    "heritage": "heritage", "geometry": "geometry", "scale": "scale", "model": "single model",
-}  # fmt: skip
+BLOCKS: Mapping[str, str] = {"heritage": "heritage", "geometry": "geometry", "scale": "scale", "model": "single model"}
 """Blocks of the heritage model in the order of the claim, in words."""
 POSTERIOR, PRIOR = "#3B4252", "#B8BDC4"
 OUTSIDE = "#D55E00"
@@ -38,8 +36,16 @@ def variance_shares(table: pd.DataFrame, axes: Axes, prior: Mapping[str, float] 
     rows = rows.set_index("block").loc[order].reset_index()
     at = prior if prior is not None else dict.fromkeys(order, 1 / len(order))
     _intervals(axes, rows, POSTERIOR)
-    axes.scatter([at[block] for block in order], rows.index, marker="|", s=130, color=MUTED, linewidth=1.4,
-                 label="prior mean", zorder=2)  # fmt: skip
+    axes.scatter(
+        [at[block] for block in order],
+        rows.index,
+        marker="|",
+        s=130,
+        color=MUTED,
+        linewidth=1.4,
+        label="prior mean",
+        zorder=2,
+    )
     name_rows(axes, [BLOCKS.get(block, block) for block in order])
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
     legend_over_rows(axes)
@@ -53,8 +59,9 @@ def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
     """
     at = np.arange(len(table))
     axes.barh(at - 0.17, table["probability"], height=0.34, color=POSTERIOR, label="posterior")
-    axes.barh(at + 0.17, table["prior"], height=0.34, color=PRIOR, edgecolor=MUTED, linewidth=0.5, hatch="////",
-              label="prior")  # fmt: skip
+    axes.barh(
+        at + 0.17, table["prior"], height=0.34, color=PRIOR, edgecolor=MUTED, linewidth=0.5, hatch="////", label="prior"
+    )
     reference(axes, 0.95, vertical=True)
     reference(axes, 0.05, vertical=True)
     texts = [f"BF {number(row.bayes_factor, 2)}" for row in table.itertuples()]
@@ -102,8 +109,16 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
             axes.scatter(part, part.index, color=color, marker=marker, s=30, label=words, **POINT)
     for at, row in enumerate(rows.itertuples()):
         for x, value, align in ((0.0, row.lower, "left"), (1.0, row.upper, "right")):
-            axes.annotate(number(value), (x, at), xytext=(0, -4.5), textcoords="offset points", ha=align, va="top",
-                          fontsize=SIDE - 0.8, color=MUTED)  # fmt: skip
+            axes.annotate(
+                number(value),
+                (x, at),
+                xytext=(0, -4.5),
+                textcoords="offset points",
+                ha=align,
+                va="top",
+                fontsize=SIDE - 0.8,
+                color=MUTED,
+            )
     _beside(axes, [f"{number(row.observed)}, p {number(row.p)}" for row in rows.itertuples()], "observed")
     name_rows(axes, [str(statistic) for statistic in rows["statistic"]])
     axes.set(xlim=(-0.5, 1.5), xticks=[])
@@ -122,8 +137,18 @@ def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     at = table["quantity"].map({quantity: place for place, quantity in enumerate(order)})
     prior = table[table["stage"] == "prior"]
     width = prior["upper"] - prior["lower"]
-    axes.barh(at[prior.index], width, left=prior["lower"], height=0.5, color=PRIOR, alpha=0.55, edgecolor=MUTED,
-              linewidth=0.4, hatch="////", label="prior")  # fmt: skip
+    axes.barh(
+        at[prior.index],
+        width,
+        left=prior["lower"],
+        height=0.5,
+        color=PRIOR,
+        alpha=0.55,
+        edgecolor=MUTED,
+        linewidth=0.4,
+        hatch="////",
+        label="prior",
+    )
     axes.scatter(prior["median"], at[prior.index], marker="|", s=90, color=MUTED, linewidth=1.2)
     posterior = table[table["stage"] == "posterior"]
     _intervals(axes, posterior.assign(_at=at[posterior.index]), POSTERIOR, label="posterior")
@@ -147,8 +172,16 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
         axes.hlines(part.index, part["lower"], part["upper"], color=color, linewidth=3.0, alpha=0.3)
         for out in (False, True):
             shown = part[missed[part.index] == out]
-            axes.scatter(shown["observed"], shown.index, facecolor="white" if out else color, edgecolor=color, s=24,
-                         marker=marker, linewidth=1.1 if out else 0.5, zorder=4)  # fmt: skip
+            axes.scatter(
+                shown["observed"],
+                shown.index,
+                facecolor="white" if out else color,
+                edgecolor=color,
+                s=24,
+                marker=marker,
+                linewidth=1.1 if out else 0.5,
+                zorder=4,
+            )
         axes.plot([], [], color=color, marker=marker, linestyle="", label=str(lab))
     axes.scatter(rows["predicted"], rows.index, marker="|", s=60, color=INK, linewidth=1.2, label="predicted", zorder=3)
     axes.scatter(rows["baseline"], rows.index, marker=".", s=14, color=MUTED, label="mean of the others", zorder=2)

@@ -99,9 +99,11 @@ def caption_means(table: pd.DataFrame) -> str:
         if r
         else ""
     )
-    bars = "bars: smallest and largest layer, where layers are known" if table["wv_lower"].notna().any() else (
-        "the spread over layers was not published"
-    )  # fmt: skip
+    bars = (
+        "bars: smallest and largest layer, where layers are known"
+        if table["wv_lower"].notna().any()
+        else ("the spread over layers was not published")
+    )
     return (
         f"Mean spectral norms of W_V and W_O over layers, {len(table)} models of {table['heritage'].nunique()} labs; "
         f"{bars}. Where W_V is W_V ({_listed(right)}), ‖W_V‖ / ‖W_O‖ runs from {number(ratio.min())} to "
@@ -215,9 +217,16 @@ def _depth(tables: Tables) -> pd.Series:
     return tables.read("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
 
 
-SPECTRA = Figure("figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, caption_means,
-                 height=3.1)  # fmt: skip
-LAYERS = Figure("figure-4", "Spectral norm of W_V over depth", ("C05", "C06"), over_depth, draw_over_depth,
-                caption_over_depth, height=3.1)  # fmt: skip
-SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, caption_squared,
-                 height=3.1)  # fmt: skip
+SPECTRA = Figure(
+    "figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, caption_means, height=3.1
+)
+LAYERS = Figure(
+    "figure-4",
+    "Spectral norm of W_V over depth",
+    ("C05", "C06"),
+    over_depth,
+    draw_over_depth,
+    caption_over_depth,
+    height=3.1,
+)
+SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, caption_squared, height=3.1)

@@ -32,10 +32,9 @@ def transitions(tables: Tables) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     rows = tables.read("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED], definition=list(JUDGED))
     rows = rows[rows["layer"].notna()].assign(value=rows["layer"] - 1)
-    by_definition = pd.concat([
-        rows[["model_id", "definition", "value"]],
-        figure[["model_id", "value"]].assign(definition="figure"),
-    ])  # fmt: skip
+    by_definition = pd.concat(
+        [rows[["model_id", "definition", "value"]], figure[["model_id", "value"]].assign(definition="figure")]
+    )
     spread = by_definition.groupby("model_id").agg(
         lower=("value", "min"), upper=("value", "max"), n_definitions=("definition", "nunique")
     )
@@ -83,5 +82,6 @@ def caption(table: pd.DataFrame) -> str:
     )
 
 
-TRANSITION = Figure("figure-5", "Transition layer, predicted and found", ("C09",), transitions, draw, caption,
-                    height=2.3)  # fmt: skip
+TRANSITION = Figure(
+    "figure-5", "Transition layer, predicted and found", ("C09",), transitions, draw, caption, height=2.3
+)

@@ -22,9 +22,19 @@ from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import references
 
 TABLES = (
-    "runs", "layers", "summaries", "outputs", "weights", "attention", "transitions", "prompts", "sources",
-    "statements", "inconsistencies", "reconciliation",
-)  # fmt: skip
+    "runs",
+    "layers",
+    "summaries",
+    "outputs",
+    "weights",
+    "attention",
+    "transitions",
+    "prompts",
+    "sources",
+    "statements",
+    "inconsistencies",
+    "reconciliation",
+)
 READERS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
     (prompts25.read_benchmark, ("thermodynamic_benchmark.json", "thermodynamic_benchmark.csv")),
     (prompts25.read_twins, ("twin_test_results.json", "twin_test_results.csv")),

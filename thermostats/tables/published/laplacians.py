@@ -199,9 +199,16 @@ def _per_layer(study: Study, place: Place, run: str, L: int, estimand: str, prom
 
 
 def _transition(
-    study: Study, place: Place, run: str, definition: str, variant: str, L: int, curve: Curve,
-    find: Callable[[Curve], np.intp], prompt_id: str = "",
-) -> int:  # fmt: skip
+    study: Study,
+    place: Place,
+    run: str,
+    definition: str,
+    variant: str,
+    L: int,
+    curve: Curve,
+    find: Callable[[Curve], np.intp],
+    prompt_id: str = "",
+) -> int:
     """Import an index; where NaN won the search it becomes a statement and the table's layer is missing."""
     index = place.whole()
     if not np.isnan(curve).any():
@@ -213,10 +220,15 @@ def _transition(
     among = int(finite[find(curve[finite])])
     by_nan = index == int(np.isnan(curve).argmax())
     study.add(
-        "transitions", run_id=run, prompt_id=prompt_id, definition=definition, trace_variant=variant,
-        layer=None, relative_depth=None,
+        "transitions",
+        run_id=run,
+        prompt_id=prompt_id,
+        definition=definition,
+        trace_variant=variant,
+        layer=None,
+        relative_depth=None,
         missing="the published index is where the first NaN stands, not an extreme" if by_nan else "curve has NaN",
-    )  # fmt: skip
+    )
     study.disagree(
         f"nan-as-extreme-{place.document.file}-{definition}-{model}",
         "wrong formula",

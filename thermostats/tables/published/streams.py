@@ -228,10 +228,16 @@ def _matrix(study: Study, place: Place, run: str, matrix: str) -> float:
     spectral = place["spectral_norm"].number("weights.spectral_norm", above=0.0)
     frobenius = place["frobenius_norm"].number("weights.frobenius_norm", above=0.0)
     study.add(
-        "weights", run_id=run, layer=0, matrix=matrix, head="",
-        spectral_norm=spectral, frobenius_norm=frobenius, stable_rank=None,
+        "weights",
+        run_id=run,
+        layer=0,
+        matrix=matrix,
+        head="",
+        spectral_norm=spectral,
+        frobenius_norm=frobenius,
+        stable_rank=None,
         missing="NaN in the file" if None in (spectral, frobenius) else "",
-    )  # fmt: skip
+    )
     study.take(place["mean_row_norm"], run, f"{matrix}_row_norm_mean", lower=0.0)
     study.take(place["std_row_norm"], run, f"{matrix}_row_norm_sd", lower=0.0)
     return _nan(spectral)

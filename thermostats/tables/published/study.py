@@ -98,13 +98,7 @@ class Study:
             )
 
     def run(
-        self,
-        document: Document,
-        model: str,
-        *,
-        prompt_set: str,
-        dtype: str = UNSTATED,
-        attention: str = UNSTATED,
+        self, document: Document, model: str, *, prompt_set: str, dtype: str = UNSTATED, attention: str = UNSTATED
     ) -> str:
         """Declare a run and return its id."""
         hashes = [p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompt_set]
