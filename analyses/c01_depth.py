@@ -21,15 +21,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.classical import Correlation, correlation, slope
-from thermostats.modelling.line import fit_line
-from thermostats.reporting.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import gain_by_depth
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import number, relation
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.classical.association import Correlation, correlation, slope
+from thermostats.modelling.laws.line import fit_line
+from thermostats.plots.general import gain_by_depth
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
+from thermostats.words import number, relation
 
 ALPHA = 0.05
 WEAK = -0.3

@@ -23,10 +23,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.classical import correlation, power_law, slope
-from thermostats.modelling.contingency import one_sample_bound
-from thermostats.modelling.kleiber import fit_kleiber
-from thermostats.reporting.evidence import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.classical.association import correlation, power_law, slope
+from thermostats.modelling.classical.counts import one_sample_bound
+from thermostats.modelling.laws.kleiber import fit_kleiber
+from thermostats.plots.general import gain_by_depth
+from thermostats.studies.delia2026.evidence import (
     FOUR,
     HUNT,
     PYTHIA,
@@ -36,11 +40,7 @@ from thermostats.reporting.evidence import (
     stated,
     stated_by_model,
 )
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.plots import gain_by_depth
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import number, relation
+from thermostats.words import number, relation
 
 TOTAL = 10.0
 TOLERATED = 0.05

@@ -23,10 +23,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.contingency import barnard_exact, fisher_exact, proportion
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.permutation import clustered_sign_permutation
-from thermostats.reporting.evidence import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.posterior import Panel
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.classical.counts import barnard_exact, fisher_exact, proportion
+from thermostats.modelling.classical.permutation import clustered_sign_permutation
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.plots.general import forest
+from thermostats.plots.posterior import lab_forest
+from thermostats.studies.delia2026.evidence import (
     HUNT,
     PYTHIA,
     clearly_above,
@@ -36,13 +42,7 @@ from thermostats.reporting.evidence import (
     heritage_rows,
     stated,
 )
-from thermostats.reporting.figures.posterior import lab_forest
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.plots import forest
-from thermostats.reporting.posterior import Panel
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import agrees, number, relation
+from thermostats.words import agrees, number, relation
 
 FOCAL = "EleutherAI"
 ALPHA = 0.05

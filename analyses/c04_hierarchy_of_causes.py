@@ -25,21 +25,21 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.block_shares import jackknifed_shares, with_differences
-from thermostats.modelling.blocks import block_f, dominance, freedman_lane
-from thermostats.modelling.heritage import CLOSED, fit_heritage
-from thermostats.modelling.heritage_checks import sensitivity
-from thermostats.modelling.heritage_fit import ORDER, HeritageFit
-from thermostats.modelling.simulate import power
-from thermostats.modelling.validation import HeldOut, leave_one_out
-from thermostats.reporting.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
-from thermostats.reporting.figures.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.plots import forest
-from thermostats.reporting.posterior import Panel
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
-from thermostats.reporting.words import number, relation
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.posterior import Panel
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
+from thermostats.modelling.heritage.block_shares import jackknifed_shares, with_differences
+from thermostats.modelling.heritage.checks import sensitivity
+from thermostats.modelling.heritage.fit import CLOSED, fit_heritage
+from thermostats.modelling.heritage.fitted import ORDER, HeritageFit
+from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane
+from thermostats.modelling.heritage.simulate import power
+from thermostats.modelling.inference.held_out import HeldOut, leave_one_out
+from thermostats.plots.general import forest
+from thermostats.plots.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
+from thermostats.studies.delia2026.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
+from thermostats.words import number, relation
 
 ALPHA = 0.05
 SMALL = 0.05

@@ -29,10 +29,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.classical import correlation
-from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.spectral import fit_spectral
-from thermostats.reporting.evidence import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
+from thermostats.modelling.classical.association import correlation
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.laws.spectral import fit_spectral
+from thermostats.plots.general import reference, scatter_labelled
+from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import (
     H4_V2,
     HUNT,
     PYTHIA,
@@ -43,15 +49,9 @@ from thermostats.reporting.evidence import (
     prompt_counts,
     stated,
 )
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.nursery_norms import trained_norms
-from thermostats.reporting.plots import reference, scatter_labelled
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
-from thermostats.reporting.words import number, relation
-from thermostats.scales import log_axis
+from thermostats.studies.nursery.norms import trained_norms
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import number, relation
 
 ALPHA = 0.05
 FEWEST = 5

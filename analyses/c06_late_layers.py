@@ -21,15 +21,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.marks import mark
-from thermostats.reporting.evidence import stated
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.nursery_norms import LATE, trained_norms
-from thermostats.reporting.plots import INK, strip_by_group
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
-from thermostats.reporting.words import number
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
+from thermostats.plots.general import INK, strip_by_group
+from thermostats.plots.labels import short_name
+from thermostats.plots.marks import mark
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import stated
+from thermostats.studies.nursery.norms import LATE, trained_norms
+from thermostats.words import number
 
 LEAST, MOST = 100.0, 1000.0
 LEAST_TRAINED, LEAST_RECIPES = 24, 8

@@ -24,13 +24,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.measurement.sheaf import head_measures, printed_factor_trace, value_spectra
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.nursery_norms import at_the_end
-from thermostats.reporting.plots import MUTED
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
-from thermostats.reporting.words import number, range_text
-from thermostats.scales import log_axis
+from thermostats.plots.general import MUTED
+from thermostats.plots.scales import log_axis
+from thermostats.studies.nursery.norms import at_the_end
+from thermostats.words import number, range_text
 
 TOLERANCE, SINGLE = 1e-10, 1e-5
 SEED = 7

@@ -24,16 +24,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.marks import mark
-from thermostats.modelling.line import fit_line
-from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import place_labels, short_name
-from thermostats.reporting.plots import legend_above
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import number
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.laws.line import fit_line
+from thermostats.plots.general import legend_above
+from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.marks import mark
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.words import number
 
 ALPHA = 0.05
 SEED = 8

@@ -22,15 +22,16 @@ from math import isfinite
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.line import LEAST, fit_line
-from thermostats.modelling.means import paired_difference
-from thermostats.modelling.transition import fit_transition
-from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import INK, MUTED, legend_above
-from thermostats.reporting.transition_layers import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import SENTENCES, if_above
+from thermostats.modelling.classical.means import paired_difference
+from thermostats.modelling.laws.line import LEAST, fit_line
+from thermostats.modelling.laws.transition import fit_transition
+from thermostats.plots.general import INK, MUTED, legend_above
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model
+from thermostats.studies.delia2026.transition_layers import (
     A_PRIORI,
     ALL_HEADS,
     BY_MODEL,
@@ -41,8 +42,7 @@ from thermostats.reporting.transition_layers import (
     sign_changes,
     with_predictions,
 )
-from thermostats.reporting.verdicts import SENTENCES, if_above
-from thermostats.reporting.words import number
+from thermostats.words import number
 
 SEED = 9
 SCALE = 10.0

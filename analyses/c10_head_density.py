@@ -25,11 +25,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.classical import correlation, slope
-from thermostats.modelling.contingency import Accuracy, classification_accuracy, roc_threshold
-from thermostats.modelling.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
-from thermostats.modelling.line import fit_line
-from thermostats.reporting.evidence import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
+from thermostats.modelling.classical.association import correlation, slope
+from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, roc_threshold
+from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
+from thermostats.modelling.laws.line import fit_line
+from thermostats.plots.general import reference, scatter_labelled
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import (
     CLEAN,
     GAIN_WORDS,
     HUNT,
@@ -40,13 +46,7 @@ from thermostats.reporting.evidence import (
     stated,
     stated_by_model,
 )
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import reference, scatter_labelled
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
-from thermostats.reporting.words import number, relation
-from thermostats.scales import log_axis
+from thermostats.words import number, relation
 
 ALPHA = 0.05
 WEAK = -0.3

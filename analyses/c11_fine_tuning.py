@@ -24,18 +24,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.invariance import fit_invariance
-from thermostats.modelling.means import one_sample, paired_difference
-from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
-from thermostats.reporting.evidence import stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import MUTED, paired
-from thermostats.reporting.provenance import follows
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
-from thermostats.reporting.words import MINUS, number, range_text
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.means import one_sample, paired_difference
+from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.plots.general import MUTED, paired
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.studies.delia2026.provenance import follows
+from thermostats.words import MINUS, number, range_text
 
 SEED = 11
 MOST_FLIPS = 0.10

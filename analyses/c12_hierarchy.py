@@ -24,11 +24,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.benchmark import fit_benchmark
-from thermostats.modelling.crossed import concordance
-from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.means import paired_difference
-from thermostats.reporting.by_prompt import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
+from thermostats.modelling.classical.crossed import concordance
+from thermostats.modelling.classical.means import paired_difference
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.laws.benchmark import fit_benchmark
+from thermostats.plots.general import strip_by_group
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     LAST_GAIN_FILES,
     TWIN,
@@ -37,14 +43,8 @@ from thermostats.reporting.by_prompt import (
     wide,
     with_category,
 )
-from thermostats.reporting.evidence import stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import strip_by_group
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
-from thermostats.reporting.words import number, range_text
-from thermostats.scales import log_axis
+from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.words import number, range_text
 
 SEED = 12
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")

@@ -24,16 +24,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.contingency import classification_accuracy, proportion
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.reporting.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.plots import MUTED, reference, scatter_labelled
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
-from thermostats.reporting.words import relation
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
+from thermostats.modelling.classical.counts import classification_accuracy, proportion
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import MUTED, reference, scatter_labelled
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
+from thermostats.words import relation
 
 SEED = 13
 THRESHOLD = 0.2

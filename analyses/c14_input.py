@@ -24,11 +24,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.benchmark import fit_benchmark
-from thermostats.modelling.crossed import variance_components
-from thermostats.modelling.resampling import bca
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.by_prompt import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import OPEN, SENTENCES, if_above
+from thermostats.modelling.classical.crossed import variance_components
+from thermostats.modelling.classical.resampling import bca
+from thermostats.modelling.laws.benchmark import fit_benchmark
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import strip_by_group
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     LAST_GAIN_FILES,
     gain_by_prompt,
@@ -36,13 +41,8 @@ from thermostats.reporting.by_prompt import (
     one_run_each,
     with_category,
 )
-from thermostats.reporting.evidence import PYTHIA, stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import strip_by_group
-from thermostats.reporting.verdicts import OPEN, SENTENCES, if_above
-from thermostats.reporting.words import number, range_text
+from thermostats.studies.delia2026.evidence import PYTHIA, stated, stated_by_model
+from thermostats.words import number, range_text
 
 INPUT = "input_dependency_thermodynamics.json"
 SEED = 14

@@ -22,16 +22,16 @@ from dataclasses import replace
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.phases import LEAST_POINTS, phases
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_norms import at_the_end
-from thermostats.reporting.plots import lines_by_layer
-from thermostats.reporting.verdicts import OPEN, SENTENCES, UNMEASURED, if_above
-from thermostats.reporting.words import number
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import OPEN, SENTENCES, UNMEASURED, if_above
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.laws.phases import LEAST_POINTS, phases
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import lines_by_layer
+from thermostats.studies.nursery.norms import at_the_end
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import number
 
 SAID, RIVAL = 5, 3
 MARGIN = 6.0

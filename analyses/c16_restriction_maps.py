@@ -26,18 +26,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.nursery_norms import at_the_end
-from thermostats.reporting.plots import MUTED, forest, reference
-from thermostats.reporting.provenance import follows
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
-from thermostats.reporting.words import number
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import MUTED, forest, reference
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.provenance import follows
+from thermostats.studies.nursery.norms import at_the_end
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import number
 
 LEAST_BLOCKS, LEAST_TRAINED, SEED = 4, 24, 16
 DEFINITIONS = ("minimum", "steepest", "formula")

@@ -24,19 +24,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.classical import power_law
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.evidence import stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import MUTED, lines_by_layer, scatter_labelled
-from thermostats.reporting.provenance import follows
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
-from thermostats.reporting.words import number, range_text, relation
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
+from thermostats.modelling.classical.association import power_law
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import MUTED, lines_by_layer, scatter_labelled
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.studies.delia2026.provenance import follows
+from thermostats.words import number, range_text, relation
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 STATED, MARGIN = 0.35, 0.10

@@ -25,11 +25,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.benchmark_entropy import fit_slopes
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.means import welch_difference
-from thermostats.modelling.within import WithinCorrelation, within_correlation
-from thermostats.reporting.by_prompt import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all, if_below
+from thermostats.modelling.classical.means import welch_difference
+from thermostats.modelling.classical.within import WithinCorrelation, within_correlation
+from thermostats.modelling.laws.benchmark_entropy import fit_slopes
+from thermostats.modelling.laws.line import fit_line
+from thermostats.plots.general import forest, strip_by_group
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     GPT2,
     LAST_GAIN_FILES,
@@ -40,14 +45,9 @@ from thermostats.reporting.by_prompt import (
     wide,
     with_category,
 )
-from thermostats.reporting.evidence import stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import forest, strip_by_group
-from thermostats.reporting.provenance import follows
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all, if_below
-from thermostats.reporting.words import number, range_text, relation
+from thermostats.studies.delia2026.evidence import stated_by_model
+from thermostats.studies.delia2026.provenance import follows
+from thermostats.words import number, range_text, relation
 
 SEED, RESAMPLES, BESIDE = 18, 4999, 999
 FEWEST = 4

@@ -32,9 +32,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.means import Difference, one_sample
-from thermostats.reporting.by_prompt import BENCHMARK, GPT2, GPTJ, gain_by_prompt, with_category
-from thermostats.reporting.derived import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all
+from thermostats.modelling.classical.means import Difference, one_sample
+from thermostats.plots.general import MUTED, forest, scatter_labelled, strip_by_group
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, gain_by_prompt, with_category
+from thermostats.studies.delia2026.derived import (
     BY_FILE,
     LLAMA_FILE,
     MISTRAL,
@@ -43,16 +48,11 @@ from thermostats.reporting.derived import (
     figures_of_test,
     traces_and_norms,
 )
-from thermostats.reporting.evidence import FOUR, stated, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import MUTED, forest, scatter_labelled, strip_by_group
-from thermostats.reporting.prompt_means import with_means
-from thermostats.reporting.provenance import follows
-from thermostats.reporting.unembedding import ALPHA, LEAST, trained_unembedding, unembedding
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all
-from thermostats.reporting.words import number, range_text
-from thermostats.scales import log_axis
+from thermostats.studies.delia2026.evidence import FOUR, stated, stated_by_model
+from thermostats.studies.delia2026.prompt_means import with_means
+from thermostats.studies.delia2026.provenance import follows
+from thermostats.studies.delia2026.unembedding import ALPHA, LEAST, trained_unembedding, unembedding
+from thermostats.words import number, range_text
 
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
 PROJECTOR = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"

@@ -21,18 +21,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.means import one_sample
-from thermostats.modelling.share import fit_share
-from thermostats.reporting.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.reporting.evidence import FOUR, gains, stated_by_model
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.plots import forest
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
-from thermostats.reporting.words import number
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import forest
+from thermostats.plots.labels import short_name
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.evidence import FOUR, gains, stated_by_model
+from thermostats.words import number
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""

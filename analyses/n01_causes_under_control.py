@@ -29,14 +29,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.posterior import Panel
+from thermostats.claims.verdict import SENTENCES, if_above, if_all, if_below
 from thermostats.errors import UsageError
-from thermostats.modelling.blocks import block_f, freedman_lane
-from thermostats.modelling.heritage_fit import ORDER, HeritageFit
-from thermostats.reporting.evidence import LEVEL
-from thermostats.reporting.figures.posterior import variance_shares
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_fit import (
+from thermostats.modelling.heritage.fitted import ORDER, HeritageFit
+from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.plots.general import forest
+from thermostats.plots.posterior import variance_shares
+from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.nursery.predictions import foretold, published_rows, unseen
+from thermostats.studies.nursery.recipe_fit import (
     C04_GEOMETRY,
     C04_SCALE,
     GEOMETRY,
@@ -55,12 +59,8 @@ from thermostats.reporting.nursery_fit import (
     too_few,
     unmeasured,
 )
-from thermostats.reporting.nursery_foretold import foretold, published_rows, unseen
-from thermostats.reporting.nursery_rows import final
-from thermostats.reporting.plots import forest
-from thermostats.reporting.posterior import Panel
-from thermostats.reporting.verdicts import SENTENCES, if_above, if_all, if_below
-from thermostats.reporting.words import number, relation
+from thermostats.studies.nursery.rows import final
+from thermostats.words import number, relation
 
 SEED = 101
 SMALL = 0.05

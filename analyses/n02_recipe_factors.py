@@ -30,13 +30,15 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.modelling.blocks import block_f
-from thermostats.modelling.draws import Array
-from thermostats.nursery.factors import RECIPE
-from thermostats.reporting.evidence import LEVEL
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_factors import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.heritage.shares import block_f
+from thermostats.modelling.inference.draws import Array
+from thermostats.plots.general import forest
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.nursery.factor_effects import (
     contrasts,
     covariates,
     estimate,
@@ -46,7 +48,9 @@ from thermostats.reporting.nursery_factors import (
     level_rows,
     with_curves,
 )
-from thermostats.reporting.nursery_fit import (
+from thermostats.studies.nursery.factors import RECIPE
+from thermostats.studies.nursery.ratio import ALPHA, MOST, PRIMARY, mediator
+from thermostats.studies.nursery.recipe_fit import (
     GEOMETRY,
     LEAST_MODELS,
     LEAST_RECIPES,
@@ -61,12 +65,8 @@ from thermostats.reporting.nursery_fit import (
     too_few,
     unmeasured,
 )
-from thermostats.reporting.nursery_ratio import ALPHA, MOST, PRIMARY, mediator
-from thermostats.reporting.nursery_rows import final
-from thermostats.reporting.plots import forest
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.reporting.words import chance, listed, number, relation
-from thermostats.scales import log_axis
+from thermostats.studies.nursery.rows import final
+from thermostats.words import chance, listed, number, relation
 
 SEED = 102
 NEGLIGIBLE = 0.05

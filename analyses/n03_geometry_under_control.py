@@ -29,16 +29,18 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from thermostats.modelling.contingency import one_sample_bound
-from thermostats.modelling.estimates import holm
-from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.kleiber import fit_kleiber
-from thermostats.modelling.line import fit_line
-from thermostats.reporting.evidence import gains, stated
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_density import ALPHA, PENULTIMATE, draw_density, threshold, through
-from thermostats.reporting.nursery_fit import (
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
+from thermostats.modelling.classical.counts import one_sample_bound
+from thermostats.modelling.classical.estimates import holm
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.laws.kleiber import fit_kleiber
+from thermostats.modelling.laws.line import fit_line
+from thermostats.studies.delia2026.evidence import gains, stated
+from thermostats.studies.nursery.density import ALPHA, PENULTIMATE, draw_density, threshold, through
+from thermostats.studies.nursery.law import LARGEST, NEAR, TOLERATED, TOTAL, bound, draw_depth, law
+from thermostats.studies.nursery.recipe_fit import (
     LEAST_MODELS,
     LEAST_RECIPES,
     LIMITS,
@@ -47,12 +49,10 @@ from thermostats.reporting.nursery_fit import (
     too_few,
     unmeasured,
 )
-from thermostats.reporting.nursery_law import LARGEST, NEAR, TOLERATED, TOTAL, bound, draw_depth, law
-from thermostats.reporting.nursery_rows import final
-from thermostats.reporting.nursery_slopes import LINES, extra_terms, held, mean_traces, slope_on
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
-from thermostats.reporting.words import number, relation
+from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.slopes import LINES, extra_terms, held, mean_traces, slope_on
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import number, relation
 
 SEED = 103
 SMALL = float(np.log(1.05) / np.log(2))

@@ -26,21 +26,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.contingency import proportion
-from thermostats.modelling.invariance import fit_invariance
-from thermostats.modelling.share import fit_share
-from thermostats.nursery.factors import CHECKPOINTS, RECIPE
-from thermostats.reporting.by_prompt import TWIN, gain_by_prompt
-from thermostats.reporting.findings import Claim, Finding, Tables, run
-from thermostats.reporting.fits import beside, posterior_of
-from thermostats.reporting.nursery_fit import LEAST_MODELS, LEAST_RECIPES, LIMITS, too_few, unmeasured
-from thermostats.reporting.nursery_rows import checkpoints
-from thermostats.reporting.nursery_signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
-from thermostats.reporting.plots import MUTED, legend_above, paired, reference
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
-from thermostats.reporting.words import MINUS, number, plural, range_text
-from thermostats.scales import log_axis
+from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.fits import beside, posterior_of
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.modelling.laws.share import fit_share
+from thermostats.plots.general import MUTED, legend_above, paired, reference
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
+from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES, LIMITS, too_few, unmeasured
+from thermostats.studies.nursery.rows import checkpoints
+from thermostats.studies.nursery.signs import development, fixed_from, gains_of_pairs, log_gains, pair_table
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import MINUS, number, plural, range_text
 
 SEED = 104
 GAIN = "last_gain"

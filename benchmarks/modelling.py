@@ -33,13 +33,13 @@ os.environ["THERMOSTATS_CACHE"] = "off"
 
 import numpy as np
 
-from thermostats.modelling import sampling
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_calibration import calibrate_heritage
-from thermostats.modelling.heritage_design import design
-from thermostats.modelling.heritage_model import arrays, heritage_model
-from thermostats.modelling.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.calibration import calibrate_heritage
+from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.model import arrays, heritage_model
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Settings
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = (

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from thermostats.reporting.words import number, range_text
 from thermostats.tables.codebook import codebook
+from thermostats.words import number, range_text
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- findings: python docs/generate.py --readme -->\n", "<!-- end 
 
 def commands() -> str:
     """Every command with its arguments and options, as typer describes them."""
-    asked = [sys.executable, "-m", "typer", "thermostats.cli", "utils", "docs", "--name", "thermostats"]
+    asked = [sys.executable, "-m", "typer", "thermostats.cli.app", "utils", "docs", "--name", "thermostats"]
     told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603 - our own
     return told.replace("# `thermostats`", "# Commands", 1)
 

@@ -15,10 +15,10 @@
 # %%
 import matplotlib.pyplot as plt
 
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_checks import sensitivity
-from thermostats.modelling.heritage_fit import ORDER
-from thermostats.modelling.heritage_rows import gain_rows
+from thermostats.modelling.heritage.checks import sensitivity
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.fitted import ORDER
+from thermostats.modelling.heritage.rows import gain_rows
 
 rows = gain_rows("penultimate_gain")
 print(rows.groupby("heritage")["model_id"].nunique().to_string())

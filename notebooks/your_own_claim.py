@@ -15,10 +15,10 @@
 # %%
 import matplotlib.pyplot as plt
 
-from thermostats.modelling.contingency import proportion
-from thermostats.reporting.findings import Claim, Finding, Tables, text_of
-from thermostats.reporting.plots import forest
-from thermostats.reporting.verdicts import SENTENCES, if_above
+from thermostats.claims.finding import Claim, Finding, Tables, text_of
+from thermostats.claims.verdict import SENTENCES, if_above
+from thermostats.modelling.classical.counts import proportion
+from thermostats.plots.general import forest
 
 # %% [markdown]
 # ## The claim and its rule

@@ -15,9 +15,9 @@ from conftest import layer, model, run, snapshot, table
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from thermostats.cli import app
-from thermostats.new import new_claim
-from thermostats.nursery.plan import shipped_models
+from thermostats.cli.app import app
+from thermostats.cli.new import new_claim
+from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
 from thermostats.tables.join import join
 
@@ -191,7 +191,7 @@ def test_a_report_beside_own_rows_says_whose_rows_are_judged(tmp_path: Path) -> 
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from thermostats.wrong_use import interrupted\n"
+        "import os, signal; from thermostats.cli.wrong_use import interrupted\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, interrupted)\n"
         "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"

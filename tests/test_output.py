@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import table
 
+from thermostats.cli.new import new_claim
 from thermostats.errors import DataError, did_you_mean
-from thermostats.new import new_claim
 from thermostats.tables import store
 
 COMMAND = [sys.executable, "-m", "thermostats"]

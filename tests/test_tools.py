@@ -15,12 +15,12 @@ import pytest
 from conftest import layer, model, run, table
 
 import thermostats
-from thermostats import citing, doctor
+from thermostats.cli import citing, doctor
+from thermostats.cli.new import new_claim, new_heritage
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage_rows import gain_rows
-from thermostats.new import new_claim, new_heritage
+from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.reporting.engine import report
-from thermostats.reporting.evidence import HUNT, PYTHIA
+from thermostats.studies.delia2026.evidence import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.join import join

@@ -35,7 +35,7 @@ LARGE = [
 ]
 ASKED = """
 import contextlib, io, json, sys
-from thermostats.cli import main
+from thermostats.cli.app import main
 cases, large = json.load(sys.stdin)
 told = []
 for arguments in cases:

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thermostats.citing import citations as citations
+    from thermostats.cli.citing import citations as citations
     from thermostats.measurement.execute import measure as measure
     from thermostats.reporting.engine import report as report
+    from thermostats.studies.delia2026.importer import import_published as import_published
     from thermostats.tables.export import export as export
     from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
-    from thermostats.tables.published import import_published as import_published
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
     from thermostats.tables.store import load as load
@@ -21,10 +21,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
-    "citations": "thermostats.citing",
+    "citations": "thermostats.cli.citing",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.features",
-    "import_published": "thermostats.tables.published",
+    "import_published": "thermostats.studies.delia2026.importer",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.store",
     "measure": "thermostats.measurement.execute",

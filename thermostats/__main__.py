@@ -1,5 +1,5 @@
 """`python -m thermostats` is `thermostats`."""
 
-from thermostats.cli import main
+from thermostats.cli.app import main
 
 main()

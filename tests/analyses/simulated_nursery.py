@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.nursery.design import model_matrix
-from thermostats.nursery.plan import shipped_table
-from thermostats.reporting.findings import Tables
+from thermostats.claims.finding import Tables
+from thermostats.studies.nursery.design import model_matrix
+from thermostats.studies.nursery.plan import shipped_table
 from thermostats.tables.features import GAINS
 from thermostats.tables.vocabulary import NURSERY
 

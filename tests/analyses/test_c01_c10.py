@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.reporting.evidence import GAIN_WORDS, H4_EXTENDED
-from thermostats.reporting.findings import Finding, Tables
-from thermostats.reporting.transition_layers import all_heads
-from thermostats.reporting.words import agrees, comparison
+from thermostats.claims.finding import Finding, Tables
+from thermostats.studies.delia2026.evidence import GAIN_WORDS, H4_EXTENDED
+from thermostats.studies.delia2026.transition_layers import all_heads
+from thermostats.words import agrees, comparison
 
 ANALYSES = Path(__file__).parents[2] / "analyses"
 DATA = Path(__file__).parents[2] / "data"

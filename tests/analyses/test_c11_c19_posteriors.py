@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.reporting import unembedding
-from thermostats.reporting.by_prompt import BENCHMARK, gain_by_prompt
-from thermostats.reporting.derived import LLAMA_FILE
-from thermostats.reporting.findings import Finding, Tables
-from thermostats.reporting.posterior import both
+from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.posterior import both
+from thermostats.studies.delia2026 import unembedding
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, gain_by_prompt
+from thermostats.studies.delia2026.derived import LLAMA_FILE
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.reporting.findings import Finding, Tables
-from thermostats.reporting.words import agrees, comparison
+from thermostats.claims.finding import Finding, Tables
 from thermostats.tables.schemas import VERDICTS
+from thermostats.words import agrees, comparison
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "analyses").glob("c[12]*.py") if "c11" <= path.stem[:3] <= "c20")

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent))
 from simulated_nursery import Simulated
 
-from thermostats.modelling.blocks import dominance
-from thermostats.reporting.nursery_fit import (
+from thermostats.modelling.heritage.shares import dominance
+from thermostats.studies.nursery.recipe_fit import (
     GEOMETRY,
     columns_of_block,
     corrected_shares,
@@ -27,7 +27,7 @@ from thermostats.reporting.nursery_fit import (
     slopes,
     too_few,
 )
-from thermostats.reporting.nursery_rows import final
+from thermostats.studies.nursery.rows import final
 
 PRIMARY = "penultimate_gain"
 

@@ -13,9 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from simulated_nursery import Simulated
 from test_n01 import load
 
-from thermostats.modelling.blocks import block_f
-from thermostats.nursery.factors import RECIPE
-from thermostats.reporting.nursery_factors import (
+from thermostats.modelling.heritage.shares import block_f
+from thermostats.studies.nursery.factor_effects import (
     contrasts,
     covariates,
     estimate,
@@ -25,9 +24,10 @@ from thermostats.reporting.nursery_factors import (
     level_rows,
     with_curves,
 )
-from thermostats.reporting.nursery_fit import judged
-from thermostats.reporting.nursery_ratio import mediator, split
-from thermostats.reporting.nursery_rows import final
+from thermostats.studies.nursery.factors import RECIPE
+from thermostats.studies.nursery.ratio import mediator, split
+from thermostats.studies.nursery.recipe_fit import judged
+from thermostats.studies.nursery.rows import final
 
 PRIMARY = "penultimate_gain"
 

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 from simulated_nursery import Simulated
 
-from thermostats.nursery.factors import N_LAYERS
-from thermostats.reporting import nursery_density, nursery_law
-from thermostats.reporting.nursery_fit import judged
-from thermostats.reporting.nursery_rows import final
-from thermostats.reporting.nursery_slopes import curve_of, extra_terms, held, slope_on
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.studies.nursery import density as nursery_density
+from thermostats.studies.nursery import law as nursery_law
+from thermostats.studies.nursery.factors import N_LAYERS
+from thermostats.studies.nursery.recipe_fit import judged
+from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_on
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).parents[2]

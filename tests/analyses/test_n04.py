@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.nursery.factors import CHECKPOINTS
-from thermostats.nursery.plan import shipped_table
-from thermostats.reporting.findings import Tables
-from thermostats.reporting.nursery_signs import development, fixed_from, log_gains, pair_table
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.finding import Tables
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.studies.nursery.factors import CHECKPOINTS
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.signs import development, fixed_from, log_gains, pair_table
 
 ROOT = Path(__file__).parents[2]
 

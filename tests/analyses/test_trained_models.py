@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.nursery.plan import shipped_table
-from thermostats.reporting.findings import Tables
+from thermostats.claims.finding import Tables
+from thermostats.studies.nursery.plan import shipped_table
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).parents[2]

@@ -136,7 +136,7 @@ def _shell(command: str, environment: Mapping[str, str], where: str) -> str:
 
 
 def _in_process(words: list[str], where: str) -> str:
-    from thermostats.cli import main
+    from thermostats.cli.app import main
 
     printed, told = io.StringIO(), io.StringIO()
     handler = signal.getsignal(signal.SIGINT)

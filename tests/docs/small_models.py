@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.nursery.plan import shipped_models
+from thermostats.studies.nursery.plan import shipped_models
 
 
 def lay_model(folder: Path) -> None:

@@ -79,7 +79,7 @@ def commands() -> dict[str, Any]:
     """Every command of the command line by its words, such as `report` or `new claim`."""
     from typer.main import get_command
 
-    from thermostats.cli import app
+    from thermostats.cli.app import app
 
     def below(prefix: str, command: Any) -> Iterator[tuple[str, Any]]:
         inner = getattr(command, "commands", None)

@@ -35,7 +35,7 @@ def test_only_the_seam_knows_the_sampler() -> None:
     found = {
         str(path.relative_to(ROOT)) for path in sorted((ROOT / "thermostats").rglob("*.py")) if SAMPLERS & _names(path)
     }
-    assert found == {"thermostats/modelling/sampling.py"}
+    assert found == {"thermostats/modelling/inference/sampling.py"}
 
 
 def _names(path: Path) -> set[str]:

@@ -102,7 +102,7 @@ def read_stored(name: str) -> Callable[[Path], None]:
 
 def read_sidecars(path: Path) -> None:
     """Files that a report, a cache and a measurement keep for themselves."""
-    from thermostats.modelling import cache as draws
+    from thermostats.modelling.inference import cache as draws
     from thermostats.reporting import freshness
     from thermostats.tables import states
 
@@ -140,9 +140,9 @@ def read_published(family: str) -> Callable[[Path], None]:
     """One of the study's files through its own reader."""
 
     def call(path: Path) -> None:
-        from thermostats.tables.published import files
-        from thermostats.tables.published.importer import READERS as BY_FAMILY
-        from thermostats.tables.published.study import UNSTATED_SET, Study
+        from thermostats.studies.delia2026.importer import files
+        from thermostats.studies.delia2026.importer.importer import READERS as BY_FAMILY
+        from thermostats.studies.delia2026.importer.study import UNSTATED_SET, Study
 
         reader, families = next(pair for pair in BY_FAMILY if family in pair[1])
         sources = {name: files.read(name, _published(name)) for name in families if name != family}
@@ -158,14 +158,14 @@ def read_published(family: str) -> Callable[[Path], None]:
 
 @cache
 def _published(family: str) -> Path:
-    from thermostats.tables.published import files
+    from thermostats.studies.delia2026.importer import files
 
     return files.find(STUDY)[0][family]
 
 
 @cache
 def _facts() -> object:
-    from thermostats.tables.published.importer import _facts as facts
+    from thermostats.studies.delia2026.importer.importer import _facts as facts
 
     return facts(store.load("models"))
 

@@ -18,6 +18,7 @@ transformers = pytest.importorskip("transformers")
 
 import small  # noqa: E402
 
+from thermostats.cli.listing import rows  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
 from thermostats.measurement.engines import Job, open_engine  # noqa: E402
 from thermostats.measurement.engines.local import Inline, Local  # noqa: E402
@@ -27,7 +28,6 @@ from thermostats.measurement.outcome import Outcome, lost  # noqa: E402
 from thermostats.measurement.settings import Settings  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import states, store  # noqa: E402
-from thermostats.tables.listing import rows  # noqa: E402
 
 GAINS = ("gains",)
 
@@ -239,7 +239,7 @@ def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Pat
     listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in asked[:2]]
     path = tmp_path / "specs.jsonl"
     path.write_text("\n".join(map(json.dumps, listed)))
-    command = [sys.executable, "-c", "from thermostats.cli import main; main()", "measure", str(path)]
+    command = [sys.executable, "-c", "from thermostats.cli.app import main; main()", "measure", str(path)]
     command += ["--heritage", "Us", "--data", str(tmp_path / "data"), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

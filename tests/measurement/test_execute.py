@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("huggingface_hub")
 
+from thermostats.cli.listing import rows
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
 from thermostats.measurement.outcome import Outcome, lost, tell
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
-from thermostats.tables.listing import rows
 
 
 class Scripted:

@@ -169,7 +169,7 @@ def test_without_network_the_cache_serves_what_it_has(hub: str, tmp_path: Path) 
 def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Path) -> None:
     models = ["none/model", "gated/model", "drops/model", "good/model"]
     data, cache = tmp_path / "data", tmp_path / "cache"
-    command = ["-c", "from thermostats.cli import main; main()", "measure", *models]
+    command = ["-c", "from thermostats.cli.app import main; main()", "measure", *models]
     command += ["--what", "weights", "--data", str(data), "--json"]
     ran = run(command, hub, cache)
     assert ran.returncode == 1

@@ -11,20 +11,20 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.benchmark import fit_benchmark
-from thermostats.modelling.benchmark_entropy import fit_slopes
-from thermostats.modelling.cells import crossed, said_labs
-from thermostats.modelling.crowding import crowding_rows, fit_crowding
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_design import design
-from thermostats.modelling.invariance import fit_invariance
-from thermostats.modelling.kleiber import bounded_rows, fit_kleiber
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.pairs import pairs_of
-from thermostats.modelling.share import fit_share
-from thermostats.modelling.simulate import model_facts
-from thermostats.modelling.spectral import fit_spectral, spectral_rows
-from thermostats.modelling.transition import fit_transition, transition_rows
+from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.laws.benchmark import fit_benchmark
+from thermostats.modelling.laws.benchmark_entropy import fit_slopes
+from thermostats.modelling.laws.cells import crossed, said_labs
+from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding
+from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.modelling.laws.kleiber import bounded_rows, fit_kleiber
+from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.pairs import pairs_of
+from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.spectral import fit_spectral, spectral_rows
+from thermostats.modelling.laws.transition import fit_transition, transition_rows
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"

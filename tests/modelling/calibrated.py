@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from thermostats.modelling.draws import LEVEL
+from thermostats.modelling.inference.draws import LEVEL
 
 FALSE_ALARM = 0.001
 """Probability that a test of coverage fails where the intervals are calibrated, over all its quantities together."""

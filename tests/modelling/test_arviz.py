@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from thermostats.modelling import sampling
-from thermostats.modelling.draws import Diagnostics, Draws, Settings
-from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.heritage_fit import HeritageFit
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Diagnostics, Draws, Settings
+from thermostats.modelling.inference.fitted import Fitted
 
 arviz = pytest.importorskip("arviz")
 VALUES = {"mu": np.arange(8.0).reshape(2, 4), "theta": np.arange(24.0).reshape(2, 4, 3)}

@@ -21,17 +21,18 @@ from matplotlib.figure import Figure
 
 from thermostats import modelling
 from thermostats.errors import UsageError
-from thermostats.modelling import linear, sampling
-from thermostats.modelling.benchmark_entropy import fit_slopes
-from thermostats.modelling.cells import crossed
-from thermostats.modelling.checks import Gate
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import CLOSED, SAMPLING, fit_heritage
-from thermostats.modelling.invariance import fit_invariance
-from thermostats.modelling.kleiber import bounded_rows
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.pairs import pairs_of
-from thermostats.modelling.transition import transition_rows
+from thermostats.modelling.heritage.fit import CLOSED, SAMPLING, fit_heritage
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.checks import Gate
+from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.laws import linear
+from thermostats.modelling.laws.benchmark_entropy import fit_slopes
+from thermostats.modelling.laws.cells import crossed
+from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.modelling.laws.kleiber import bounded_rows
+from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.pairs import pairs_of
+from thermostats.modelling.laws.transition import transition_rows
 
 
 class ReachedSamplerError(Exception):

@@ -11,10 +11,14 @@ from calibrated import assert_calibrated, assert_covered, within
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling import benchmark, benchmark_entropy, components, sampling
-from thermostats.modelling.benchmark import fit_benchmark
-from thermostats.modelling.benchmark_entropy import SLOPE_SD, fit_slopes
-from thermostats.modelling.benchmark_model import (
+from thermostats.modelling.inference import components, sampling
+from thermostats.modelling.inference.components import CANDIDATES
+from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.laws import benchmark, benchmark_entropy
+from thermostats.modelling.laws.benchmark import fit_benchmark
+from thermostats.modelling.laws.benchmark_entropy import SLOPE_SD, fit_slopes
+from thermostats.modelling.laws.benchmark_model import (
     CENTRE,
     RESIDUAL,
     RESIDUAL_SD,
@@ -24,11 +28,8 @@ from thermostats.modelling.benchmark_model import (
     blocks,
     log_ratios,
 )
-from thermostats.modelling.benchmark_model import SHARE as EFFECTS
-from thermostats.modelling.cells import crossed, without_each
-from thermostats.modelling.components import CANDIDATES
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.interface import NO_SOURCE
+from thermostats.modelling.laws.benchmark_model import SHARE as EFFECTS
+from thermostats.modelling.laws.cells import crossed, without_each
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 

@@ -8,8 +8,8 @@ from calibrated import assert_covered, within
 from scipy import stats
 from scipy.special import expit
 
-from thermostats.modelling import binomial
-from thermostats.modelling.binomial import MU_SD, TAU_SCALE
+from thermostats.modelling.inference import binomial
+from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE
 
 
 def dense(k: list[int], n: list[int], size: int = 160) -> dict[str, float]:

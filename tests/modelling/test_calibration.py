@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from simulated import pairs_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling import cache, calibration
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_calibration import calibrate_closed_form, calibrate_heritage
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.linear import simulator
-from thermostats.modelling.model_rows import lines
-from thermostats.modelling.simulate import model_facts
+from thermostats.modelling.heritage.calibration import calibrate_closed_form, calibrate_heritage
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.model_rows import lines
+from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.inference import cache, calibration
+from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.linear import simulator
 
 mpl.use("Agg")
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import checks
-from thermostats.modelling.draws import Diagnostics
+from thermostats.modelling.inference import checks
+from thermostats.modelling.inference.draws import Diagnostics
 
 STATISTICS: dict[str, checks.Statistic] = {"mean": lambda x: float(x.mean()), "largest": lambda x: float(x.max())}
 GOOD = Diagnostics(

@@ -14,8 +14,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical import correlation, power_law, slope
-from thermostats.modelling.estimates import holm
+from thermostats.modelling.classical.association import correlation, power_law, slope
+from thermostats.modelling.classical.estimates import holm
 
 ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
 ANSCOMBE_Y = {

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.clustered import clustered_share
+from thermostats.modelling.inference.clustered import clustered_share
 
 
 def test_with_a_group_for_every_unit_it_is_the_exact_interval():

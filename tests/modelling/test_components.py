@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from thermostats.modelling.components import Components, draw, left_out, log_density
+from thermostats.modelling.inference.components import Components, draw, left_out, log_density
 
 
 def some(seed: int = 1, *, n: int = 12, groups: int = 4) -> Components:

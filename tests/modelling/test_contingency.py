@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.contingency import (
+from thermostats.modelling.classical.counts import (
     barnard_exact,
     classification_accuracy,
     fisher_exact,

@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 from simulated import transition_table
 
-from thermostats.modelling import counterparts
+from thermostats.modelling.classical import counterparts
 
 
 def test_slopes_are_those_of_the_mixed_model_and_ranks() -> None:

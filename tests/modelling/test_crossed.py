@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed import concordance, variance_components
+from thermostats.modelling.classical.crossed import concordance, variance_components
 
 ROUNDING_FIRST_BASE = """
 5.40 5.50 5.55  5.85 5.70 5.75  5.20 5.60 5.50  5.55 5.50 5.40  5.90 5.85 5.70  5.45 5.55 5.60  5.40 5.40 5.35

@@ -9,10 +9,10 @@ from scipy.special import logsumexp
 from simulated import crowding_table, model_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crowding import Crowded, crowding_rows, fit_crowding, steps_of, threshold_of
-from thermostats.modelling.gaussian import log_evidence, posterior
-from thermostats.modelling.linear import sample
-from thermostats.modelling.rivals import node_evidence
+from thermostats.modelling.inference.quadrature import log_evidence, posterior
+from thermostats.modelling.inference.rivals import node_evidence
+from thermostats.modelling.laws.crowding import Crowded, crowding_rows, fit_crowding, steps_of, threshold_of
+from thermostats.modelling.laws.linear import sample
 
 
 def table(seed: int, *, within: float = 0.0, between: float = 0.0, step: float = 0.0, n: int = 36, labs: int = 6):

@@ -4,9 +4,10 @@ from calibrated import assert_covered, within
 from scipy.special import logsumexp
 from simulated import depth_outcomes, depth_truth
 
-from thermostats.modelling import depth_laws, depth_parts, sampling
-from thermostats.modelling.depth_laws import Depths, curve, frontier, frontier_density, left_out_pit, node
-from thermostats.modelling.gaussian import log_evidence
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.quadrature import log_evidence
+from thermostats.modelling.laws import depth_laws, depth_parts
+from thermostats.modelling.laws.depth_laws import Depths, curve, frontier, frontier_density, left_out_pit, node
 
 LN10 = np.log(10)
 CURVE = ("middle", "beta", "sigma", "tau")

@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.modelling import linear
-from thermostats.modelling.gaussian import Lines, held_out, log_evidence, posterior, predict
+from thermostats.modelling.inference.quadrature import Lines, held_out, log_evidence, posterior, predict
+from thermostats.modelling.laws import linear
 
 
 def some_lines(seed: int, n: int = 18, groups: int = 5, *, truth: dict[str, float] | None = None) -> Lines:

@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling import cache
-from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_bases import lab_basis, scaled_basis
-from thermostats.modelling.heritage_checks import sensitivity
-from thermostats.modelling.heritage_fit import HeritageFit, verdict
-from thermostats.modelling.heritage_rows import gain_rows
-from thermostats.modelling.interface import Fit
-from thermostats.modelling.simulate import Simulated, model_facts, simulate_heritage
-from thermostats.modelling.validation import leave_one_out, refit_without
+from thermostats.modelling.heritage import gaussian
+from thermostats.modelling.heritage.bases import lab_basis, scaled_basis
+from thermostats.modelling.heritage.checks import sensitivity
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.fitted import HeritageFit, verdict
+from thermostats.modelling.heritage.rows import gain_rows
+from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
+from thermostats.modelling.inference import cache
+from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.inference.held_out import leave_one_out, refit_without
+from thermostats.modelling.inference.interface import Fit
 
 mpl.use("Agg")
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}

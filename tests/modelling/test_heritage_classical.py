@@ -8,7 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
-from thermostats.modelling.heritage_classical import (
+from thermostats.modelling.heritage.classical import (
     block_dominance,
     classical,
     commonality,
@@ -16,8 +16,8 @@ from thermostats.modelling.heritage_classical import (
     model_frame,
     shape_parts,
 )
-from thermostats.modelling.heritage_design import Design, design
-from thermostats.modelling.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.design import Design, design
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling import sampling
-from thermostats.modelling.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
-from thermostats.modelling.heritage import CAREFUL, fit_heritage
-from thermostats.modelling.heritage_design import BLOCKS, LARGE_STUDY, design
-from thermostats.modelling.heritage_fit import ORDER, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage_many import closed_form
-from thermostats.modelling.heritage_model import arrays, heritage_levels, heritage_model, prior_blocks
-from thermostats.modelling.interface import NO_SOURCE, sampler_table
-from thermostats.modelling.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.design import BLOCKS, LARGE_STUDY, design
+from thermostats.modelling.heritage.fit import CAREFUL, fit_heritage
+from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
+from thermostats.modelling.heritage.model import arrays, heritage_levels, heritage_model, prior_blocks
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
+from thermostats.modelling.inference.interface import NO_SOURCE, sampler_table
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

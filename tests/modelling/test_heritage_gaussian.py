@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.heritage_design import BLOCKS, design
-from thermostats.modelling.heritage_fit import prior_orders
-from thermostats.modelling.simulate import TOTAL_SD, contributions, model_facts
+from thermostats.modelling.heritage import gaussian
+from thermostats.modelling.heritage.design import BLOCKS, design
+from thermostats.modelling.heritage.fitted import prior_orders
+from thermostats.modelling.heritage.simulate import TOTAL_SD, contributions, model_facts
 
 ORDER = "heritage > geometry > scale"
 ERROR = 0.01

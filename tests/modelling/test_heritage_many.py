@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from thermostats.modelling import heritage_gaussian as gaussian
-from thermostats.modelling.draws import PASSED
-from thermostats.modelling.heritage import fit_heritage
-from thermostats.modelling.heritage_design import BLOCKS
-from thermostats.modelling.heritage_fit import HeritageFit
-from thermostats.modelling.heritage_many import Means, closed_form, log_density
-from thermostats.modelling.simulate import model_facts, simulate_heritage
-from thermostats.modelling.validation import leave_one_out
+from thermostats.modelling.heritage import gaussian
+from thermostats.modelling.heritage.closed_form import Means, closed_form, log_density
+from thermostats.modelling.heritage.design import BLOCKS
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.inference.draws import PASSED
+from thermostats.modelling.inference.held_out import leave_one_out
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

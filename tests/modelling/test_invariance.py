@@ -9,10 +9,10 @@ from scipy import stats
 from simulated import pairs_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import Settings
-from thermostats.modelling.invariance import fit_invariance
-from thermostats.modelling.invariance_model import PROMPTS, RESIDUAL, SHARE
-from thermostats.modelling.pairs import pairs_of, without
+from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.modelling.laws.invariance_model import PROMPTS, RESIDUAL, SHARE
+from thermostats.modelling.laws.pairs import pairs_of, without
 
 
 @pytest.fixture(scope="module")

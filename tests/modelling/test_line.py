@@ -10,11 +10,12 @@ import statsmodels.api as sm
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling import cache, gaussian
-from thermostats.modelling.interface import NO_SOURCE
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.model_rows import lines
-from thermostats.modelling.sensitivity import HEAVY
+from thermostats.modelling.heritage.model_rows import lines
+from thermostats.modelling.inference import cache
+from thermostats.modelling.inference import quadrature as gaussian
+from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.sensitivity import HEAVY
+from thermostats.modelling.laws.line import fit_line
 
 mpl.use("Agg")
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling import mixed
-from thermostats.modelling.mixed import mixed_model, mixed_slope
+from thermostats.modelling.classical import mixed
+from thermostats.modelling.classical.mixed import mixed_model, mixed_slope
 
 
 def grouped(seed: int, group_sd: float) -> pd.DataFrame:

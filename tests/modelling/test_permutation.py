@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.permutation import clustered_sign_permutation
+from thermostats.modelling.classical.permutation import clustered_sign_permutation
 
 LABS = ["E"] * 4 + ["M"] * 2 + ["T"]
 FAMILIES = ["p", "p", "n", "j", "o", "l", "f"]

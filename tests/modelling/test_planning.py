@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from thermostats.cli import app
+from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.modelling import planning, study
-from thermostats.modelling.simulate import Power
+from thermostats.modelling.heritage import power as planning
+from thermostats.modelling.heritage import study
+from thermostats.modelling.heritage.simulate import Power
 
 ORDER = "heritage > geometry > scale"
 

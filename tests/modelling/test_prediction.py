@@ -8,7 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 from thermostats.errors import UsageError
-from thermostats.modelling.prediction import leave_one_out_error
+from thermostats.modelling.inference.prediction import leave_one_out_error
 
 FRAME = pd.DataFrame(
     {

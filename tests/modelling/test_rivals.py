@@ -3,8 +3,8 @@ import pytest
 from test_gaussian import some_lines
 
 from thermostats.errors import UsageError
-from thermostats.modelling.gaussian import held_out, log_evidence
-from thermostats.modelling.rivals import compare, few_folds, mixture, rival
+from thermostats.modelling.inference.quadrature import held_out, log_evidence
+from thermostats.modelling.inference.rivals import compare, few_folds, mixture, rival
 
 
 def test_elpd_is_the_sum_of_exact_refits():

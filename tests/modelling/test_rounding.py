@@ -5,8 +5,8 @@ import pytest
 from scipy import integrate, stats
 from test_gaussian import some_lines
 
-from thermostats.modelling.gaussian import posterior
-from thermostats.modelling.rounding import between
+from thermostats.modelling.inference.quadrature import posterior
+from thermostats.modelling.laws.rounding import between
 
 
 def test_narrow_bounds_are_their_middle_and_width_over_root_twelve():

@@ -17,8 +17,8 @@ from calibrated import FALSE_ALARM
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import cache, sampling
-from thermostats.modelling.draws import Settings
+from thermostats.modelling.inference import cache, sampling
+from thermostats.modelling.inference.draws import Settings
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())
 GOLD = Path(__file__).parents[3] / "shared" / "reference"
@@ -238,6 +238,7 @@ def test_bad_input() -> None:
 
 
 def test_importing_the_layer_loads_no_sampler() -> None:
-    code = "import sys, thermostats.modelling.sampling; print({'pymc', 'arviz', 'nutpie', 'numba'} & set(sys.modules))"
+    modules = "{'pymc', 'arviz', 'nutpie', 'numba'}"
+    code = f"import sys, thermostats.modelling.inference.sampling; print({modules} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -5,9 +5,16 @@ import pytest
 from scipy import stats
 from test_gaussian import some_lines
 
-from thermostats.modelling import linear
-from thermostats.modelling.gaussian import posterior
-from thermostats.modelling.sensitivity import HEAVY, alternatives, heavy_errors, rescaled, sensitivity, weighted
+from thermostats.modelling.inference.quadrature import posterior
+from thermostats.modelling.inference.sensitivity import (
+    HEAVY,
+    alternatives,
+    heavy_errors,
+    rescaled,
+    sensitivity,
+    weighted,
+)
+from thermostats.modelling.laws import linear
 
 
 def test_every_alternative_is_a_refit_of_its_own():

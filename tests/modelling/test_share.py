@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import cache
-from thermostats.modelling.interface import NO_SOURCE
-from thermostats.modelling.share import MU_SD, fit_share
+from thermostats.modelling.inference import cache
+from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.laws.share import MU_SD, fit_share
 
 
 @pytest.fixture(autouse=True)

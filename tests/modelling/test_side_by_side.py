@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.line import fit_line
-from thermostats.modelling.side_by_side import side_by_side
+from thermostats.modelling.inference.side_by_side import side_by_side
+from thermostats.modelling.laws.line import fit_line
 
 
 def rows(name: str, mean: float, seed: int) -> pd.DataFrame:

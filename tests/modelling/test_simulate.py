@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage_design import design
-from thermostats.modelling.simulate import contributions, model_facts, power
+from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.simulate import contributions, model_facts, power
 
 ORDER = "heritage > geometry > scale"
 WRONG = [

@@ -9,8 +9,8 @@ from scipy import stats
 from simulated import model_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.gaussian import held_out, log_evidence, posterior
-from thermostats.modelling.spectral import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
+from thermostats.modelling.inference.quadrature import held_out, log_evidence, posterior
+from thermostats.modelling.laws.spectral import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
 
 
 def tables(seed: int, elasticity: float, n: int = 32, labs: int = 8):

@@ -11,9 +11,9 @@ from scipy.special import expit
 from simulated import transition_table, transition_truth
 
 from thermostats.errors import UsageError
-from thermostats.modelling.gaussian import Lines, held_out, posterior, predict
-from thermostats.modelling.linear import sample
-from thermostats.modelling.transition import fit_transition, transition_rows
+from thermostats.modelling.inference.quadrature import Lines, held_out, posterior, predict
+from thermostats.modelling.laws.linear import sample
+from thermostats.modelling.laws.transition import fit_transition, transition_rows
 
 
 def table(seed: int, *, slope: float = 0.8, n: int = 24, labs: int = 6, formula: bool = False) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical import correlation
-from thermostats.modelling.within import within_correlation
+from thermostats.modelling.classical.association import correlation
+from thermostats.modelling.classical.within import within_correlation
 
 
 def crossed(slope: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:

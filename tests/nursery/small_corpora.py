@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from thermostats.nursery import corpora, synthetic
+from thermostats.studies.nursery import corpora, synthetic
 
 WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
 BUDGET = 0.02

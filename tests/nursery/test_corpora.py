@@ -6,7 +6,7 @@ import pytest
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts
-from thermostats.nursery import corpora, english, synthetic, tokenizer
+from thermostats.studies.nursery import corpora, english, synthetic, tokenizer
 
 pytest.importorskip("transformers")
 

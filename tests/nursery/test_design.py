@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.nursery.design import (
+from thermostats.studies.nursery.design import (
     DISTINCT,
     TWO_LEVEL,
     _exchange,
@@ -19,8 +19,8 @@ from thermostats.nursery.design import (
     model_matrix,
     recipes,
 )
-from thermostats.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES
-from thermostats.nursery.plan import shipped_table
+from thermostats.studies.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES
+from thermostats.studies.nursery.plan import shipped_table
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_each_two_level_factor_is_aliased_with_one_interaction_of_optimiser_and_
 
 def test_another_seed_draws_another_design_of_the_same_kind(monkeypatch):
     """One start of the exchange in the place of eight."""
-    monkeypatch.setattr("thermostats.nursery.design.STARTS", 1)
+    monkeypatch.setattr("thermostats.studies.nursery.design.STARTS", 1)
     drawn = design(3)
     pd.testing.assert_frame_equal(drawn, design(3))
     assert len(drawn) == 96 and drawn["model"].is_unique and drawn["seed"].is_unique

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.nursery import english
+from thermostats.studies.nursery import english
 
 
 def serialised(lines, version=3):

@@ -13,9 +13,9 @@ from small_corpora import row  # noqa: E402
 from torch import nn  # noqa: E402
 from transformers.pytorch_utils import Conv1D  # noqa: E402
 
-from thermostats.nursery.factors import BUILDS, CONTEXT, RECIPE, STEPS  # noqa: E402
-from thermostats.nursery.models import WRITES, build  # noqa: E402
-from thermostats.nursery.optimisers import ADAM_RATE, MOMENTUM, optimisers, schedule  # noqa: E402
+from thermostats.studies.nursery.factors import BUILDS, CONTEXT, RECIPE, STEPS  # noqa: E402
+from thermostats.studies.nursery.models import WRITES, build  # noqa: E402
+from thermostats.studies.nursery.optimisers import ADAM_RATE, MOMENTUM, optimisers, schedule  # noqa: E402
 
 VOCABULARY = 512
 DEPTH, WIDTH = 4, 72

@@ -15,10 +15,10 @@ pytest.importorskip("transformers")
 from small_corpora import BUDGET, row, small_corpora
 
 from thermostats.errors import DataError
-from thermostats.nursery import measuring, repeat, training
-from thermostats.nursery.cli import app
-from thermostats.nursery.plan import shipped_table
-from thermostats.nursery.records import read_record
+from thermostats.studies.nursery import measuring, repeat, training
+from thermostats.studies.nursery.cli import app
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.records import read_record
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 

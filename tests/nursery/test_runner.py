@@ -10,9 +10,9 @@ pytest.importorskip("transformers")
 from small_corpora import BUDGET, row, small_corpora
 
 from thermostats.errors import DataError, UsageError
-from thermostats.nursery import plan
-from thermostats.nursery.records import read_record
-from thermostats.nursery.runner import Job, jobs, train_all
+from thermostats.studies.nursery import plan
+from thermostats.studies.nursery.records import read_record
+from thermostats.studies.nursery.runner import Job, jobs, train_all
 
 
 @pytest.fixture(scope="module")

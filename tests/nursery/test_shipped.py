@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.nursery.plan import shipped_models, shipped_table
+from thermostats.studies.nursery.plan import shipped_models, shipped_table
 from thermostats.tables import store
 
 pytest.importorskip("torch")

@@ -14,11 +14,11 @@ pytest.importorskip("transformers")
 from small_corpora import BUDGET, row, small_corpora  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
-from thermostats.nursery import corpora, training  # noqa: E402
-from thermostats.nursery.factors import BUILDS, CHECKPOINTS, RECIPE, STEPS  # noqa: E402
-from thermostats.nursery.models import POSITION_TABLES, build  # noqa: E402
-from thermostats.nursery.optimisers import optimisers  # noqa: E402
-from thermostats.nursery.records import model_folder, read_losses, read_record, step_folder  # noqa: E402
+from thermostats.studies.nursery import corpora, training  # noqa: E402
+from thermostats.studies.nursery.factors import BUILDS, CHECKPOINTS, RECIPE, STEPS  # noqa: E402
+from thermostats.studies.nursery.models import POSITION_TABLES, build  # noqa: E402
+from thermostats.studies.nursery.optimisers import optimisers  # noqa: E402
+from thermostats.studies.nursery.records import model_folder, read_losses, read_record, step_folder  # noqa: E402
 
 LAST = 12
 
@@ -166,7 +166,7 @@ def test_every_build_takes_a_step_by_every_initialisation_and_optimiser(made, ki
 @pytest.mark.parametrize("kind", BUILDS, ids=lambda kind: f"{kind.model_type}-{kind.norm}-{kind.position}")
 def test_every_build_is_measured_from_its_checkpoint(made, kind, tmp_path):
     from thermostats.measurement.execute import execute
-    from thermostats.nursery.measuring import rows_of_models, specs
+    from thermostats.studies.nursery.measuring import rows_of_models, specs
     from thermostats.tables import store
     from thermostats.tables.folders import shipped
 

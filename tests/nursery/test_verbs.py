@@ -17,11 +17,11 @@ pytest.importorskip("transformers")
 
 from thermostats.measurement import devices
 from thermostats.measurement.outcome import Outcome
-from thermostats.nursery import corpora, measuring, repeat, runner
-from thermostats.nursery import design as designs
-from thermostats.nursery.cli import _progress, app
-from thermostats.nursery.plan import shipped_table
-from thermostats.nursery.records import CORPORA, RECORD, Trained, model_folder
+from thermostats.studies.nursery import corpora, measuring, repeat, runner
+from thermostats.studies.nursery import design as designs
+from thermostats.studies.nursery.cli import _progress, app
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.records import CORPORA, RECORD, Trained, model_folder
 
 
 def run(*arguments):
@@ -70,7 +70,7 @@ def test_train_without_tuning_as_json(asked, tmp_path):
 
 @pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
 def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
-    monkeypatch.setattr("thermostats.nursery.cli.count_gpus", lambda: gpus)
+    monkeypatch.setattr("thermostats.studies.nursery.cli.count_gpus", lambda: gpus)
     run("train", "r05-1", "--folder", tmp_path, "--device", "auto")
     assert asked["device"] == device
     assert devices.NAMES.fullmatch(asked["device"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from thermostats.reporting import plots
+from thermostats.plots import general as plots
 
 if TYPE_CHECKING:
     from thermostats.tables import join

@@ -14,9 +14,9 @@ import pytest
 from conftest import layer, model, run, table
 from workplaces import EVIL, make_workplace
 
-from thermostats.marks import HERITAGES
+from thermostats.claims.finding import Tables
+from thermostats.plots.marks import HERITAGES
 from thermostats.reporting import atlas, atlas_rows
-from thermostats.reporting.findings import Tables
 from thermostats.tables import store
 
 SHIPPED = Tables()
@@ -115,7 +115,7 @@ def test_shapes_of_labs_differ() -> None:
 @pytest.mark.slow
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
-        "import hashlib; from thermostats.reporting import atlas; from thermostats.reporting.findings import Tables; "
+        "import hashlib; from thermostats.reporting import atlas; from thermostats.claims.finding import Tables; "
         "print(hashlib.sha256(atlas.page(Tables()).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from workplaces import EVIL, make_workplace
 
+from thermostats.claims.finding import Tables
 from thermostats.reporting import atlas
-from thermostats.reporting.findings import Tables
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

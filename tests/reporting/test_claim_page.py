@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from thermostats.claims.finding import Claim, Finding
 from thermostats.reporting.claim_page import claim_files
-from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.runner import Run
 
 CLAIM = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")

@@ -341,7 +341,7 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
 
 
 def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling import sampling
+    from thermostats.modelling.inference import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
     with runner._shared("1"):

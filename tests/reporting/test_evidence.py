@@ -9,9 +9,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from thermostats.claims.finding import Tables
 from thermostats.errors import DataError
-from thermostats.reporting.evidence import H4_EXTENDED, H4_V2, clearly_above, clearly_below, gains, known_gains, stated
-from thermostats.reporting.findings import Tables
+from thermostats.studies.delia2026.evidence import (
+    H4_EXTENDED,
+    H4_V2,
+    clearly_above,
+    clearly_below,
+    gains,
+    known_gains,
+    stated,
+)
 
 DATA = Path(__file__).parents[2] / "data"
 pytestmark = pytest.mark.skipif(

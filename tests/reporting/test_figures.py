@@ -12,12 +12,22 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
-from thermostats.marks import mark
-from thermostats.modelling.classical import correlation
-from thermostats.reporting import figures
-from thermostats.reporting.figures import FIGURES, SINGLE, Figure, combined, gains, png, spectra, svg, transition
-from thermostats.reporting.figures.figure import column_style
-from thermostats.reporting.findings import Tables
+from thermostats.claims.finding import Tables
+from thermostats.modelling.classical.association import correlation
+from thermostats.plots.marks import mark
+from thermostats.studies.delia2026 import figures
+from thermostats.studies.delia2026.figures import (
+    FIGURES,
+    SINGLE,
+    Figure,
+    combined,
+    gains,
+    png,
+    spectra,
+    svg,
+    transition,
+)
+from thermostats.studies.delia2026.figures.figure import column_style
 
 TABLES = Tables()
 DRAWN: dict[str, pd.DataFrame] = {}

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from thermostats.reporting.figures import posterior
-from thermostats.reporting.figures.figure import COLUMN, column_style
+from thermostats.plots import posterior
+from thermostats.studies.delia2026.figures.figure import COLUMN, column_style
 
 SUMMARY = pd.DataFrame(
     {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from thermostats.claims.finding import Claim, Finding, Tables, run, text_of
+from thermostats.claims.verdict import SUPPORTED
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting.findings import Claim, Finding, Tables, run, text_of
-from thermostats.reporting.verdicts import SUPPORTED
 
 CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")
 FINDING = Finding(

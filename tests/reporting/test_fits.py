@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.modelling import cache
-from thermostats.modelling.checks import FAILED, Gate
-from thermostats.modelling.fitted import Fitted
-from thermostats.modelling.line import fit_line
-from thermostats.reporting.findings import Finding
-from thermostats.reporting.fits import beside, posterior_of, update_table
-from thermostats.reporting.posterior import both
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
+from thermostats.claims.finding import Finding
+from thermostats.claims.fits import beside, posterior_of, update_table
+from thermostats.claims.posterior import both
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
+from thermostats.modelling.inference import cache
+from thermostats.modelling.inference.checks import FAILED, Gate
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.laws.line import fit_line
 
 mpl.use("Agg")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from thermostats.claims.finding import Tables
 from thermostats.errors import DataError
 from thermostats.reporting import freshness
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 

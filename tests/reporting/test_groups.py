@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from workplaces import make_workplace, write_analysis
 
+from thermostats.claims.finding import Claim, Finding
+from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.engine import report
-from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.index_page import adjusted_p_values, by_group, family_words, nursery_summary
-from thermostats.reporting.scripts import chosen
 
 
 def entry(claim: str, verdict: str = "supported", p: float | None = None, **found: float) -> Entry:

@@ -245,7 +245,7 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
 
 
 def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling import draws
+    from thermostats.modelling.inference import draws
     from thermostats.reporting import methods
 
     assert f"at most {draws.RHAT_LIMIT:g} (Vehtari" in (out / "methods.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from thermostats import marks
-from thermostats.reporting import labels, plots
+from thermostats.plots import general as plots
+from thermostats.plots import labels, marks
 
 TABLE = pd.DataFrame(
     {

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.scales import log_axis
+from thermostats.plots.scales import log_axis
 
 
 @pytest.mark.parametrize(

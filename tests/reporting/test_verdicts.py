@@ -2,7 +2,7 @@
 
 import math
 
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED, if_above, if_all, if_below
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, if_above, if_all, if_below
 
 
 def test_an_interval_decides_only_where_it_lies_on_one_side():

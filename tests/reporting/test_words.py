@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from thermostats.reporting.findings import Finding
-from thermostats.reporting.words import (
+from thermostats.claims.finding import Finding
+from thermostats.words import (
     agrees,
     comparison,
     figure,

@@ -12,8 +12,8 @@ EVIL = "<script>alert(1)</script>|`x`"
 ANALYSIS = '''
 """{id}: gains of one lab."""
 
-from thermostats.reporting import plots
-from thermostats.reporting.findings import Claim, Finding, run
+from thermostats.plots import general as plots
+from thermostats.claims.finding import Claim, Finding, run
 
 CLAIM = Claim("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
 
@@ -75,9 +75,9 @@ FITTED = '''
 import numpy as np
 import pandas as pd
 
-from thermostats.modelling.checks import Check, Gate
-from thermostats.reporting.findings import Claim, Finding, run
-from thermostats.reporting.posterior import Panel, Posterior, both
+from thermostats.modelling.inference.checks import Check, Gate
+from thermostats.claims.finding import Claim, Finding, run
+from thermostats.claims.posterior import Panel, Posterior, both
 
 CLAIM = Claim("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
 

@@ -191,7 +191,7 @@ import socket, sys
 def refuse(*arguments, **_):
     raise AssertionError(f"network: {arguments}")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from thermostats import cli
+from thermostats.cli import app as cli
 sys.argv = ["thermostats", *sys.argv[1:]]
 cli.main()
 """
@@ -229,7 +229,7 @@ def heard(event, arguments):
                 print("OUTSIDE", event, place, file=sys.stderr)
 sys.addaudithook(heard)
 sys.dont_write_bytecode = True
-from thermostats import cli
+from thermostats.cli import app as cli
 sys.argv = ["thermostats", *sys.argv[2:]]
 cli.main()
 """

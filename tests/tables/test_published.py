@@ -20,8 +20,8 @@ import pytest
 from conftest import STUDY
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.studies.delia2026.importer import import_published
 from thermostats.tables import store
-from thermostats.tables.published import import_published
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"

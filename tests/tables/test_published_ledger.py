@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables.published.ledger import Document, Place
-from thermostats.tables.published.study import Study
+from thermostats.studies.delia2026.importer.ledger import Document, Place
+from thermostats.studies.delia2026.importer.study import Study
 
 
 def study() -> Study:

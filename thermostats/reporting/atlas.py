@@ -14,11 +14,11 @@ import jinja2
 import pandas as pd
 import vl_convert
 
-from thermostats.marks import mark
+from thermostats.claims.finding import Tables
+from thermostats.plots.labels import short_name
+from thermostats.plots.marks import mark
 from thermostats.reporting import atlas_rows
-from thermostats.reporting.findings import Tables
-from thermostats.reporting.labels import short_name
-from thermostats.reporting.words import number
+from thermostats.words import number
 
 VEGA_LITE = "6.4"
 """Release of Vega-Lite that the charts are compiled with; the script in the page is of the same one."""

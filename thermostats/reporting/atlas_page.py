@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from thermostats.claims.finding import Tables
 from thermostats.reporting import atlas, atlas_rows, rendering
 from thermostats.reporting.blocks import Files, Section
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import machine
 
 LEAD = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from thermostats.reporting.findings import Tables
+from thermostats.claims.finding import Tables
 from thermostats.tables.vocabulary import NURSERY
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from thermostats.reporting import words
+from thermostats import words
 
 ROWS_SHOWN = 40
 """Rows of a table on a page; the file beside it has all."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from thermostats.claims.finding import Tables
 from thermostats.reporting import index_page, memory
 from thermostats.reporting.bundle import bundle_files
 from thermostats.reporting.claim_page import Entry, claim_files, findings_name, folder_of, read_entry
 from thermostats.reporting.data_page import data_files
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import (
     Record,
     inputs_sha,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from thermostats.modelling import checks
-from thermostats.modelling.draws import BFMI_LIMIT, ESS_LIMIT, LEVEL, RHAT_LIMIT
-from thermostats.reporting import words
+from thermostats import words
+from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import Posterior
+from thermostats.modelling.inference import checks
+from thermostats.modelling.inference.draws import BFMI_LIMIT, ESS_LIMIT, LEVEL, RHAT_LIMIT
 from thermostats.reporting.blocks import FigureView, Files, Section, TableView
-from thermostats.reporting.findings import Finding
-from thermostats.reporting.posterior import Posterior
 from thermostats.reporting.rendering import slug
 
 INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}

@@ -10,16 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats import words
+from thermostats.claims.finding import Claim, Finding
+from thermostats.claims.scripts import is_own
 from thermostats.errors import DataError
-from thermostats.reporting import rendering, words
+from thermostats.reporting import rendering
 from thermostats.reporting.blocks import FigureView, Files, TableView
 from thermostats.reporting.checklist import Checklist, checklist
-from thermostats.reporting.findings import Claim, Finding
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.runner import Run
-from thermostats.reporting.scripts import is_own
 from thermostats.reporting.svg import inline
-from thermostats.reporting.words import Compared
+from thermostats.words import Compared
 
 CORRECTED = "The rule was corrected after a review"
 """How the note begins that says so; without it a rule was fixed before its test was run."""

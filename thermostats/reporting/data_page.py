@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from thermostats.claims.finding import Tables
 from thermostats.reporting import rendering
 from thermostats.reporting.blocks import Link, Section, view
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.layout import CHECKSUMS, Layout
 from thermostats.tables.codebook import TYPES

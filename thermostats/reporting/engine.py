@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from thermostats.claims.finding import Tables
+from thermostats.claims.scripts import chosen, scripts
 from thermostats.reporting import progress
 from thermostats.reporting.build import ABOUT, Build
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import (
     PAGE_CODE,
     read_manifest,
@@ -23,14 +24,13 @@ from thermostats.reporting.freshness import (
 )
 from thermostats.reporting.layout import CHECKSUMS
 from thermostats.reporting.runner import PAGES, Run, cores_there_are, run_all
-from thermostats.reporting.scripts import chosen, scripts
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer
 
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 
 
-LARGE_MODELS = {"thermostats.modelling.benchmark": 100.0, "thermostats.modelling.heritage": 30.0}
+LARGE_MODELS = {"thermostats.modelling.laws.benchmark": 100.0, "thermostats.modelling.heritage.fit": 30.0}
 """Seconds that a fit of these models takes at least, with its compilation."""
 
 

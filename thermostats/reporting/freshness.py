@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import thermostats
+from thermostats.claims.finding import Tables
 from thermostats.errors import DataError
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.imports import HERE, code_sha
 from thermostats.tables.atomic import write_all
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.modelling.estimates import holm
-from thermostats.reporting import rendering, words
+from thermostats import words
+from thermostats.claims.finding import Tables
+from thermostats.claims.scripts import is_own
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.modelling.classical.estimates import holm
+from thermostats.reporting import rendering
 from thermostats.reporting.blocks import TableView, view
 from thermostats.reporting.claim_page import Entry, corrected, folder_of
-from thermostats.reporting.findings import Tables
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.rendering import FAILED, INDEX, MISSING
-from thermostats.reporting.scripts import is_own
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 

@@ -29,9 +29,9 @@ PLAIN = {
     "pandas.core.indexes.base": {"_new_Index"},
     "pandas.core.internals.managers": {"BlockManager", "SingleBlockManager"},
     "pyarrow.lib": {"_restore_array", "py_buffer", "type_for_alias"},
-    "thermostats.modelling.checks": {"Check", "Gate"},
-    "thermostats.reporting.findings": {"Claim", "Finding"},
-    "thermostats.reporting.posterior": {"Panel", "Posterior"},
+    "thermostats.modelling.inference.checks": {"Check", "Gate"},
+    "thermostats.claims.finding": {"Claim", "Finding"},
+    "thermostats.claims.posterior": {"Panel", "Posterior"},
     "thermostats.reporting.runner": {"Run", "_drawn"},
 }
 """What a result is made of, by module; a result of anything else is made afresh."""

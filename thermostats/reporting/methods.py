@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from thermostats.modelling import checks, draws, fitted
-from thermostats.modelling.draws import Settings
-from thermostats.reporting import evidence, index_page, rendering
+from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED
+from thermostats.modelling.inference import checks, draws, fitted
+from thermostats.modelling.inference.draws import Settings
+from thermostats.reporting import index_page, rendering
 from thermostats.reporting.blocks import Section, view
 from thermostats.reporting.checklist import INTERVALS
 from thermostats.reporting.freshness import SAMPLERS, machine
-from thermostats.reporting.verdicts import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED
+from thermostats.studies.delia2026 import evidence
 from thermostats.tables.features import GAINS
 from thermostats.tables.vocabulary import POSITIONS, TRANSITION_DEFINITIONS
 

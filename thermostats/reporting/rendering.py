@@ -12,8 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from thermostats.reporting import words
-from thermostats.reporting.verdicts import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats import words
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 
 DOI = "10.5281/zenodo.18165365"
 FAILED, MISSING = "analysis failed", "not built"

@@ -19,18 +19,18 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
+from thermostats.claims.finding import Claim, Finding, Tables
+from thermostats.claims.posterior import Posterior, both
+from thermostats.claims.scripts import scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
-from thermostats.modelling.sampling import CORES_VARIABLE
-from thermostats.reporting.findings import Claim, Finding, Tables
-from thermostats.reporting.posterior import Posterior, both
-from thermostats.reporting.scripts import scripts
+from thermostats.modelling.inference.sampling import CORES_VARIABLE
 from thermostats.reporting.svg import drawn
 from thermostats.tables import folders
 from thermostats.tables.vocabulary import VERDICTS
 
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-PAGES = {"figures": "thermostats.reporting.figures_page", "atlas": "thermostats.reporting.atlas_page"}
+PAGES = {"figures": "thermostats.studies.delia2026.figures_page", "atlas": "thermostats.reporting.atlas_page"}
 """Pages about all claims that take time to make: modules with a function `files(tables)`."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from thermostats.reporting.plots import house_style
+from thermostats.plots.general import house_style
 
 HEAD = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", re.S

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pandera.pandas as pa
 
+from thermostats.studies.delia2026.schemas import INCONSISTENCIES, RECONCILIATION, SOURCES, STATEMENTS
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
-from thermostats.tables.study_schemas import INCONSISTENCIES, RECONCILIATION, SOURCES, STATEMENTS
 from thermostats.tables.vocabulary import (
     ATTENTION_VARIANTS,
     MATRICES,

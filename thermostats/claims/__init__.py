@@ -1,0 +1,1 @@
+"""The contract of a claim: rule, verdict, finding, and what runs it."""

@@ -1,0 +1,82 @@
+"""What a fitted model adds to a finding: everything that a page of the Bayesian reporting checklist shows.
+
+The items follow Kruschke 2021, doi:10.1038/s41562-021-01177-7: model, priors with their predictions, computation,
+posterior, decision rule, predictive checks, sensitivity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from thermostats.claims.verdict import OPEN
+from thermostats.modelling.inference.checks import Gate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of a posterior."""
+
+    name: str
+    """Short, for a file name: `prior-to-posterior`."""
+    draw: Callable[..., object]
+    """Draws the figure onto the matplotlib axes it is given."""
+    caption: str
+    """What it shows and what was estimated, with its result; the alt text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """A fit as a page shows it; every table is ready to print."""
+
+    model: str
+    """What was fitted to what, in one sentence."""
+    equations: tuple[str, ...]
+    priors: tuple[tuple[str, str, str], ...]
+    """Quantity, distribution, why."""
+    rule: str
+    """Which posterior probability supports the claim, which speaks against it."""
+    statement: str
+    """What the probability is of."""
+    probability: float
+    verdict: str
+    """By the rule alone."""
+    gate: Gate
+    diagnostics: pd.DataFrame
+    """diagnostic, worst, limit, quantity."""
+    summary: pd.DataFrame
+    """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of the mean."""
+    sensitivity: pd.DataFrame | None = None
+    """One row an alternative: what was changed, and what the decisive probability becomes."""
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Further tables by title: labs, rivals, models left out."""
+    panels: tuple[Panel, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    classical: str = ""
+    """Verdict of the classical test alone; where given, the finding's verdict must be what `both` makes of it."""
+    classical_rule: str = ""
+    """Rule of the classical test; empty: the claim's rule."""
+    classical_result: str = ""
+    """Its deciding numbers in one sentence; empty: estimate, interval and p of the finding."""
+    rows: int = 0
+    """Rows of the tables that the fit rests on; models and labs are counted by the finding."""
+    sources: tuple[str, ...] = ()
+    """Files or measurements that the rows come from."""
+    computation: str = ""
+    """Sampler, chains, draws kept and discarded, attempts, in words."""
+    probability_error: float | None = None
+    """Monte-Carlo standard error of `probability`."""
+
+    @property
+    def concluded(self) -> str:
+        """The verdict through the gate: inconclusive where a check failed."""
+        return self.verdict if self.gate.passes else OPEN
+
+
+def both(classical: str, posterior: Posterior) -> str:
+    """The verdict of a claim: what the classical test and the gated posterior agree on, else inconclusive."""
+    return classical if classical == posterior.concluded else OPEN

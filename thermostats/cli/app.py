@@ -1,0 +1,352 @@
+"""The command line: data on standard output, progress on standard error; exit 0 done, 1 failed, 2 wrong use."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from thermostats import __version__
+from thermostats.cli.asked import DESCRIBED, check_table
+from thermostats.cli.options import Analyses, Data, Json, Verbs, check_file
+from thermostats.cli.tools import app as tools
+from thermostats.cli.wrong_use import near_model, or_own_claims, run
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.studies.nursery.cli import app as nursery
+from thermostats.tables import folders
+from thermostats.terminal import print_json, print_rows, say_next, watched
+
+app = Verbs(
+    name="thermostats",
+    help="Put claims about residual-stream gains in transformers to the test.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    suggest_commands=True,
+)
+app.add_typer(nursery, rich_help_panel="Commands")
+app.add_typer(tools)
+
+LISTS = {
+    "architectures": "thermostats measure MODEL for a model of one of these",
+    "claims": "thermostats report C04",
+    "columns": "thermostats ls columns models for one table alone",
+    "models": "thermostats measure MODEL",
+    "prompts": "thermostats measure MODEL --prompts SET",
+    "runs": "thermostats report --all",
+    "tables": "thermostats ls columns models says what each column of one means",
+}
+"""What can be listed, and what it is good for."""
+OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
+"""What own rows are good for; the study's claims keep to the rows that ship."""
+
+
+def version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Read the study's result files into DATA/published.
+
+    Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
+
+    Example: `thermostats import results/ --data mine`
+    """
+    folders.own_folder(data)
+    if not source.is_dir():
+        raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
+    from thermostats.studies.delia2026.importer import import_published  # noqa: PLC0415
+    from thermostats.tables.begin import writable_folder  # noqa: PLC0415
+
+    done = import_published(source, writable_folder(data))
+    if as_json:
+        print_json(asdict(done))
+    else:
+        print(done)
+    say_next("thermostats report --all", data=data, shown=not as_json)
+
+
+@app.command()
+def join(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="CSV, TSV, JSON, JSON Lines or Parquet files; which table each is follows from its columns."
+        ),
+    ],
+    mapping: Annotated[
+        Path | None, typer.Option("--map", help="TOML file that says which of your columns is which of ours.")
+    ] = None,
+    data: Data = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put new values in the place of old ones.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Join new rows into the tables.
+
+    Rows that are there already with equal values change nothing; with other values they are refused, the largest
+    difference named.
+
+    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply with,
+    under `[constants]` what every row has. With one, rows of layers, summaries and the like need no run_id where they
+    have model_id and source: the run follows from them; `thermostats ls columns layers` says what else may be left out.
+
+    Models that are not in the tables yet are joined first, then prompts, then gains.
+
+    Example: `thermostats join runs.csv layers.csv --data mine` or
+    `thermostats join gains.parquet --map map.toml --data mine`
+    """
+    folders.own_folder(data)
+    for path in [*files, *([mapping] if mapping is not None else [])]:
+        check_file(path)
+    from thermostats.tables.join import join as join_tables  # noqa: PLC0415
+
+    rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
+    print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
+    changed = any(row["added"] or row["replaced"] for row in rows)
+    say_next(OWN_ROWS, data=data, shown=changed and not as_json)
+
+
+@app.command()
+def measure(
+    models: Annotated[
+        list[str], typer.Argument(help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.")
+    ],
+    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
+    prompts: Annotated[str, typer.Option(help="A prompt set, or a .txt, .csv or .jsonl file.")] = "core",
+    what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
+        "weights,gains,outputs,attention"
+    ),
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
+    token_budget: Annotated[int | None, typer.Option(help="Most tokens in a batch; smaller needs less memory.")] = None,
+    heritage: Annotated[str, typer.Option(help="Lab that trained the models, where the tables do not know it.")] = "",
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Execute code that comes with a model.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured, and stop.")] = False,
+    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=0.0, help="GB of one GPU of a cluster; without it, its CPUs.")
+    ] = None,
+    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
+    disk_budget: Annotated[
+        float | None, typer.Option(min=0.0, help="GB that downloaded models may take; measured ones are deleted.")
+    ] = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
+
+    What is finished is skipped: after an interruption, run the same command again. A file of specs has a row for each
+    model (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
+
+    Example: `thermostats measure EleutherAI/pythia-160m ./my-model checkpoints.toml --data mine`
+    """
+    if not dry_run:
+        folders.own_folder(data)
+    from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
+
+    options = {
+        "revision": revision,
+        "dtype": dtype,
+        "prompts": prompts,
+        "what": tuple(map(str.strip, what.split(","))),
+        "device": device,
+        "device_map": device_map,
+        "token_budget": token_budget,
+        "heritage": heritage,
+        "trust_remote_code": trust_remote_code,
+        "download": not offline,
+    }
+    running = {
+        "name": engine,
+        "cpus": cpus,
+        "address": address,
+        "gpus": gpus,
+        "retries": retries,
+        "disk_budget": disk_budget,
+        "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9),
+        "slurm": tuple(slurm or ()),
+    }
+    rows = [asdict(outcome) for outcome in measure_models(models, options, data, dry_run=dry_run, running=running)]
+    shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
+    columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
+    print_rows(shown, columns, as_json)
+    if failed := [row for row in rows if row["status"] == "failed"]:
+        say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
+        raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
+    say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
+
+
+@app.command()
+def check(data: Data = None, as_json: Json = False) -> None:
+    """Hold every table against its schema, keys and cross-references.
+
+    Example: `thermostats check --data mine`
+    """
+    folders.data_folder(data)
+    from thermostats.tables.store import check as check_tables  # noqa: PLC0415
+
+    print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
+    say_next("thermostats ls tables", data=data, shown=watched(as_json))
+
+
+@app.command()
+def ls(
+    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
+    table: Annotated[
+        str | None,
+        typer.Argument(help="Of columns: those of this table alone.", autocompletion=lambda: list(DESCRIBED)),
+    ] = None,
+    data: Data = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="Of models and runs: those alone that lie in your folder, see --data.")
+    ] = False,
+    analyses: Analyses = None,
+    as_json: Json = False,
+) -> None:
+    """List architectures, claims, columns, models, prompts, runs or tables.
+
+    Of a column `joined` says whether joined rows must have it; of a claim `reads` whose rows it is judged on.
+
+    Example: `thermostats ls columns models`, `thermostats ls runs --own --data mine` or
+    `thermostats ls claims --analyses analyses`
+    """
+    if what not in LISTS:
+        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
+    if table is not None:
+        if what != "columns":
+            step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
+            raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
+        check_table(table, DESCRIBED)
+    if own:
+        folders.own_folder(data)
+    folders.data_folder(data)
+    if analyses is not None and what == "claims":
+        from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
+
+        scripts(analyses)  # says what is wrong with the folder before anything large is loaded
+    from thermostats.cli import listing  # noqa: PLC0415
+
+    if analyses is not None and what == "claims":
+        rows, columns = listing.claims(analyses)
+        step = f"thermostats report --analyses {analyses} --out my-report"
+    else:
+        (rows, columns), step = listing.rows(what, data, own=own, table=table), LISTS[what]
+        step = "thermostats ls tables" if table is not None else step
+    print_rows(rows, columns, as_json)
+    say_next(step, data=data, shown=watched(as_json))
+
+
+def _claims() -> list[str]:
+    from thermostats.claims.scripts import scripts  # noqa: PLC0415
+
+    return list(scripts(folders.shipped("analyses")))
+
+
+@app.command()
+def report(
+    claims: Annotated[
+        list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All claims (the default where none is named).")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Only say whether the report is stale; exit 1 if so.")
+    ] = False,
+    data: Data = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
+    analyses: Analyses = None,
+    as_json: Json = False,
+) -> None:
+    """Run the analyses whose inputs changed and render the report.
+
+    Draws made before on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
+
+    Example: `thermostats report C04`
+    """
+    if claims and all_:
+        raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
+    from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
+
+    try:
+        chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    except UsageError as error:
+        raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
+    folders.data_folder(data)
+    from thermostats.reporting import engine  # noqa: PLC0415
+
+    result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only)
+    if as_json:
+        print_json(asdict(result))
+    else:
+        print(result)
+        _say_whose_rows([outcome.claim for outcome in result.outcomes], data)
+    if not result.ok:
+        say_next("the same command without --check", shown=check_only and not as_json)
+        raise typer.Exit(1)
+    say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+
+
+def _say_whose_rows(claims: list[str], data: Path | None) -> None:
+    """Where the user's folder has measurements, and claims not their own were asked: how one's own models are."""
+    from thermostats.claims.scripts import is_own  # noqa: PLC0415
+
+    if folders.has_own_runs(data) and not all(map(is_own, claims)):
+        print(
+            "Claims of the study are judged on its own rows, some on measured models too (see thermostats ls claims); "
+            "your own models are asked by thermostats new heritage or thermostats new claim.",
+            file=sys.stderr,
+        )
+
+
+@app.command()
+def findings(
+    out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
+    as_json: Json = False,
+) -> None:
+    """Print the verdicts of the last report: of each claim, then of its further findings.
+
+    Numbers are rounded for reading; `--json` has every digit.
+
+    Example: `thermostats findings --json`
+    """
+    if not (out / "findings.csv").is_file():
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
+    from thermostats.cli import listing  # noqa: PLC0415
+
+    rows = listing.findings(out)
+    shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
+    columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
+    print_rows(shown, columns, as_json, digits=5)
+    say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake gives a sentence, never a traceback."""
+    run(app)

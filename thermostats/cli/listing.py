@@ -1,0 +1,203 @@
+"""What there is, as rows: the architectures, tables, models, prompt sets, runs, claims and findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pandera.pandas as pa
+
+from thermostats.cli.asked import DESCRIBED, check_table
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import states, store
+from thermostats.tables.feature_columns import feature_columns
+from thermostats.tables.filling import when_joined
+from thermostats.tables.folders import layers, own_files
+from thermostats.tables.schemas import TABLES, key
+
+Rows = tuple[list[dict[str, Any]], list[str]]
+
+
+def rows(what: str, data: str | Path | None = None, *, own: bool = False, table: str | None = None) -> Rows:
+    """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
+
+    table: of columns, those of this table alone.
+
+    Raises UsageError where there is no listing of that name, none of own rows or of a table, or no such table.
+    """
+    if what not in LISTINGS:
+        near = get_close_matches(what, LISTINGS, n=1)
+        raise UsageError(
+            "nothing of that name can be listed",
+            got=repr(what),
+            allowed=", ".join(LISTINGS),
+            next_step=f"did you mean {near[0]}?" if near else "",
+        )
+    if own and what not in OWN:
+        raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
+    if table is not None:
+        if what != "columns":
+            raise UsageError("of a table columns are listed", got=what, next_step=f"thermostats ls columns {table}")
+        check_table(table, DESCRIBED)
+        listed, shown = _columns(data)
+        return [row for row in listed if row["table"] == table], shown
+    return OWN[what](data, True) if own else LISTINGS[what](data)
+
+
+def _values(column: pa.Column) -> list[str]:
+    """The values that a column of text may have, where its meaning does not tell them."""
+    allowed = [check.statistics["allowed_values"] for check in column.checks if check.name == "isin"]
+    shown = [value for values in allowed for value in values if value]
+    return [f"one of {', '.join(shown)}"] * any(value not in str(column.description) for value in shown)
+
+
+def findings(out: Path) -> list[dict[str, Any]]:
+    """Findings of the last report, each claim's headline first, named figures as objects.
+
+    Raises UsageError where there is no report yet.
+    """
+    path = out / "findings.csv"
+    if not path.is_file():
+        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
+    frame = store.validate(store.read(path, "findings"), "findings", path)
+    frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
+    try:
+        return [
+            {**row, "published": json.loads(row["published"]), "reproduced": json.loads(row["reproduced"])}
+            for row in _records(frame)
+        ]
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            "the named figures of a finding are no JSON",
+            where=path,
+            got=str(error),
+            next_step="thermostats report --all",
+        ) from error
+
+
+def _tables(data: str | Path | None) -> Rows:
+    listed = [
+        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
+        for name, schema in TABLES.items()
+    ]
+    return listed, ["table", "rows", "key", "meaning"]
+
+
+def _columns(data: str | Path | None) -> Rows:
+    del data
+    listed = [
+        {
+            "table": name,
+            "column": label,
+            "key": "key" if label in key(name) else "",
+            "joined": when_joined(name, label),
+            "type": column.metadata["dtype"],
+            "unit": column.metadata["unit"],
+            "meaning": "; ".join([str(column.description), *_values(column)]),
+        }
+        for name, schema in TABLES.items()
+        for label, column in schema.columns.items()
+    ]
+    listed += [{"table": "features", "key": "", "joined": "", **asdict(each)} for each in feature_columns()]
+    return listed, list(listed[0])
+
+
+def _models(data: str | Path | None, own: bool = False) -> Rows:
+    shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
+    return _records(_own_last("models", data, own)), shown
+
+
+def _prompts(data: str | Path | None) -> Rows:
+    prompts = store.load("prompts", data)
+    sets = prompts.groupby("prompt_set").agg(
+        prompts=("prompt_id", "size"),
+        texts=("text", lambda texts: int((texts != "").sum())),
+        categories=("category", lambda values: ", ".join(sorted(set(values) - {""}))),
+    )
+    return _records(sets.reset_index()), ["prompt_set", "prompts", "texts", "categories"]
+
+
+def _runs(data: str | Path | None, own: bool = False) -> Rows:
+    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
+    shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
+    runs = _own_last("runs", data, own)
+    empty = dict.fromkeys(runs.columns)
+    left = [
+        {**empty, "run_id": "", "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype}
+        | {"prompt_set": spec.prompts, "source": "", "state": spec.state, "reason": spec.reason}
+        for spec in states.read(store.data_folder(data))
+    ]
+    return [*({**row, "state": states.DONE, "reason": ""} for row in _records(runs)), *left], shown
+
+
+def _architectures(data: str | Path | None) -> Rows:
+    from thermostats.measurement.registry import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
+
+    del data
+    listed = [
+        {
+            "architecture": entry.name,
+            "model_type": entry.model_type,
+            "values": entry.layout,
+            "parallel": entry.parallel,
+            "additive": entry.additive,
+            "when": ", ".join(f"{name} = {value}" for name, value in entry.when),
+        }
+        for entry in ARCHITECTURES
+    ]
+    return listed, list(listed[0])
+
+
+def claims(analyses: str | Path) -> Rows:
+    """The claims of a folder of analyses, without running them.
+
+    Raises UsageError where the folder has none, DataError where a file of it is no analysis.
+    """
+    from thermostats.reporting.runner import claims as claims_of  # noqa: PLC0415 - listing tables must not load it
+
+    found = claims_of(analyses)
+    listed = [
+        {"claim": claim.id, "title": claim.title, "reads": claim.rows, "said": claim.said, "rule": claim.rule}
+        for claim in found
+    ]
+    return listed, ["claim", "title", "reads"]
+
+
+def _claims(data: str | Path | None) -> Rows:
+    del data
+    return claims(store.shipped("analyses"))
+
+
+def _own_last(name: str, data: str | Path | None, alone: bool = False) -> pd.DataFrame:
+    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
+    frame, folder = store.load(name, data), store.data_folder(data)
+    if not layers(folder)[:-1]:
+        return frame
+    held = [store.read(path, name)[key(name)] for path in own_files(name, folder)]
+    keys = pd.MultiIndex.from_frame(pd.concat(held) if held else frame[key(name)].iloc[:0])
+    own = pd.MultiIndex.from_frame(frame[key(name)]).isin(keys)
+    return frame[own] if alone else pd.concat([frame[~own], frame[own]], ignore_index=True)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain Python values, a missing one as None."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [dict(zip(frame.columns, row, strict=True)) for row in plain.itertuples(index=False, name=None)]
+
+
+LISTINGS: dict[str, Callable[[str | Path | None], Rows]] = {
+    "architectures": _architectures,
+    "claims": _claims,
+    "columns": _columns,
+    "models": _models,
+    "prompts": _prompts,
+    "runs": _runs,
+    "tables": _tables,
+}
+OWN: dict[str, Callable[[str | Path | None, bool], Rows]] = {"models": _models, "runs": _runs}
+"""Listings that can be of the folder's own rows alone."""

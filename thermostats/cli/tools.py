@@ -1,0 +1,163 @@
+"""Verbs around the work: what is there, a study planned, tables for other tools, what to cite, analyses begun."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thermostats.cli.asked import check_export
+from thermostats.cli.options import NEW, Data, Json, Verbs
+from thermostats.tables import folders
+from thermostats.terminal import print_json, print_rows, say_next, watched
+
+app = Verbs()
+new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
+app.add_typer(new, name="new")
+
+
+@app.command()
+def doctor(data: Data = None, as_json: Json = False) -> None:
+    """Say what is there, what is missing and what would be slow; exit code 1 where the package cannot work.
+
+    Example: `thermostats doctor`
+    """
+    from thermostats.cli.doctor import BROKEN, OK, checks  # noqa: PLC0415
+
+    found = checks(data)
+    print_rows([asdict(check) for check in found], ["name", "state", "found", "advice"], as_json)
+    if any(check.state == BROKEN for check in found):
+        raise typer.Exit(1)
+    poor = [check.name for check in found if check.state != OK]
+    step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
+    say_next(step, shown=watched(as_json))
+
+
+@app.command()
+def power(
+    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
+    labs: Annotated[
+        int, typer.Option(min=2, help="Labs that trained them; each has as many models, one more or less.")
+    ],
+    shares: Annotated[
+        str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
+    ] = "0.60,0.15,0.05",
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="met: labs keep to a head width; free: geometry has nothing to do with labs; unrelated: "
+            "nor scale with geometry."
+        ),
+    ] = "met",
+    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Say how often a study of this size could tell heritage from geometry from scale.
+
+    By simulation and the closed form of the heritage model; seconds.
+
+    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
+    """
+    from thermostats.modelling.heritage import study  # noqa: PLC0415 - only this verb needs it
+
+    study.check_size(models, labs, geometry)
+    parts = study.parsed(shares)
+    from thermostats.modelling.heritage import power as planning  # noqa: PLC0415 - scipy
+
+    found = planning.planned(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
+        print(found.sentence(), file=sys.stderr)
+    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
+    say_next(f"{twice} for a study of twice the size", shown=watched(as_json))
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Argument(help="Folder to write; a new or an empty one.")],
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables; without any, all that have rows.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    partition: Annotated[
+        str | None, typer.Option(help="Parquet in folders by the values of this column, such as model_id.")
+    ] = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Write tables to files for other tools, described by a Frictionless data package and a Croissant file.
+
+    Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
+    """
+    folders.data_folder(data)
+    check_export(out, tables or None, format_, partition)
+    from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+
+    done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
+    print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
+    example = done[0].path.as_posix() if done else ""
+    reader = "read_csv" if format_ == "csv" else "read_parquet"
+    say_next(f'pandas.{reader}("{example}")', shown=bool(done) and not as_json)
+
+
+@app.command()
+def cite(data: Data = None, as_json: Json = False) -> None:
+    """Print BibTeX of what to cite: the package, the study, libraries, other sources of your rows.
+
+    Example: `thermostats cite > references.bib`
+    """
+    folders.data_folder(data)
+    from thermostats.cli.citing import citations, cited  # noqa: PLC0415
+
+    if as_json:
+        print_json([asdict(citation) for citation in cited(data)])
+    else:
+        print(citations(data))
+
+
+FOLDER = Annotated[Path, typer.Option("--folder", help="Folder of your analyses.")]
+
+
+@new.command()
+def claim(
+    name: Annotated[str, typer.Argument(help="What the claim is about, such as depth-helps.")],
+    folder: FOLDER = NEW,
+    as_json: Json = False,
+) -> None:
+    """Write an analysis that runs as it is, to be changed into a claim of your own.
+
+    Example: `thermostats new claim depth-helps`
+    """
+    from thermostats.cli.new import new_claim  # noqa: PLC0415
+
+    _say_begun(new_claim(name, folder), as_json)
+
+
+@new.command()
+def heritage(
+    title: Annotated[str | None, typer.Argument(help="What the analysis is called; it has a title without.")] = None,
+    folder: FOLDER = NEW,
+    as_json: Json = False,
+) -> None:
+    """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
+
+    C04 is judged on the study's rows; this asks its question of the models in your folder too.
+
+    Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
+    """
+    from thermostats.cli.new import new_heritage  # noqa: PLC0415
+
+    _say_begun(new_heritage(title, folder), as_json)
+
+
+def _say_begun(path: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({"path": str(path)})
+    else:
+        print(path)
+    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report (with your own tables "
+    say_next(step + f"too: --data FOLDER), then edit {path}", shown=not as_json)

@@ -1,0 +1,79 @@
+"""How the command line ends: a user's mistake gives a sentence with what to do next, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from thermostats.cli.options import NEW
+from thermostats.errors import ThermostatsError, UsageError, did_you_mean
+from thermostats.tables import folders
+from thermostats.terminal import readable_in_part, refuse
+
+WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
+"""What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
+
+
+def run(app: typer.Typer) -> NoReturn:
+    """Run a command line and leave: exit code 0 done, 1 failed, 2 wrong use."""
+    signal.signal(signal.SIGINT, interrupted)
+    as_json = "--json" in sys.argv
+    with readable_in_part():
+        try:
+            stopped = app(standalone_mode=False)
+        except ThermostatsError as error:
+            refuse(error, as_json=as_json)
+            sys.exit(error.exit_code)
+        except WRONG_USE as error:
+            sys.exit(_arguments(error, as_json))
+        except typer.Abort:
+            sys.exit(1)
+        except OSError as error:
+            if error.filename is None:  # standard output
+                raise
+            refused = ThermostatsError("the system refused", where=error.filename, got=error.strerror or error)
+            refuse(refused, as_json=as_json)
+            sys.exit(refused.exit_code)
+    sys.exit(stopped if isinstance(stopped, int) else 0)
+
+
+def _arguments(error: Exception, as_json: bool) -> int:
+    """Say what is wrong with the arguments, and where the help is; without any arguments, show the help."""
+    message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message)
+        return 0
+    what, _, near = message.partition(" Did you mean ")
+    help_ = f"{context.command_path if context is not None else 'thermostats'} --help"
+    refuse(UsageError(what.rstrip("."), next_step=f"did you mean {near}" if near else help_), as_json=as_json)
+    return UsageError.exit_code
+
+
+def interrupted(*_: object) -> NoReturn:
+    """What Ctrl-C does; pressed again, it leaves at once, without a traceback out of the middle of stopping."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    print("\nthermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr)
+    raise KeyboardInterrupt
+
+
+def near_model(model: str, data: Path | None) -> str:
+    """Question whether a model of the tables was meant; empty where it is one, or none is near."""
+    from thermostats.tables.store import load  # noqa: PLC0415
+
+    known = set(load("models", folders.begun_or_shipped(data))["model_id"])
+    return "" if model in known else did_you_mean(model, known)
+
+
+def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
+    """The error for claims that the package lacks; of the user's own, if they are where `new claim` puts them."""
+    there = {path.name[:3].upper() for path in NEW.glob("*.py")}
+    if not there & {claim.upper() for claim in claims}:
+        return error
+    place = f" --data {data}" if data else ""
+    step = f"thermostats report {' '.join(claims)} --analyses {NEW}{place} --out my-report"
+    return UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step)

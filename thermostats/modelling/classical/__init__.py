@@ -1,0 +1,1 @@
+"""Classical estimates and tests."""

@@ -1,0 +1,144 @@
+"""Simulation-based calibration of the heritage model: sampled as it is fitted, and its closed form in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage import gaussian
+from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.design import BLOCKS, Design, design
+from thermostats.modelling.heritage.fit import CLOSED
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model
+from thermostats.modelling.heritage.simulate import TOTAL_SD, contributions, model_facts, simulate_heritage
+from thermostats.modelling.inference import calibration, sampling
+from thermostats.modelling.inference.calibration import RANKED, SHORT, Calibration, Refit, Simulator, weighed
+from thermostats.modelling.inference.draws import Array, Draws, Settings
+
+
+def calibrate_heritage(
+    simulations: int = 200,
+    *,
+    n_models: int = 24,
+    n_labs: int = 8,
+    n_prompts: int = 25,
+    seed: int,
+    settings: Settings = SHORT,
+    cache: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Calibrate the sampled model on a design of N models in M labs; a fit calibrates it on its own design.
+
+    Raises UsageError as `calibration.calibrate` and `calibration.by_sampling` do.
+    """
+    facts = model_facts(n_models, n_labs, np.random.default_rng(seed))
+    laid_out = design(simulate_heritage(facts, shares={}, n_prompts=n_prompts, seed=seed).table, "simulated")
+    simulator = sampled(laid_out, arrays(laid_out), settings=settings)
+    return calibration.calibrate(simulator, simulations, seed=seed, cache=cache, progress=progress)
+
+
+def of_fit(fit: HeritageFit) -> Simulator:
+    """The model of a fit with its design, priors and method."""
+    priors = {"total_sd": fit.total_sd, "concentration": fit.concentration}
+    if fit.method == CLOSED:
+        return by_weights(fit.design, **priors)
+    data = arrays(fit.design, **priors, lab_df=fit.lab_df)
+    return sampled(fit.design, data, settings=replace(SHORT, target_accept=fit.draws.settings.target_accept))
+
+
+def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = SHORT) -> Simulator:
+    """The model of a design with new outcomes, prompts and averages alike."""
+    observed = {"log_gain": "y", "average_gain": "average"}
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        drawn = sampling.prior_predictive(heritage_model, data, seed=seed, draws=size)
+        outcomes = [drawn[name] for name in observed if name in drawn]
+        return quantities(laid_out, drawn), np.concatenate(outcomes, axis=1)
+
+    def told(outcome: Array) -> dict[str, Array]:
+        kept = [name for name in observed.values() if name in data]
+        return dict(zip(kept, np.split(outcome, np.cumsum([data[name].size for name in kept])[:-1]), strict=True))
+
+    return calibration.by_sampling(
+        heritage_model, data, joint, told, settings=settings, quantities=lambda v: quantities(laid_out, v)
+    )
+
+
+def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Simulator:
+    """The closed form of very many models' means, with new means."""
+    error = laid_out.means()[1]
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        rng = np.random.default_rng(seed)
+        share = rng.dirichlet(np.full(len(BLOCKS), concentration), size)
+        total = np.abs(rng.normal(scale=total_sd, size=size))
+        sd, y = np.empty_like(share), np.empty((size, laid_out.n_models))
+        for i in range(size):
+            parts = contributions(laid_out, dict(zip(BLOCKS, share[i], strict=True)), total[i], rng)
+            sd[i] = [gaussian.block_sds(part) for part in parts.values()]
+            y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
+        return _named(total, share, sd), y + rng.normal(size=y.shape) * error
+
+    def posterior(outcome: Array, seed: int) -> Refit:
+        drawn = closed_form(
+            laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=SHORT, means=(outcome, error)
+        )
+        return replace(weighed(drawn), values=quantities(laid_out, drawn.values))
+
+    return Simulator(joint=joint, posterior=posterior)
+
+
+def calibrate_closed_form(
+    simulations: int = 400,
+    *,
+    n_models: int = 24,
+    n_labs: int = 8,
+    error: float = 0.01,
+    told: float | None = None,
+    seed: int,
+    draws: int = 500,
+) -> Calibration:
+    """The same of `heritage_gaussian`, by which power is reckoned and a small fit's variants are: seconds.
+
+    `error`: standard error of a model's mean log gain; `told`: what the model takes it to be, to see that a wrong model
+    fails. Raises UsageError for fewer than 2 simulations.
+    """
+    if simulations < 2:
+        raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
+    rng = np.random.default_rng(seed)
+    laid_out = design(model_facts(n_models, n_labs, rng).assign(gain=1.0), "simulated")
+    taken = np.full(n_models, error if told is None else told)
+    prepared = gaussian.prepare(laid_out.covariances(), taken, total_sd=TOTAL_SD, seed=seed)
+    rows = []
+    for number in range(simulations):
+        share, total = rng.dirichlet(np.ones(len(BLOCKS))), abs(rng.normal(scale=TOTAL_SD))
+        parts = contributions(laid_out, dict(zip(BLOCKS, share, strict=True)), total, rng)
+        y = np.sum(list(parts.values()), axis=0) + rng.normal(scale=error, size=n_models)
+        drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=draws)
+        sd = np.array([gaussian.block_sds(part) for part in parts.values()])
+        posterior = _named(drawn["total"], drawn["share"], drawn["sd"])
+        rows.append(calibration.ranked(number, _named(np.array(total), share, sd), posterior, rng))
+    return Calibration(ranks=pd.concat(rows, ignore_index=True), ranked=RANKED)
+
+
+def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
+    """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
+    parts = block_contributions(laid_out, cast(Draws, values)).values()  # it reads by name alone
+    return _named(values["tau"], values["share"], np.stack([gaussian.block_sds(part) for part in parts], axis=-1))
+
+
+def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:
+    by_block = {
+        f"{kind}_{name}": values[..., b]
+        for kind, values in (("share", share), ("sd", sd))
+        for b, name in enumerate(BLOCKS)
+    }
+    h, g, s = (sd[..., b] for b in range(3))
+    orders = {"heritage > geometry": h > g, "geometry > scale": g > s, "heritage > geometry > scale": (h > g) & (g > s)}
+    return {"total_sd": total, **by_block, **{name: values.astype(np.float64) for name, values in orders.items()}}

@@ -1,0 +1,261 @@
+"""From a table of gains to the arrays of the heritage model: blocks of contributions, observations, and what is wrong.
+
+Families within labs: where at least `ENOUGH_LABS` labs have `ENOUGH_FAMILIES` families or more of `ENOUGH_MODELS`
+models or more each, heritage is half lab and half family in expected variance, and its standard deviation is that of
+both together. Elsewhere heritage is the lab, and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named
+from thermostats.modelling.heritage.bases import Integers, lab_basis, scaled_basis
+from thermostats.modelling.heritage.observations import observations
+from thermostats.modelling.heritage.study import CAUSES
+from thermostats.modelling.inference.draws import Array
+
+BLOCKS = (*CAUSES, "model")
+"""The last is what is left to the single model."""
+GEOMETRY = ("n_layers", "n_heads", "d_head")
+SCALE = ("n_params",)
+SMALL_STUDY, LARGE_STUDY = 10, 300
+ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What the heritage model is fitted to; arrays have one entry per model unless they say otherwise."""
+
+    estimand: str
+    models: tuple[str, ...]
+    labs: tuple[str, ...]
+    """Names of labs, in the order of `lab`."""
+    lab: Integers
+    families: tuple[str, ...]
+    """Names of families within labs, in the order of `family`; none where they are too few to tell from their labs."""
+    family: Integers
+    """One entry per model, or none."""
+    sources: tuple[str, ...]
+    """Files or measurements that the rows come from."""
+    geometry: Array
+    """M × rank, scaled as `heritage_bases` says."""
+    scale: Array
+    categories: tuple[str, ...]
+    y: Array
+    """Per prompt row: log gain."""
+    y_model: Integers
+    y_category: Integers
+    prompted: Integers
+    """Models that have prompt rows."""
+    average: Array
+    """Per model that has no prompt rows: mean log gain."""
+    average_error: Array
+    """Its standard error."""
+    average_df: Array
+    """Prompts less one."""
+    average_model: Integers
+    warnings: tuple[str, ...]
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, M."""
+        return len(self.models)
+
+    def heritage_levels(self) -> dict[str, Array]:
+        """Bases of the lab and, where they are told apart, of the family, each M × groups; together unit variance."""
+        if not self.families:
+            return {"lab": lab_basis(self.lab)}
+        return {"lab": lab_basis(self.lab) / 2**0.5, "family": lab_basis(self.family) / 2**0.5}
+
+    def heritage(self) -> Array:
+        """Basis of heritage, M × labs and families."""
+        return np.concatenate(list(self.heritage_levels().values()), axis=1)
+
+    def lab_sizes(self) -> Integers:
+        """Models per lab."""
+        return np.bincount(self.lab, minlength=len(self.labs))
+
+    def means(self) -> tuple[Array, Array]:
+        """Mean log gain of every model over its prompts and its standard error.
+
+        The error of an average of few prompts is the standard deviation of its t distribution (at least 3 degrees of
+        freedom); a model with a single row has the largest error of the others.
+        """
+        mean, error = np.zeros(self.n_models), np.full(self.n_models, np.nan)
+        df = np.maximum(self.average_df, 3.0)
+        mean[self.average_model], error[self.average_model] = self.average, self.average_error * np.sqrt(df / (df - 2))
+        for i in np.unique(self.y_model):
+            rows = self.y[self.y_model == i]
+            mean[i] = rows.mean()
+            error[i] = rows.std(ddof=1) / rows.size**0.5 if rows.size > 1 else np.nan
+        known = error[np.isfinite(error)]
+        return mean, np.where(np.isfinite(error), error, known.max() if known.size else 0.0)
+
+    def covariances(self) -> dict[str, Array]:
+        """Covariance of every block's contribution at unit variance, M × M."""
+        return {
+            "heritage": self.heritage() @ self.heritage().T,
+            "geometry": self.geometry @ self.geometry.T,
+            "scale": self.scale @ self.scale.T,
+            "model": np.eye(self.n_models),
+        }
+
+
+def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Design:
+    """Arrays of the heritage model from rows as `gain_rows` gives them.
+
+    `residualise`: `scale` takes from scale what geometry determines, `geometry` the reverse. Rows without a gain are
+    left out and counted in `warnings`. Raises UsageError for gains that are not positive and finite, missing geometry,
+    models with two labs, fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt
+    twice in one model.
+    """
+    needed = ["model_id", "heritage", *GEOMETRY, *SCALE, "gain"]
+    columns_of(table, *needed)
+    warnings: list[str] = []
+    rows = table.dropna(subset="gain").reset_index(drop=True)
+    if len(rows) < len(table):
+        gone = set(table["model_id"].dropna()) - set(rows["model_id"])
+        warnings.append(
+            f"{len(table) - len(rows)} of {len(table)} rows have no gain and are left out"
+            + (f", and with them {named(gone)}" if gone else "")
+        )
+    if rows.empty:
+        raise UsageError("no row has a gain", where=estimand, got=f"{len(table)} rows", allowed="gains above 0")
+    gain = rows["gain"].to_numpy(dtype=np.float64)
+    bad = ~(np.isfinite(gain) & (gain > 0))
+    if bad.any():
+        raise UsageError(
+            "a gain is not positive and finite",
+            where=rows["model_id"].to_numpy()[bad][0],
+            got=f"{gain[bad][0]:g} in {int(bad.sum())} of {gain.size} rows",
+            allowed="gains above 0",
+            next_step="look at these measurements; an overflow in half precision gives such values",
+        )
+    facts = _facts(rows)
+    models, labs = tuple(facts.index), tuple(sorted(set(facts["heritage"])))
+    lab = np.array([labs.index(name) for name in facts["heritage"]], dtype=np.int64)
+    warnings += _sizes(models, labs, lab)
+    families, family = _families(rows, facts, warnings)
+    blocks = {
+        name: _logs(facts, columns, name, warnings) for name, columns in (("geometry", GEOMETRY), ("scale", SCALE))
+    }
+    if residualise:
+        if residualise not in blocks:
+            raise UsageError("no such block to residualise", got=residualise, allowed="geometry, scale")
+        other = next(blocks[name] for name in blocks if name != residualise)
+        blocks[residualise] = blocks[residualise] - other @ np.linalg.lstsq(other, blocks[residualise], rcond=None)[0]
+    bases = {name: _basis(block, name, warnings) for name, block in blocks.items()}
+    used = len(labs) + sum(basis.shape[1] for basis in bases.values())
+    if used >= len(models):
+        warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
+    return Design(
+        estimand=at_position(estimand, rows),
+        models=models,
+        labs=labs,
+        lab=lab,
+        families=families,
+        family=family,
+        sources=tuple(sorted(set(rows["source"].dropna()))) if "source" in rows else (),
+        geometry=bases["geometry"],
+        scale=bases["scale"],
+        **observations(rows, models, warnings),
+        warnings=tuple(warnings),
+    )
+
+
+def _facts(rows: pd.DataFrame) -> pd.DataFrame:
+    facts = rows[["model_id", "heritage", *GEOMETRY, *SCALE]].drop_duplicates()
+    labels(facts["heritage"], "heritage")
+    twice = facts["model_id"].duplicated()
+    if twice.any():
+        raise UsageError(
+            "a model has two labs or two geometries", got=facts["model_id"][twice].iloc[0], allowed="one row of facts"
+        )
+    for column in (*GEOMETRY, *SCALE):
+        values = facts[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        bad = ~(np.isfinite(values) & (values > 0))
+        if bad.any():
+            raise UsageError(
+                "missing geometry",
+                where=column,
+                got=", ".join(facts["model_id"].to_numpy()[bad][:5]),
+                allowed="a number above 0 for every model",
+                next_step="fill in the table models, or leave these models out",
+            )
+    return facts.set_index("model_id").sort_index()
+
+
+def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> tuple[tuple[str, ...], Integers]:
+    """Families within labs and the family of every model, or nothing where they are too few."""
+    stated = (
+        rows[["model_id", "family"]].dropna().drop_duplicates() if "family" in rows else facts.head(0).reset_index()
+    )
+    if len(stated) != len(facts):
+        warnings.append("families are not stated for every model, once: heritage is the lab")
+        return (), np.empty(0, dtype=np.int64)
+    within = facts["heritage"].astype(str) + " / " + stated.set_index("model_id")["family"].astype(str)
+    sizes = within.groupby([facts["heritage"], within]).size()
+    enough = (sizes >= ENOUGH_MODELS).groupby(level=0).sum() >= ENOUGH_FAMILIES
+    if enough.sum() < ENOUGH_LABS:
+        warnings.append(
+            f"too few families within labs to tell them from their labs ({int(enough.sum())} labs have "
+            f"{ENOUGH_FAMILIES} families or more of {ENOUGH_MODELS} models or more, {ENOUGH_LABS} are needed): "
+            "heritage is the lab"
+        )
+        return (), np.empty(0, dtype=np.int64)
+    names, codes = np.unique(within.to_numpy(dtype=str), return_inverse=True)
+    return tuple(map(str, names)), codes.astype(np.int64)
+
+
+def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[str]:
+    if len(models) < 4:
+        raise UsageError("too few models", got=len(models), allowed="4 or more")
+    if len(labs) < 2:
+        raise UsageError("one lab: its effect cannot be told from the mean", got=labs[0], allowed="2 labs or more")
+    sizes = np.bincount(lab)
+    if sizes.max() == 1:
+        raise UsageError(
+            "every lab has one model: heritage cannot be told from the model",
+            got=f"{len(labs)} labs",
+            allowed="two models or more in at least one lab",
+        )
+    warnings = []
+    if (sizes > 1).sum() < 2:
+        warnings.append("only one lab has two models or more: heritage rests on the spread within that lab")
+    if len(models) < SMALL_STUDY:
+        warnings.append(f"{len(models)} models: shares stay close to their prior")
+    if len(models) > LARGE_STUDY:
+        warnings.append(f"{len(models)} models: sampling takes long; the closed form of the means is quicker")
+    return warnings
+
+
+def _logs(facts: pd.DataFrame, columns: Sequence[str], block: str, warnings: list[str]) -> Array:
+    logs = np.log(facts[list(columns)].to_numpy(dtype=np.float64))
+    constant = np.ptp(logs, axis=0) < 1e-12
+    if constant.all():
+        raise UsageError(
+            "a block without variation",
+            where=block,
+            got=f"{', '.join(columns)} constant",
+            allowed="one column that varies",
+        )
+    warnings += [
+        f"{column} is the same in all models and left out" for column, c in zip(columns, constant, strict=True) if c
+    ]
+    kept = logs[:, ~constant]
+    return np.asarray(kept - kept.mean(axis=0))
+
+
+def _basis(block: Array, name: str, warnings: list[str]) -> Array:
+    basis = scaled_basis(block)
+    if basis.shape[1] == 0:
+        raise UsageError("a block is determined by the other", where=name, got="rank 0", allowed="rank 1 or more")
+    if basis.shape[1] < block.shape[1]:
+        warnings.append(f"{name} has rank {basis.shape[1]} of {block.shape[1]} columns")
+    return basis

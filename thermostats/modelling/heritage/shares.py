@@ -1,0 +1,245 @@
+"""What each block (heritage, geometry, scale) explains: partial F, Freedman–Lane, dominance and its null."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import (
+    NO_INTERVAL,
+    RESAMPLES,
+    Array,
+    Estimate,
+    columns_of,
+    holm,
+    labels,
+    numbers,
+)
+
+Blocks = Mapping[str, Sequence[str]]
+"""Name of a block → its columns; text, category and true/false columns become dummies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockF(Estimate):
+    """Partial F test of one block, all others in the model; the estimate is the change in R² when it is added last."""
+
+    block: str
+    f: float
+    df_block: int
+    df_residual: int
+    p_holm: float
+    r_squared: float
+    """Of the full model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dominance:
+    """Shapley (LMG) shares of R² per block, never without their permutation null."""
+
+    test: str
+    shares: Mapping[str, float]
+    """Parts of `r_squared`; they sum to it."""
+    r_squared: float
+    null_mean: Mapping[str, float]
+    """Mean share with the outcome shuffled: what the block's size alone gives."""
+    null_upper: Mapping[str, float]
+    """95 % quantile of the shuffled share."""
+    adjusted: Mapping[str, float]
+    """(share − null mean)/(1 − null R²): 0 for noise, may be negative."""
+    p_values: Mapping[str, float]
+    """P(shuffled share ≥ share)."""
+    order: tuple[str, ...]
+    """Blocks by raw share, largest first."""
+    adjusted_order: tuple[str, ...]
+    null_order_probability: float
+    """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
+    asked_order_null_probability: float
+    """How often shuffled outcomes give the order in which the blocks were passed."""
+    degrees_of_freedom: Mapping[str, int]
+    n: int
+    permutations: int
+
+
+def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
+    """Partial F of every block, F = ((RSS_without − RSS_full)/df_block) / (RSS_full/df_residual), Holm across blocks.
+
+    Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
+    nothing to the others, no residual degree of freedom is left, or values are missing.
+    """
+    tests = {block: _partial_f(frame, outcome, blocks, block) for block in blocks}
+    adjusted = holm({block: test.p_value for block, test in tests.items()})
+    return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
+
+
+def freedman_lane(
+    frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str, *, seed: int, permutations: int = RESAMPLES
+) -> Estimate:
+    """Permutation p of the partial F of one block: residuals of the model without it are shuffled.
+
+    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). The estimate is the observed F. Raises UsageError
+    as `block_f` does.
+    """
+    if block not in blocks:
+        raise UsageError("no such block", got=block, allowed=", ".join(blocks))
+    observed = _partial_f(frame, outcome, blocks, block)
+    y, designs = _designs(frame, outcome, blocks)
+    full = _basis(list(designs.values()), y.size)
+    reduced = _basis([design for name, design in designs.items() if name != block], y.size)
+    fitted = reduced @ (reduced.T @ y)
+    shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
+    rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
+    f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
+    p = float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1))
+    return Estimate(
+        test=f"Freedman–Lane permutation of the {observed.test}, (b + 1)/({permutations} + 1)",
+        estimate=observed.f,
+        lower=math.nan,
+        upper=math.nan,
+        level=math.nan,
+        interval=f"{NO_INTERVAL}: an F statistic",
+        p_value=p,
+        n=y.size,
+    )
+
+
+def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, permutations: int = 2000) -> Dominance:
+    """Shapley shares of R² for 2 to 4 blocks (LMG; Budescu 1993, doi:10.1037/0033-2909.114.3.542) with their null.
+
+    share_b = Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (R²(S ∪ b) − R²(S)). Raw shares grow with a block's degrees of freedom
+    and order blocks of noise by their size, hence the null: the same shares with the outcome shuffled over rows. Raises
+    UsageError for another number of blocks, missing values, or no residual degree of freedom.
+    """
+    if not 2 <= len(blocks) <= 4:
+        raise UsageError("dominance analysis of so many blocks", got=len(blocks), allowed="2 to 4")
+    y, designs = _designs(frame, outcome, blocks)
+    rank = _basis(list(designs.values()), y.size).shape[1]
+    _leave_residuals(y.size - rank, y.size, rank)
+    shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
+    outcomes = np.vstack([y, shuffled])
+    outcomes = outcomes - outcomes.mean(axis=1, keepdims=True)
+    total = np.square(outcomes).sum(axis=1)
+    r_squared: dict[frozenset[str], Array] = {}
+    for size in range(len(blocks) + 1):
+        for chosen in itertools.combinations(blocks, size):
+            explained = np.square(outcomes @ _basis([designs[name] for name in chosen], y.size)).sum(axis=1)
+            r_squared[frozenset(chosen)] = explained / total
+    k = len(blocks)
+    shares = np.zeros((permutations + 1, k))
+    for column, block in enumerate(blocks):
+        for subset, value in r_squared.items():
+            if block not in subset:
+                weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+                shares[:, column] += weight * (r_squared[subset | {block}] - value)
+    names, observed, null = list(blocks), shares[0], shares[1:]
+    null_mean = null.mean(axis=0)
+    adjusted = (observed - null_mean) / (1 - null_mean.sum())
+    order, null_orders = np.argsort(-observed, kind="stable"), np.argsort(-null, axis=1, kind="stable")
+
+    def named(values: Array) -> dict[str, float]:
+        return dict(zip(names, map(float, values), strict=True))
+
+    return Dominance(
+        test=f"dominance analysis of {outcome}, outcome shuffled over rows",
+        shares=named(observed),
+        r_squared=float(observed.sum()),
+        null_mean=named(null_mean),
+        null_upper=named(np.quantile(null, 0.95, axis=0)),
+        adjusted=named(adjusted),
+        p_values=named((np.sum(null >= observed - 1e-12, axis=0) + 1) / (permutations + 1)),
+        order=tuple(names[i] for i in order),
+        adjusted_order=tuple(names[i] for i in np.argsort(-adjusted, kind="stable")),
+        null_order_probability=float((null_orders == order).all(axis=1).mean()),
+        asked_order_null_probability=float((null_orders == np.arange(k)).all(axis=1).mean()),
+        degrees_of_freedom={name: _basis([design], y.size).shape[1] - 1 for name, design in designs.items()},
+        n=y.size,
+        permutations=permutations,
+    )
+
+
+def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> BlockF:
+    """Partial F of one block, its p not yet adjusted."""
+    y, designs = _designs(frame, outcome, blocks)
+    full = _basis(list(designs.values()), y.size)
+    reduced = _basis([design for name, design in designs.items() if name != block], y.size)
+    df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
+    _leave_residuals(df_residual, y.size, full.shape[1])
+    if df == 0:
+        raise UsageError(
+            "a block adds nothing to the others",
+            where=block,
+            got=", ".join(blocks[block]),
+            allowed="a block not determined by the others",
+        )
+    rss_full, total = _rss(full, y), float(np.square(y - y.mean()).sum())
+    gained = _rss(reduced, y) - rss_full
+    f = gained / df / (rss_full / df_residual) if rss_full > 0 else math.inf
+    p = float(stats.f.sf(f, df, df_residual))
+    return BlockF(
+        test=f"partial F test of {block} given {', '.join(b for b in blocks if b != block) or 'the mean'}",
+        estimate=gained / total,
+        lower=math.nan,
+        upper=math.nan,
+        level=math.nan,
+        interval=f"{NO_INTERVAL}: a change in R² has no simple interval",
+        p_value=p,
+        n=y.size,
+        block=block,
+        f=f,
+        df_block=df,
+        df_residual=df_residual,
+        p_holm=math.nan,
+        r_squared=1 - rss_full / total,
+    )
+
+
+def _designs(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, dict[str, Array]]:
+    """The outcome and one design matrix per block, intercept left out."""
+    if not blocks or not all(blocks.values()):
+        raise UsageError(
+            "a block without columns",
+            got={name: list(columns) for name, columns in blocks.items()},
+            allowed="one column or more a block",
+        )
+    columns_of(frame, outcome, *(column for columns in blocks.values() for column in columns))
+    designs = {name: np.column_stack([_coded(frame[column]) for column in columns]) for name, columns in blocks.items()}
+    return numbers(frame[outcome], outcome, least=3, varied=True), designs
+
+
+def _coded(column: pd.Series) -> Array:
+    name = str(column.name)
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        return numbers(column, name, varied=True)[:, None]
+    dummies = pd.get_dummies(pd.Series(labels(column, name)), drop_first=True)
+    if dummies.shape[1] == 0:
+        raise UsageError(
+            "a constant column decides nothing", where=name, got=column.iloc[0], allowed="two values or more"
+        )
+    return np.asarray(dummies.to_numpy(dtype=np.float64))
+
+
+def _basis(designs: Sequence[Array], n: int) -> Array:
+    """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before the rank is taken."""
+    x = np.column_stack([*designs, np.empty((n, 0))])
+    if x.shape[1]:
+        x = x - x.mean(axis=0)
+        x = x / np.linalg.norm(x, axis=0)
+        u, s, _ = np.linalg.svd(x, full_matrices=False)
+        x = u[:, s > s[0] * 1e-9]
+    return np.column_stack([np.full(n, n**-0.5), x])
+
+
+def _rss(basis: Array, y: Array) -> float:
+    return float(np.square(y - basis @ (basis.T @ y)).sum())
+
+
+def _leave_residuals(df: int, n: int, rank: int) -> None:
+    if df < 1:
+        raise UsageError("more predictors than rows", got=f"{n} rows, rank {rank}", allowed="fewer columns than rows")

@@ -1,0 +1,1 @@
+"""Engines, draws, checks: what every family of models shares."""

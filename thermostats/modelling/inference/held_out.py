@@ -1,0 +1,179 @@
+"""Does knowing the lab help, and do geometry and scale transfer? The heritage model's error on models it has not seen.
+
+Two questions, two designs, both by exact refits: leave one model out within labs of two or more (its lab is known from
+its siblings), and leave one lab out. Beside each the same model without what the question is about: without heritage
+for the first, without geometry and scale for the second. Importance sampling over prompt rows answers neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.design import BLOCKS
+from thermostats.modelling.heritage.fit import CLOSED, SAMPLING
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model, without
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
+
+REFIT = Settings(draws=750, tune=500, target_accept=0.98)
+LEFT_OUT = {"model": ("geometry", "scale", "model"), "heritage": ("heritage", "model")}
+"""What is left out, and the blocks of the rival that answers its question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Predictions of the log gain of models from refits that have not seen them."""
+
+    left_out: str
+    """`model` or `heritage`."""
+    method: str
+    predictions: pd.DataFrame
+    """Per model: observed, predicted, lower, upper, covered, log_density, baseline, lab_mean, status; and rival,
+    rival_log_density of the same model without the blocks in question."""
+    rmse: float
+    rmse_baseline: float
+    """Of the mean of all models left."""
+    rmse_lab_mean: float
+    """Of the mean of the other models of its lab; NaN where labs are left out."""
+    rmse_rival: float
+    """Of the model without heritage (models left out), or without geometry and scale (labs left out)."""
+    coverage: float
+    """Share of models inside their prediction interval of `LEVEL`."""
+    elpd: float
+    """Sum of the log predictive densities of the models' observed means."""
+    elpd_difference: float
+    """That less the rival's: above 0, the blocks in question help."""
+    elpd_difference_error: float
+    """Its standard error over what was left out (models, or labs with their models summed)."""
+    all_passed: bool
+    """Every refit passed its gate."""
+
+    def table(self) -> pd.DataFrame:
+        """One row of the figures."""
+        names = [name for name in vars(self) if name != "predictions"]
+        return pd.DataFrame([{name: getattr(self, name) for name in names}])
+
+
+def leave_one_out(
+    fit: HeritageFit, *, by: str, seed: int, method: str = CLOSED, settings: Settings = REFIT, cache: bool = True
+) -> HeldOut:
+    """Refit without each model (`by="model"`, labs of two or more) or without each lab (`by="heritage"`).
+
+    `method`: the closed form of the models' means, a second a refit, or sampling of the whole model. The rival is
+    refitted in closed form in both. Raises UsageError for another `by` or `method`, or where no lab has two models.
+    """
+    laid_out = fit.design
+    sizes = laid_out.lab_sizes()[laid_out.lab]
+    if by not in LEFT_OUT:
+        raise UsageError("nothing to leave out", got=by, allowed=", ".join(LEFT_OUT))
+    if by == "model":
+        held = [np.array([i]) for i in range(laid_out.n_models) if sizes[i] >= 2]
+    else:
+        held = [np.flatnonzero(laid_out.lab == j) for j in range(len(laid_out.labs))]
+    if not held:
+        raise UsageError("no lab has two models", got=by, allowed="heritage")
+    means, errors = laid_out.means()
+    rows = []
+    for number, out in enumerate(held):
+        draws = refit_without(fit, out, seed=seed + number, method=method, settings=settings, cache=cache)
+        rival = refit_without(fit, out, seed=seed + number, method=CLOSED, blocks=LEFT_OUT[by])
+        rest = np.setdiff1d(np.arange(laid_out.n_models), out)
+        density, other = (_log_density(fit, drawn, out) for drawn in (draws, rival))
+        for place, i in enumerate(out):
+            siblings = rest[laid_out.lab[rest] == laid_out.lab[i]]
+            noise = np.random.default_rng([seed, i]).normal(scale=errors[i], size=draws["tau"].size)
+            predictive = draws.flat("m")[:, i] + noise
+            lower, upper = equal_tailed(predictive)
+            rows.append(
+                {
+                    "model_id": laid_out.models[i],
+                    "heritage": laid_out.labs[laid_out.lab[i]],
+                    "observed": means[i],
+                    "predicted": predictive.mean(),
+                    "lower": float(lower),
+                    "upper": float(upper),
+                    "covered": bool(lower <= means[i] <= upper),
+                    "log_density": density[place],
+                    "baseline": means[rest].mean(),
+                    "lab_mean": means[siblings].mean() if siblings.size else np.nan,
+                    "status": draws.status,
+                    "rival": rival.flat("m")[:, i].mean(),
+                    "rival_log_density": other[place],
+                    "fold": number,
+                }
+            )
+    table = pd.DataFrame(rows)
+    gained = (table["log_density"] - table["rival_log_density"]).groupby(table["fold"]).sum()
+    return HeldOut(
+        left_out=by,
+        method=method,
+        predictions=table.drop(columns="fold"),
+        rmse=_rmse(table, "predicted"),
+        rmse_baseline=_rmse(table, "baseline"),
+        rmse_lab_mean=_rmse(table, "lab_mean"),
+        rmse_rival=_rmse(table, "rival"),
+        coverage=float(table["covered"].mean()),
+        elpd=float(table["log_density"].sum()),
+        elpd_difference=float(gained.sum()),
+        elpd_difference_error=float(np.sqrt(len(gained)) * gained.std(ddof=1)),
+        all_passed=bool((table["status"] == "passed").all()),
+    )
+
+
+def refit_without(
+    fit: HeritageFit,
+    models: Array,
+    *,
+    seed: int,
+    method: str = CLOSED,
+    settings: Settings = REFIT,
+    blocks: tuple[str, ...] = BLOCKS,
+    cache: bool = True,
+) -> Draws:
+    """Draws of the model without the observations of some models (their numbers), whose log gains `m` are predicted.
+
+    Sampling takes no new compilation; `blocks`, those that stay in the model, may be fewer in closed form only.
+    Raises UsageError for fewer blocks by sampling, and for Student-t lab effects in closed form.
+    """
+    if method == SAMPLING and tuple(blocks) == BLOCKS:
+        data = arrays(
+            without(fit.design, models), total_sd=fit.total_sd, concentration=fit.concentration, lab_df=fit.lab_df
+        )
+        return sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=False)
+    if method != CLOSED or fit.lab_df:
+        raise UsageError(
+            "no such refit",
+            got=f"method {method}, blocks {', '.join(blocks)}, lab_df {fit.lab_df:g}",
+            allowed=f"{SAMPLING} of all blocks, or {CLOSED} with normal lab effects",
+        )
+    return closed_form(
+        fit.design,
+        total_sd=fit.total_sd,
+        concentration=fit.concentration,
+        seed=seed,
+        blocks=blocks,
+        unseen=[int(i) for i in models],
+    )
+
+
+def _log_density(fit: HeritageFit, draws: Draws, out: Array) -> Array:
+    """Log predictive density of the means of models left out: normal given lab, geometry and scale, over all draws."""
+    means, errors = fit.design.means()
+    parts = block_contributions(fit.design, draws)
+    explained = draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1])
+    own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).reshape(-1, 1)
+    centre = np.asarray(explained).reshape(own.size, -1)[:, out]
+    density = stats.norm.logpdf(means[out], centre, np.hypot(own, errors[out]))
+    return np.asarray(np.logaddexp.reduce(density, axis=0) - np.log(own.size))
+
+
+def _rmse(table: pd.DataFrame, column: str) -> float:
+    error = (table["observed"] - table[column]).to_numpy(dtype=np.float64)
+    return float(np.sqrt(np.mean(np.square(error)))) if np.isfinite(error).all() else float("nan")

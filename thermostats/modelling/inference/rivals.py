@@ -1,0 +1,85 @@
+"""Rival explanations of the same outcome, compared by exact leave-one-out and by evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+from thermostats.errors import UsageError
+from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.quadrature import Lines, log_evidence
+
+MOST_FOLDS, FEWER = 100, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rival:
+    """A Gaussian model, or several of them (one for each value of a constant that is not linear) with prior weights."""
+
+    nodes: tuple[Lines, ...]
+    log_weights: Array
+
+
+def model_folds(n: int, said: list[str]) -> list[str]:
+    """Every model a fold of its own; of more than `MOST_FOLDS` models every `FEWER`-th together, which is said."""
+    return few_folds([str(i) for i in range(n)], "models", said)
+
+
+def few_folds(names: Sequence[str], what: str, said: list[str] | None = None) -> list[str]:
+    """A fold for every name; of more than `MOST_FOLDS` names every `FEWER`-th together, which is said."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    if len(number) <= MOST_FOLDS:
+        return list(names)
+    if said is not None:
+        said.append(f"{len(number)} {what}: left out in {FEWER} groups, not one by one")
+    return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
+
+
+def rival(lines: Lines) -> Rival:
+    """A rival that is one linear model."""
+    return Rival(nodes=(lines,), log_weights=np.zeros(1))
+
+
+def mixture(nodes: Sequence[Lines], weights: Array) -> Rival:
+    """A rival with a constant on a grid, `weights` its prior."""
+    return Rival(nodes=tuple(nodes), log_weights=np.log(weights / weights.sum()))
+
+
+def node_evidence(candidate: Rival, rows: np.ndarray | None = None) -> Array:
+    """log p(y | node) of every node, of some rows or of all."""
+    return np.array([log_evidence(n if rows is None else n.rows(rows)) for n in candidate.nodes])
+
+
+def compare(rivals: Mapping[str, Rival], folds: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """One row a rival, best evidence first.
+
+    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows: `elpd_<f>`, the sum over
+    folds of the log density of the fold given all others, by exact refits; `difference_<f>` to the rival best by f and
+    `se_<f>`, the standard error of that difference over folds, √(K var_k).
+
+    Raises UsageError where a way to fold has fewer than 2 folds.
+    """
+    whole = {name: logsumexp(r.log_weights + node_evidence(r)) for name, r in rivals.items()}
+    table = pd.DataFrame({"rival": list(rivals), "log_evidence": [float(whole[name]) for name in rivals]})
+    table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
+    for way, labels in folds.items():
+        fold_of = np.asarray(labels)
+        names = list(dict.fromkeys(labels))
+        if len(names) < 2:
+            raise UsageError("nothing to leave out", where=way, got=f"{len(names)} fold", allowed="at least 2")
+        by_fold = {
+            rival_name: np.array(
+                [whole[rival_name] - logsumexp(r.log_weights + node_evidence(r, fold_of != name)) for name in names]
+            )
+            for rival_name, r in rivals.items()
+        }
+        best = max(by_fold, key=lambda name: by_fold[name].sum())
+        gaps = [by_fold[name] - by_fold[best] for name in rivals]
+        table[f"elpd_{way}"] = [by_fold[name].sum() for name in rivals]
+        table[f"difference_{way}"] = [gap.sum() for gap in gaps]
+        table[f"se_{way}"] = [np.sqrt(len(names) * gap.var(ddof=1)) for gap in gaps]
+    return table.sort_values("log_evidence", ascending=False, ignore_index=True)

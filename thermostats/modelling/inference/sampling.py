@@ -1,0 +1,425 @@
+"""The only seam to PyMC, nutpie and ArviZ: sample, predict, densities, convergence.
+
+A model is a plain function `model(pm, data)` that declares random variables inside an open PyMC model. `data` is a
+mapping: arrays in it are `pm.Data` and may change from fit to fit without a new compilation, everything else (sizes,
+switches) is constant. Sizes of parameters must come from constants. PyMC 5 and 6, ArviZ 0.23 and 1.x; nothing of them
+is imported before the first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import os
+import sys
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.modelling.inference import cache as files
+from thermostats.modelling.inference.draws import (
+    KIND,
+    LEVEL,
+    Array,
+    Diagnostics,
+    Draws,
+    Settings,
+    element_names,
+    equal_tailed,
+)
+from thermostats.modelling.inference.draws import finite as check_finite
+from thermostats.tables.caching import cache_folder
+
+Model = Callable[[Any, Mapping[str, Any]], None]
+Data = Mapping[str, Any]
+
+CORES_VARIABLE = "THERMOSTATS_CORES"
+TAILS = (0.05, 0.95)
+_COMPILED: OrderedDict[str, Any] = OrderedDict()
+COMPILED_KEPT = 16
+LEAST_TAIL = 5
+"""Draws in the tail of importance ratios that its Pareto shape takes."""
+
+
+def fit(
+    model: Model,
+    data: Data,
+    *,
+    seed: int,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    keep: Sequence[str] | None = None,
+    retry: bool = True,
+    cache: bool = True,
+    progress: bool | None = None,
+) -> Draws:
+    """Sample the posterior of a model; draws that were made before come from the cache.
+
+    The diagnostics gate (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3) is over all
+    quantities, those not in `keep` included. Where it fails there is one more attempt with smaller steps and twice the
+    draws; where that fails too, `status` says so, and nothing may be concluded. A second fit of the same model with
+    other arrays takes no compilation. `progress`: a bar on standard error, by default for a fit alone on a terminal.
+
+    Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
+    """
+    _check(data)
+    folder = cache_folder() if cache else None
+    path = None
+    if folder is not None:
+        wanted = {"settings": asdict(settings), "keep": keep and sorted(keep), "retry": retry, "versions": versions()}
+        path = folder / "draws" / f"{files.key(model, data, seed=seed, **wanted)}.npz"
+        if (stored := files.load(path)) is not None:
+            return stored
+    alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
+    bar = alone and sys.stderr.isatty() if progress is None else progress
+    draws = _attempt(model, data, seed, settings, bar)
+    if retry and draws.diagnostics.failures():
+        second = _attempt(model, data, seed + 1, settings.retried(), bar)
+        seconds = {n: getattr(draws, n) + getattr(second, n) for n in ("compile_seconds", "sample_seconds")}
+        draws = replace(second, attempts=2, seed=seed, **seconds)
+    if keep is not None:
+        draws = replace(draws, values={name: draws[name] for name in keep})
+    if path is not None:
+        files.save(path, draws)
+    return draws
+
+
+def sample_only(model: Model, data: Data, *, seed: int, settings: Settings) -> tuple[dict[str, Array], int]:
+    """Draws of every quantity, chain × draw × …, and the number of divergences: no gate, no retry, no cache.
+
+    For many refits of one model in a simulation study, which look at a few quantities only.
+    """
+    _check(data)
+    trace, _ = _with_nutpie(model, data, seed, settings, False)
+    return _values(trace), int(np.asarray(trace.sample_stats["diverging"].values).sum())
+
+
+def exact_draws(
+    values: Mapping[str, Array],
+    *,
+    seed: int,
+    settings: Settings,
+    start: float,
+    effective: float = math.inf,
+    weights: str = "importance weights",
+    judged: Sequence[str] | None = None,
+) -> Draws:
+    """Independent draws (chains·draws × …) as sampling would give them; `start`: `perf_counter` when they were begun.
+
+    `effective`: effective number of the weights by which they were chosen, 0 where those cannot be trusted; it bounds
+    the effective sample sizes of the gate, where it stands as `weights`. `judged`: quantities that the diagnostics
+    look at, by default all.
+    """
+    shaped = {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in values.items()}
+    check_finite(shaped)
+    independent = np.random.default_rng(seed).standard_normal((settings.chains, settings.draws))
+    found = replace(_diagnostics({n: shaped[n] for n in judged or shaped}, independent, 0), bfmi_min=1.0)
+    if effective < found.ess_bulk_min:
+        found = replace(found, ess_bulk_min=effective, ess_bulk_name=weights)
+    if effective < found.ess_tail_min:
+        found = replace(found, ess_tail_min=effective, ess_tail_name=weights)
+    return Draws(
+        values=shaped,
+        diagnostics=found,
+        settings=settings,
+        attempts=1,
+        seed=seed,
+        compile_seconds=0.0,
+        sample_seconds=time.perf_counter() - start,
+        versions=versions(),
+        exact=True,
+    )
+
+
+def prior_predictive(model: Model, data: Data, *, seed: int, draws: int = 500) -> dict[str, Array]:
+    """Draws from the prior of every quantity and of the data, each of shape draws × …"""
+    pm = _pymc()
+    _check(data)
+    trace = pm.sample_prior_predictive(draws=draws, model=_build(model, data), random_seed=seed)
+    groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
+    return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
+
+
+def posterior_predictive(
+    model: Model, data: Data, posterior: Draws, *, seed: int, draws: int = 500
+) -> dict[str, Array]:
+    """Replicated data for `draws` posterior draws at even spacing, each of shape draws × …"""
+    pm = _pymc()
+    built = _build(model, data, constant=True)
+    size = posterior.settings.chains * posterior.settings.draws
+    chosen = np.linspace(0, size - 1, min(draws, size)).astype(int)
+    trace = _trace({rv.name: posterior.flat(rv.name)[None, chosen] for rv in built.free_RVs})
+    replicates = pm.sample_posterior_predictive(trace, model=built, random_seed=seed, progressbar=False)
+    group = replicates.posterior_predictive
+    return {str(name): np.asarray(group[name].values[0]) for name in group.data_vars}
+
+
+def log_likelihood(model: Model, data: Data, posterior: Draws) -> dict[str, Array]:
+    """Log density of every observation under every draw, chain × draw × …, by name of the observed variable."""
+    pm = _pymc()
+    built = _build(model, data, constant=True)
+    trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
+    densities = pm.compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
+    return {str(name): np.asarray(densities[name].values) for name in densities.data_vars}
+
+
+def log_prior(model: Model, data: Data, posterior: Draws, names: Sequence[str]) -> Array:
+    """Joint log prior density of the named quantities under every draw, chain × draw."""
+    compute = importlib.import_module("pymc.stats").compute_log_prior
+    _pymc()
+    built = _build(model, data, constant=True)
+    trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
+    densities = compute(trace, var_names=list(names), model=built, extend_inferencedata=False, progressbar=False)
+    parts = [np.asarray(densities[name].values) for name in densities.data_vars]
+    return np.asarray(sum(part.reshape(*part.shape[:2], -1).sum(axis=2) for part in parts))
+
+
+def summary(quantities: Mapping[str, Array], *, level: float = LEVEL) -> pd.DataFrame:
+    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence."""
+    rows: list[pd.DataFrame] = []
+    for name, values in quantities.items():
+        columns = values.reshape(*values.shape[:2], -1)
+        lower, upper = equal_tailed(columns, level, axis=(0, 1))
+        rows.append(
+            pd.DataFrame(
+                {
+                    "quantity": element_names(name, values.shape[2:]),
+                    "mean": columns.mean(axis=(0, 1)),
+                    "sd": columns.std(axis=(0, 1), ddof=1),
+                    "median": np.median(columns, axis=(0, 1)),
+                    "lower": lower,
+                    "upper": upper,
+                    "kind": KIND,
+                    "level": level,
+                    **_convergence(columns),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def mcse(values: Array) -> float:
+    """Monte Carlo standard error of the mean of one quantity, chain × draw."""
+    return float(values.std(ddof=1) / np.sqrt(_arviz().ess(values, method="mean")))
+
+
+def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
+    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72).
+
+    Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
+    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts.
+    """
+    rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
+    size = rows.shape[1]
+    tail = int(3 * size**0.5) if size > 225 else size // 5
+    ordered = np.sort(rows, axis=1)
+    same = ordered[:, 0] == ordered[:, -1]
+    fitted = ordered[:, -tail] != ordered[:, -1] if tail >= LEAST_TAIL else np.zeros(len(rows), dtype=bool)
+    weights, k = np.empty_like(rows), np.where(same, -np.inf, np.inf)
+    weights[~fitted] = rows[~fitted] - np.logaddexp.reduce(rows[~fitted], axis=1, keepdims=True)
+    if fitted.any():
+        weights[fitted], k[fitted] = _smoothed(rows[fitted])
+    return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
+
+
+def _smoothed(log_ratios: Array) -> tuple[Array, Array]:
+    arviz = _arviz()
+    if _first_generation(arviz):
+        weights, k = arviz.psislw(log_ratios)
+    else:
+        weights, k = importlib.import_module("arviz_stats.base").array_stats.psislw(-log_ratios)
+    return np.asarray(weights), np.asarray(k)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the draws depend on."""
+    return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
+
+
+def _attempt(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> Draws:
+    start = time.perf_counter()
+    sample = _with_nutpie if settings.sampler == "nutpie" else _with_pymc
+    trace, compiled_at = sample(model, data, seed, settings, progress)
+    done = time.perf_counter()
+    values = _values(trace)
+    energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
+    return Draws(
+        values=values,
+        diagnostics=_diagnostics(values, energy, int(diverging.sum())),
+        settings=settings,
+        attempts=1,
+        seed=seed,
+        compile_seconds=compiled_at - start,
+        sample_seconds=done - compiled_at,
+        versions=versions(),
+    )
+
+
+def _values(trace: Any) -> dict[str, Array]:
+    names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
+    values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
+    check_finite(values)
+    return values
+
+
+def _with_nutpie(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> tuple[Any, float]:
+    _arviz()
+    nutpie = importlib.import_module("nutpie")
+    arrays = {name: value for name, value in data.items() if isinstance(value, np.ndarray)}
+    structure = {name: value for name, value in data.items() if name not in arrays}
+    kinds = {name: f"{array.dtype}{array.ndim}" for name, array in arrays.items()}
+    compiled_key = files.key(model, structure, kinds=kinds)
+    if compiled_key not in _COMPILED:
+        _COMPILED[compiled_key] = nutpie.compile_pymc_model(_build(model, data))
+        while len(_COMPILED) > COMPILED_KEPT:
+            _COMPILED.popitem(last=False)
+    compiled = _COMPILED[compiled_key]
+    compiled_at = time.perf_counter()
+    shared = (
+        {var.name for var in compiled.shared_var_keys} if hasattr(compiled, "shared_var_keys") else compiled.shared_data
+    )
+    used = {name: array for name, array in arrays.items() if name in shared}
+    trace = nutpie.sample(
+        compiled.with_data(**used),
+        draws=settings.draws,
+        tune=settings.tune,
+        chains=settings.chains,
+        cores=_cores(settings),
+        seed=seed,
+        target_accept=settings.target_accept,
+        save_warmup=False,
+        progress_bar=progress,
+    )
+    return trace, compiled_at
+
+
+def _with_pymc(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> tuple[Any, float]:
+    pm = _pymc()
+    built = _build(model, data)
+    trace = pm.sample(
+        draws=settings.draws,
+        tune=settings.tune,
+        chains=settings.chains,
+        cores=_cores(settings),
+        random_seed=seed,
+        target_accept=settings.target_accept,
+        nuts_sampler="pymc",
+        progressbar=progress,
+        compute_convergence_checks=False,
+        model=built,
+    )
+    compiled_at = time.perf_counter() - float(trace.posterior.attrs["sampling_time"])
+    return trace, compiled_at
+
+
+def _cores(settings: Settings) -> int:
+    """Cores for the chains of one fit: all there are, or as many as fits side by side are given each."""
+    if (share := os.environ.get(CORES_VARIABLE, "")).isdigit():
+        return min(settings.chains, max(1, int(share)))
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(settings.chains, available)
+
+
+def _build(model: Model, data: Data, *, constant: bool = False) -> Any:
+    """The PyMC model; with `constant` arrays cannot change.
+
+    Predictions need constants: PyMC draws anew every variable that depends on `pm.Data` which its trace does not hold.
+    """
+    pm = _pymc()
+    as_tensor = importlib.import_module("pytensor.tensor").as_tensor_variable
+    with pm.Model() as built:
+        wrapped = {
+            name: value if not isinstance(value, np.ndarray) else as_tensor(value) if constant else pm.Data(name, value)
+            for name, value in data.items()
+        }
+        model(pm, wrapped)
+    open_shapes = [rv.name for rv in built.free_RVs if None in rv.type.shape]
+    if open_shapes:
+        raise ThermostatsError(
+            "sizes of parameters must be constants of the model",
+            where=model.__qualname__,
+            got=", ".join(open_shapes),
+            next_step="give their sizes as whole numbers in the data",
+        )
+    return built
+
+
+def _check(data: Data) -> None:
+    bad = [name for name, value in data.items() if isinstance(value, np.ndarray) and not np.isfinite(value).all()]
+    if bad:
+        raise UsageError("missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers")
+
+
+def _diagnostics(values: Mapping[str, Array], energy: Array, divergences: int) -> Diagnostics:
+    names = [element for name, array in values.items() for element in element_names(name, array.shape[2:])]
+    columns = np.concatenate([array.reshape(*array.shape[:2], -1) for array in values.values()], axis=2)
+    found = _convergence(columns)
+    rhat, bulk, tail = (
+        int(np.nanargmax(found["rhat"])),
+        *(int(np.nanargmin(found[n])) for n in ("ess_bulk", "ess_tail")),
+    )
+    bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
+    return Diagnostics(
+        rhat_max=float(found["rhat"][rhat]),
+        rhat_name=names[rhat],
+        ess_bulk_min=float(found["ess_bulk"][bulk]),
+        ess_bulk_name=names[bulk],
+        ess_tail_min=float(found["ess_tail"][tail]),
+        ess_tail_name=names[tail],
+        divergences=divergences,
+        bfmi_min=float(bfmi.min()),
+    )
+
+
+def _convergence(columns: Array) -> dict[str, Array]:
+    """R-hat and effective sample sizes of chain × draw × quantity; NaN for a quantity that never varies."""
+    arviz = _arviz()
+    asked: dict[str, Callable[[Array], Any]] = {
+        "rhat": arviz.rhat,
+        "ess_bulk": lambda x: arviz.ess(x, method="bulk"),
+        "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
+    }
+    varies = np.ptp(columns, axis=(0, 1)) > 0
+    return {
+        name: np.array([float(measure(columns[:, :, i])) if varies[i] else np.nan for i in range(columns.shape[2])])
+        for name, measure in asked.items()
+    }
+
+
+def to_arviz(draws: Draws) -> Any:
+    """Draws as the installed ArviZ has them, in the group `posterior`: InferenceData before 1.0, DataTree since."""
+    return _trace(draws.values)
+
+
+def _trace(values: Mapping[str, Array]) -> Any:
+    arviz = _arviz()
+    return (
+        arviz.from_dict(posterior=dict(values))
+        if _first_generation(arviz)
+        else arviz.from_dict({"posterior": dict(values)})
+    )
+
+
+def _pymc() -> Any:
+    _arviz()
+    logging.getLogger("pymc").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
+    return importlib.import_module("pymc")
+
+
+def _arviz() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return importlib.import_module("arviz")
+
+
+def _first_generation(arviz: Any) -> bool:
+    return hasattr(arviz, "psislw")

@@ -1,0 +1,1 @@
+"""One file a law: its equation, its priors, its fit."""

@@ -1,0 +1,275 @@
+"""Models × prompts × categories: which order of models, how much of the gain is prompt, and does entropy go with it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference.calibration import SHORT, by_sampling
+from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.fitted import Fitted, Part, sampled_part
+from thermostats.modelling.inference.sensitivity import NU, others_of, refitted, weighted
+from thermostats.modelling.laws.benchmark_entropy import components, fit_slopes, sure
+from thermostats.modelling.laws.benchmark_model import (
+    EQUATIONS,
+    PRIORS,
+    arrays,
+    benchmark_model,
+    blocks,
+    centred,
+    log_ratios,
+    sum_zero,
+)
+from thermostats.modelling.laws.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
+
+LONGER = Settings(draws=3000, target_accept=0.98)
+"""With four models the spread of models by category mixes slowly."""
+REFIT = Settings(draws=1500, tune=750, target_accept=0.95)
+"""Enough for the slowest spread to pass the gate at the first attempt."""
+PUBLISHED_ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
+TOP = ("centre", "apart", "sigma_centre", "sigma_spread", "spreads")
+"""Quantities that no other depends on."""
+PARTS = ("model", "category", "prompt", "model × category", "residual")
+
+
+def fit_benchmark(
+    table: pd.DataFrame,
+    estimand: str = "last_gain",
+    *,
+    order: Sequence[str] | None = None,
+    seed: int,
+    settings: Settings = LONGER,
+    cache: bool = True,
+) -> Fitted:
+    """Posterior ranks of the models, P(order), shares of the variance, and slopes of entropy on log gain.
+
+    `table`: one row a model and prompt, as `crossed` takes it; `estimand` names the gain in `value`. `order`: models
+    from low to high whose order is asked for; by default the study's four where they are all there, else the order of
+    the means (which any table has, so that its probability is no test). Quantities: gain (exp μ by model), the spreads,
+    share (finite-population: realised variance of each part over these cells), entropy slopes by model, slope (their
+    mean) and between. Tables: `ranks` (P(rank) by model), `shares`, `slopes`,
+    `correlation` (mean over models, prompts permuted: the classical counterpart), `sensitivity` (importance weights,
+    of the slopes exact refits; sampled anew by `Fitted.sensitivity`).
+
+    Raises UsageError as `crossed`, and for an order of models that are not there.
+    """
+    cells = crossed(table)
+    data = arrays(cells)
+    kinds = tuple(blocks(cells))
+    said = [*cells.warnings, *said_labs(table, "an order of models"), *said_sources(table)]
+    asked, said_order = _order(cells, order)
+    said += said_order
+    draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
+    slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
+    if slopes is None and "entropy" in table:
+        said.append("no slopes of entropy: fewer than two models whose gain and entropy vary over 4 prompts or more")
+    level = draws.flat("level")
+    at = [cells.models.index(name) for name in asked]
+    shares = _shares(cells, data, draws)
+    asks = partial(_asked, cells, data, at)
+    new = _new_prompts(cells, data, draws, seed)[:, at]
+    spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
+    quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares}
+    probabilities = {
+        "order": _in_order(level[:, at]),
+        "order on a new prompt": _in_order(new),
+        **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
+    }
+    return Fitted(
+        family="benchmark",
+        estimand=at_position(estimand, table),
+        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
+        n_models=len(cells.models),
+        n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
+        parts={"gains": _gains(cells, data, draws)} | dict(slopes.parts if slopes else {}),
+        quantities=quantities | dict(slopes.quantities if slopes else {}),
+        probabilities=probabilities | dict(slopes.probabilities if slopes else {}),
+        numbers={"n_categories": float(len(cells.categories)), "n_prompts": float(len(cells.prompts))}
+        | dict(slopes.numbers if slopes else {}),
+        tables={
+            "ranks": _ranks(cells, level),
+            "shares": _by_part(shares.reshape(-1, len(PARTS))),
+            **(slopes.tables if slopes else {}),
+            "sensitivity": _alternatives(weighted(log_ratios(cells, data, draws), asks(draws), cells.y.size), slopes),
+            "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
+        },
+        warnings=tuple(said),
+        figure=_figure,
+        refits=lambda s: _alternatives(
+            refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, settings=settings, cache=cache),
+            slopes,
+        ),
+        influence=partial(_influence, table, cells, draws, slopes, asked, cache) if len(cells.models) > 2 else None,
+        seed=seed,
+        equations=EQUATIONS + (slopes.equations if slopes else ()),
+        priors=PRIORS + (slopes.priors if slopes else ()),
+        labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
+    )
+
+
+def _order(cells: Crossed, order: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    if order is not None:
+        if len(order) < 2 or set(order) - set(cells.models) or len(set(order)) < len(order):
+            raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(cells.models))
+        return list(order), []
+    if set(PUBLISHED_ORDER) <= set(cells.models):
+        return list(PUBLISHED_ORDER), []
+    means = pd.Series(cells.y).groupby(cells.model).mean().sort_values()
+    return [cells.models[i] for i in means.index], [
+        "no order was asked for: that of the means is taken, which is no test"
+    ]
+
+
+def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
+    """Share of each part in the sum of the variances over the cells, chain × draw × part."""
+    level, effects = draws.flat("level"), draws.flat("effects")
+    parts = {"model": level[:, cells.model]}
+    for k, name in enumerate(blocks(cells)):
+        own = data["kind"][:, k] > 0
+        parts[name] = effects[:, own] @ data["design"][:, own].T
+    parts["residual"] = cells.y - sum(parts.values())
+    none = np.zeros(len(level))
+    variance = np.column_stack([parts[name].var(axis=1) if name in parts else none for name in PARTS])
+    share = variance / variance.sum(axis=1, keepdims=True)
+    return np.asarray(share.reshape(*draws["level"].shape[:2], len(PARTS)))
+
+
+def _asked(cells: Crossed, data: Mapping[str, Any], at: Sequence[int], draws: Draws) -> dict[str, Array]:
+    """What the table of alternatives tells: the order holds where its smallest step is above 0."""
+    shares = _shares(cells, data, draws)
+    kinds = ("model", *blocks(cells))
+    steps = np.diff(draws["level"][..., at], axis=-1).min(axis=-1)
+    return {"smallest step of the order": steps} | {
+        f"share of {name}": shares[..., i] for i, name in enumerate(PARTS) if name in kinds
+    }
+
+
+def _alternatives(levels: pd.DataFrame, slopes: Fitted | None) -> pd.DataFrame:
+    return pd.concat([levels, slopes.table("sensitivity")], ignore_index=True) if slopes else levels
+
+
+def _new_prompts(cells: Crossed, data: Mapping[str, Any], draws: Draws, seed: int) -> Array:
+    """Log gains of every model on a new prompt a draw, of one of these categories, less what all models share."""
+    rng = np.random.default_rng(seed)
+    level, sigma = draws.flat("level"), np.exp(draws.flat("log_sigma"))
+    kinds = list(blocks(cells))
+    if "model × category" in kinds:
+        n, c = len(level), sum_zero(len(cells.categories))
+        own = data["kind"][:, kinds.index("model × category")] > 0
+        z = draws.flat("effects")[:, own].reshape(n, len(cells.models) - 1, -1)
+        kind = c[rng.integers(0, len(cells.categories), n)]
+        level = level + np.einsum("nij,nj->ni", z, kind) @ sum_zero(len(cells.models)).T
+    return np.asarray(level + sigma * rng.standard_t(NU, level.shape))
+
+
+def _ranks(cells: Crossed, level: Array) -> pd.DataFrame:
+    ranks = level.argsort(axis=1).argsort(axis=1) + 1
+    lower, upper = equal_tailed(np.exp(level))
+    table = pd.DataFrame(
+        {
+            "model_id": cells.models,
+            "gain": np.exp(np.median(level, axis=0)),
+            "lower": lower,
+            "upper": upper,
+            "mean_rank": ranks.mean(axis=0),
+        }
+    )
+    for k in range(1, len(cells.models) + 1):
+        table[f"p_rank_{k}"] = (ranks == k).mean(axis=0)
+    return table.sort_values("mean_rank", ignore_index=True)
+
+
+def _by_part(shares: Array) -> pd.DataFrame:
+    lower, upper = equal_tailed(shares)
+    return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
+
+
+def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
+    def by(codes: NDArray[np.int64], y: Array) -> Array:
+        return np.stack([y[..., codes == k].mean(axis=-1) for k in range(codes.max() + 1)])
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        drawn = sampling.prior_predictive(benchmark_model, data, seed=seed, draws=size)
+        return {name: drawn[name] for name in (*TOP, "level")}, drawn["gains"]
+
+    return sampled_part(
+        benchmark_model,
+        data,
+        draws,
+        "gains",
+        observed=cells.y,
+        top=TOP,
+        decisive={f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
+        statistics={
+            "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+            "spread of model means": lambda y: by(cells.model, y).std(axis=0),
+            "spread of prompt means": lambda y: by(cells.prompt, y).std(axis=0),
+            "largest": lambda y: y.max(axis=-1),
+            "smallest": lambda y: y.min(axis=-1),
+        },
+        simulator=by_sampling(
+            benchmark_model,
+            data,
+            joint,
+            lambda y: {"y": y, "centred": centred(data, y)},
+            settings=replace(SHORT, target_accept=draws.settings.target_accept),
+        ),
+    )
+
+
+def _influence(
+    table: pd.DataFrame,
+    cells: Crossed,
+    draws: Draws,
+    slopes: Fitted | None,
+    asked: Sequence[str],
+    cache: bool,
+    seed: int,
+) -> checks.Check:
+    """Exact refits of the table without each model, and without all models of a lab that has several.
+
+    Against all models: P(order) of the others and P(slope > 0).
+    """
+    whole, verdicts = "as with all models", {}
+    figures: dict[str, dict[str, float]] = {}
+    for number, (name, rest) in enumerate(without_each(table, cells.models)):
+        others = [other for other in asked if rest is not None and other in rest.models]
+        if rest is None or len(others) < 2:
+            verdicts[name], figures[name] = TOO_FEW if rest is None else "fewer than two of the order left", {}
+            continue
+        refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
+        before, now = (
+            _in_order(drawn.flat("level")[:, [of.models.index(other) for other in others]])
+            for drawn, of in ((draws, cells), (refit, rest))
+        )
+        said = whole if sure(now) == sure(before) else f"order {sure(now)}"
+        verdicts[name] = said if refit.status == PASSED else refit.status
+        figures[name] = {"P(order of the others)": now}
+    found = checks.influence(whole, verdicts, figures)
+    return checks.joined([found, *([slopes.influence(seed)] if slopes is not None and slopes.influence else [])])
+
+
+def _in_order(level: Array) -> float:
+    return float((np.diff(level, axis=1) > 0).all(axis=1).mean())
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    shown = fitted.table("ranks")
+    rows = np.arange(len(shown))
+    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
+    axes.plot(shown["gain"], rows, "o")
+    axes.axvline(1, linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    axes.set_xlabel(fitted.estimand.replace("_", " "))
+    return axes

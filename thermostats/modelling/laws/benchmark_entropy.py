@@ -1,0 +1,289 @@
+"""Does entropy go with gain inside models? Exact draws of the models' slopes, and what their checks need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.classical.within import within_correlation
+from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
+from thermostats.modelling.inference.components import Components, draw, left_out
+from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part
+from thermostats.modelling.inference.interface import Update, updates_of
+from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
+from thermostats.modelling.laws.benchmark_model import refuse_large, stack, sum_zero
+from thermostats.modelling.laws.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
+from thermostats.modelling.laws.linear import SURE
+
+SLOPE_SD = 0.5
+"""Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
+DRAWS, REFIT = Settings(draws=3000), Settings(draws=1500)
+REFITTED = 4000
+"""Draws of an alternative."""
+EQUATIONS = (
+    "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
+    "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
+)
+PRIORS = (
+    ("b, B", f"N(0, {SLOPE_SD:g}²)", "slopes of standardised columns, near correlations"),
+    ("s_β", f"half-normal({SLOPE_SD:g})", "models may differ as much as the mean slope is uncertain"),
+    ("s_γ, r", "half-normal(1)", "the standardised entropy has spread 1"),
+)
+
+
+def components(cells: Crossed) -> Components | None:
+    """The model of the cells that hold an entropy; None for fewer than two models of them.
+
+    b is the slope inside prompts, B that between prompts: whether prompts with high gain in every model have high
+    entropy in every model. Columns of U: b, B, deviations of the models' slopes, prompts as sums to zero. Raises
+    UsageError as `refuse_large`.
+    """
+    if len(set(cells.xz_model.tolist())) < 2:
+        return None
+    refuse_large(cells, cells.x.size, len(cells.models) + len(cells.prompts) + 1)
+    mean = pd.Series(cells.x).groupby(cells.xz_prompt).transform("mean").to_numpy()
+    within = cells.x - mean
+    by_model = within[:, None] * (cells.xz_model[:, None] == np.arange(len(cells.models)))
+    own, kind = stack([by_model, sum_zero(len(cells.prompts))[cells.xz_prompt]])
+    return Components(
+        z=cells.z,
+        U=np.column_stack([within, mean, own]),
+        sd=np.full(2, SLOPE_SD),
+        kind=kind,
+        scales=np.array([SLOPE_SD, 2 * SLOPE_SD, 1.0]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slopes:
+    """Draws of the slopes; `draws` holds fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r)."""
+
+    draws: Draws
+    model: Components
+    effective: float
+    """Effective number of the weights by which the scales were chosen."""
+
+    def quantities(self, n_models: int) -> dict[str, Array]:
+        """Slopes by model, their mean and spread, and the slope between prompts, chain × draw × …"""
+        slope = self.draws["fixed"][..., 0]
+        return {
+            "slopes": slope[..., None] + self.draws["own"][..., :n_models],
+            "slope": slope,
+            "slope_sd": self.draws["own_spreads"][..., 0],
+            "between": self.draws["fixed"][..., 1],
+        }
+
+    def p_positive(self) -> float:
+        """P(slope > 0) inside prompts."""
+        return float((self.draws["fixed"][..., 0] > 0).mean())
+
+    def part(self, cells: Crossed) -> Part:
+        """What the checks need."""
+        size = self.draws["rest"].size
+        chosen = np.linspace(0, size - 1, CHECKED).astype(int)
+        effects = np.column_stack([self.draws.flat("fixed")[chosen], self.draws.flat("own")[chosen]])
+        mean, rest = effects @ self.model.U.T, self.draws.flat("rest")[chosen][:, None]
+        fixed = self.draws["fixed"]
+        return Part(
+            draws=self.draws,
+            observed=self.model.z,
+            statistics={
+                "correlation with gain": lambda z: (z * cells.x).mean(axis=-1),
+                "spread": lambda z: z.std(axis=-1),
+            },
+            decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
+            prior=lambda seed: self._joint(seed, CHECKED)[1],
+            simulator=Simulator(joint=self._joint, posterior=self._again),
+            replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
+            density=lambda: np.asarray(stats.norm.logpdf(self.model.z, mean, rest)),
+            log_prior=self._log_prior,
+            updates=self._updates,
+            loo=self._pit,
+        )
+
+    def _prior(self, seed: int, size: int) -> dict[str, Array]:
+        rng = np.random.default_rng(seed)
+        scales = np.abs(rng.normal(0, self.model.scales, (size, self.model.scales.size)))
+        return {"fixed": rng.normal(0, SLOPE_SD, (size, 2)), "own_spreads": scales[:, :-1], "rest": scales[:, -1]}
+
+    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        found, rng = self._prior(seed, size), np.random.default_rng([seed, 1])
+        own = rng.normal(0, found["own_spreads"] @ self.model.kind.T)
+        mean = np.column_stack([found["fixed"], own]) @ self.model.U.T
+        return found, np.asarray(rng.normal(mean, found["rest"][:, None]))
+
+    def _again(self, outcome: Array, seed: int) -> Refit:
+        return weighed(sample(replace(self.model, z=outcome), seed=seed, settings=SHORT).draws)
+
+    def _log_prior(self) -> Array:
+        scales = np.concatenate([self.draws["own_spreads"], self.draws["rest"][..., None]], axis=-1)
+        total = np.square(self.draws["fixed"] / SLOPE_SD).sum(axis=-1)
+        return np.asarray(-0.5 * (total + np.square(scales / self.model.scales).sum(axis=-1)))
+
+    def _updates(self, seed: int) -> dict[str, Update]:
+        return updates_of(self._prior(seed, UPDATED), self.draws.values)
+
+    def _pit(self, seed: int) -> checks.Check:
+        """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
+        scales = np.column_stack([self.draws.flat("own_spreads"), self.draws.flat("rest")])
+        chosen = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
+        found = left_out(self.model, scales[chosen])
+        return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
+
+
+def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, settings: Settings = DRAWS) -> Fitted:
+    """Slopes of entropy on log gain, a population of models: P(slope > 0) inside prompts, P(between > 0) over them.
+
+    `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
+    Quantities: slopes by model, slope (their mean), slope_sd and between. Tables: `slopes`, and `correlation` (mean
+    over models, prompts permuted: the classical counterpart), and `sensitivity` (exact refits). Number: `effective`, of
+    the weights of the draws.
+
+    Raises UsageError as `crossed`, and where fewer than two models have entropies that vary.
+    """
+    cells = crossed(table)
+    model = components(cells)
+    if model is None:
+        raise UsageError(
+            "slopes of entropy need two models",
+            where="entropy",
+            got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
+            next_step="; ".join(cells.warnings) or "give entropies of more models",
+        )
+    said = (*cells.warnings, *said_labs(table, "a slope over models"), *said_sources(table))
+    found = sample(model, seed=seed, settings=settings)
+    quantities = found.quantities(len(cells.models))
+    positive = quantities["slopes"] > 0
+    return Fitted(
+        family="slopes",
+        estimand=at_position(estimand, table),
+        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
+        n_models=len(cells.models),
+        n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
+        parts={"entropies": found.part(cells)},
+        quantities=quantities,
+        probabilities={
+            "slope > 0": float((quantities["slope"] > 0).mean()),
+            "between > 0": float((quantities["between"] > 0).mean()),
+            "slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean())),
+        },
+        numbers={"n_prompts": float(len(cells.prompts)), "effective": found.effective},
+        tables={
+            "slopes": _slopes(cells, quantities["slopes"]),
+            "correlation": _correlation(table, cells, seed),
+            "sensitivity": _sensitivity(model, seed),
+        },
+        warnings=said,
+        figure=_figure,
+        influence=partial(_influence, table, cells.models, found) if len(set(cells.xz_model.tolist())) > 2 else None,
+        seed=seed,
+        equations=EQUATIONS,
+        priors=PRIORS,
+        labels={"slopes": cells.models},
+    )
+
+
+def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
+    """Independent draws, as many as `settings` ask for."""
+    start = time.perf_counter()
+    found = draw(model, seed=seed, draws=settings.chains * settings.draws)
+    flat = {
+        "fixed": found.effects[:, :2],
+        "own": found.effects[:, 2:],
+        "own_spreads": found.scales[:, :-1],
+        "rest": found.scales[:, -1],
+    }
+    draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, effective=found.effective)
+    return Slopes(draws=draws, model=model, effective=found.effective)
+
+
+def sure(p: float) -> str:
+    """What a probability settles."""
+    return "held" if p >= SURE else "reversed" if p <= 1 - SURE else "open"
+
+
+def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
+    slopes = slopes.reshape(-1, len(cells.models))
+    lower, upper = equal_tailed(slopes)
+    by_model = pd.DataFrame({"m": cells.xz_model, "x": cells.x, "z": cells.z}).groupby("m")
+    alone = {m: float((own["x"] * own["z"]).mean()) for m, own in by_model}
+    n = {m: len(own) for m, own in by_model}
+    return pd.DataFrame(
+        {
+            "model_id": cells.models,
+            "slope": slopes.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+            "p_positive": (slopes > 0).mean(axis=0),
+            "correlation_alone": [alone.get(i, np.nan) for i in range(len(cells.models))],
+            "n_prompts": [n.get(i, 0) for i in range(len(cells.models))],
+        }
+    )
+
+
+def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame:
+    """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
+    known = table[table["entropy"].notna() & table["model_id"].isin([cells.models[m] for m in set(cells.xz_model)])]
+    wide = known.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna()
+    if len(wide) < 4:
+        return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
+    found = within_correlation(np.log(wide["value"]), wide["entropy"], method="pearson", seed=seed)
+    fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
+    return pd.DataFrame([{name: getattr(found, name) for name in fields}])
+
+
+def _sensitivity(model: Components, seed: int) -> pd.DataFrame:
+    """Exact refits under other priors, with one slope for all models, and without effects of prompts."""
+    others = {STATED: model} | {n: replace(model, sd=model.sd * f, scales=model.scales * f) for n, f in FACTORS.items()}
+    others |= {"one slope for all models": _without_kind(model, 0), "no effects of prompts": _without_kind(model, 1)}
+    rows = []
+    for name, other in others.items():
+        fixed = draw(other, seed=seed, draws=REFITTED).effects[:, :2]
+        rows += [row(name, quantity, fixed[:, k], model.z.size) for k, quantity in enumerate(("slope", "between"))]
+    return pd.DataFrame(rows)
+
+
+def _without_kind(model: Components, out: int) -> Components:
+    """The same without the effects of one kind."""
+    kept, kinds, known = model.kind[:, out] == 0, np.arange(model.kind.shape[1]) != out, model.sd.size
+    columns = np.concatenate([np.ones(known, dtype=bool), kept])
+    scales = model.scales[np.append(kinds, True)]
+    return replace(model, U=model.U[:, columns], kind=model.kind[kept][:, kinds], scales=scales)
+
+
+def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
+    """P(slope > 0) without each model and each lab of several, against that of all models."""
+    expected, said = sure(whole.p_positive()), {}
+    figures: dict[str, dict[str, float]] = {}
+    for number, (name, cells) in enumerate(without_each(table, models)):
+        model = components(cells) if cells is not None else None
+        if model is None:
+            said[name], figures[name] = TOO_FEW, {}
+            continue
+        rest = sample(model, seed=seed + number, settings=REFIT)
+        said[name] = f"slope {sure(rest.p_positive())}" if rest.draws.status == PASSED else rest.draws.status
+        figures[name] = {"P(slope > 0)": rest.p_positive()}
+    return checks.influence(f"slope {expected}", said, figures)
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    """Slopes of the models with their intervals."""
+    shown = fitted.table("slopes")
+    rows = np.arange(len(shown))
+    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
+    axes.plot(shown["slope"], rows, "o")
+    axes.axvline(0, linewidth=0.8)
+    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    axes.set_xlabel("slope of entropy on log gain, both standardised")
+    return axes

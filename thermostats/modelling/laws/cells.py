@@ -1,0 +1,147 @@
+"""From one row a model and prompt to the cells of the crossed model: indices, log gains, standardised entropies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
+from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.interface import NO_SOURCE
+
+ALL_OF = "all models of "
+TOO_FEW = "too few models or prompts without it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossed:
+    """Cells of the table models × prompts; prompts lie within categories."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    categories: tuple[str, ...]
+    model: NDArray[np.int64]
+    prompt: NDArray[np.int64]
+    category: NDArray[np.int64]
+    y: Array
+    x: Array
+    """Log gain, standardised within models, of the cells that hold an entropy."""
+    z: Array
+    """Their entropy, standardised within models."""
+    xz_model: NDArray[np.int64]
+    xz_prompt: NDArray[np.int64]
+    warnings: tuple[str, ...]
+
+
+def crossed(table: pd.DataFrame) -> Crossed:
+    """Log gains from one row a model and prompt: model_id, prompt_id, category, value; and entropy where there is one.
+
+    Raises UsageError for gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts.
+    """
+    columns_of(table, "model_id", "prompt_id", "category", "value")
+    for name in ("model_id", "prompt_id", "category"):
+        labels(table[name], name)
+    rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
+    y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
+    if rows.duplicated(["model_id", "prompt_id"]).any():
+        raise UsageError(
+            "a prompt stands twice for one model",
+            where="prompt_id",
+            allowed="one row a model and prompt",
+            next_step="choose one source",
+        )
+    if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
+        raise UsageError("a prompt stands in two categories", where="category", allowed="one category a prompt")
+    model, models = pd.factorize(rows["model_id"])
+    prompt, prompts = pd.factorize(rows["prompt_id"])
+    category, categories = pd.factorize(rows["category"])
+    if len(models) < 2 or len(prompts) < 4:
+        raise UsageError(
+            "too small a table",
+            got=f"{len(models)} models × {len(prompts)} prompts",
+            allowed="2 models × 4 prompts or more",
+        )
+    said = []
+    if len(rows) < len(models) * len(prompts):
+        said.append(f"{len(models) * len(prompts) - len(rows)} of {len(models) * len(prompts)} cells are missing")
+    if len(categories) == 1:
+        said.append("one category: no variance between categories")
+    elif len(categories) == len(prompts):
+        said.append("one prompt a category: prompt and category are one, and models by category are part of the rest")
+    if len(models) == 2:
+        said.append("2 models: what differs between models rests on the priors of the spreads")
+    said += _apart(model, prompt, models, len(prompts))
+    known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    if "entropy" in rows and not known.all():
+        said.append(f"{int((~known).sum())} of {len(rows)} cells have no entropy and tell nothing of slopes")
+    cells = pd.DataFrame({"m": model[known], "p": prompt[known], "x": y[known]})
+    cells["z"] = numbers(rows.loc[known, "entropy"].astype("float64"), "entropy") if known.any() else []
+    by_model = cells.groupby("m")[["x", "z"]]
+    flat = (by_model.transform("std", ddof=0) == 0).any(axis=1) | (by_model.transform("size") < 4)
+    if flat.any():
+        steady = named(models[m] for m in set(cells.loc[flat, "m"]))
+        said.append("gain or entropy constant, or fewer than 4 prompts: no slope of " + steady)
+    cells = cells[~flat]
+    kept = cells.groupby("m")[["x", "z"]]
+    scaled = (cells[["x", "z"]] - kept.transform("mean")) / kept.transform("std", ddof=0)
+    return Crossed(
+        models=tuple(map(str, models)),
+        prompts=tuple(map(str, prompts)),
+        categories=tuple(map(str, categories)),
+        model=model,
+        prompt=prompt,
+        category=pd.Series(category).groupby(prompt).first().to_numpy(),
+        y=y,
+        x=scaled["x"].to_numpy(),
+        z=scaled["z"].to_numpy(),
+        xz_model=cells["m"].to_numpy(),
+        xz_prompt=cells["p"].to_numpy(),
+        warnings=tuple(said),
+    )
+
+
+def said_labs(table: pd.DataFrame, what: str) -> Iterator[str]:
+    """Warnings that `what` is of models and not of labs; raises UsageError for missing labs."""
+    if "heritage" not in table:
+        return
+    labels(table["heritage"], "heritage")
+    labs = table.groupby("model_id")["heritage"].first()
+    if labs.nunique() == 1:
+        yield f"one lab: {what} says nothing of labs"
+    elif labs.nunique() == len(labs):
+        yield f"one model a lab: {what} is not yet one of labs"
+
+
+def said_sources(table: pd.DataFrame) -> tuple[str, ...]:
+    """A warning where the table does not say which files or measurements it is from."""
+    return () if "source" in table else (NO_SOURCE,)
+
+
+def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:
+    """Every model's name, and every lab's of several, with the cells without it; None where too few are left."""
+    names = table["model_id"].astype(str)
+    ways = {name: names == name for name in models}
+    if "heritage" in table:
+        sizes = names.groupby(table["heritage"]).nunique()
+        ways |= {f"{ALL_OF}{lab}": table["heritage"] == lab for lab in sizes.index[sizes > 1]}
+    for name, out in ways.items():
+        try:
+            yield name, crossed(table[~out])
+        except UsageError:
+            yield name, None
+
+
+def _apart(model: NDArray[np.int64], prompt: NDArray[np.int64], models: pd.Index, n_prompts: int) -> list[str]:
+    """A warning where models fall into sets that share no prompt."""
+    n = len(models)
+    links = coo_array((np.ones(model.size), (model, n + prompt)), shape=(n + n_prompts, n + n_prompts))
+    _, part = connected_components(links, directed=False)
+    sets = [", ".join(map(str, models[part[:n] == k])) for k in pd.unique(part[:n])]
+    return [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"] if len(sets) > 1 else []

@@ -1,0 +1,300 @@
+"""Does head density ρ = H/d_h move the gain: sign and size within and between labs, and is there a threshold?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical import counterparts
+from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
+from thermostats.modelling.heritage.model_rows import ModelRows, lines, model_rows
+from thermostats.modelling.inference.checks import Check, joined
+from thermostats.modelling.inference.draws import LEVEL, Array
+from thermostats.modelling.inference.fitted import Fitted, Part
+from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
+from thermostats.modelling.inference.rivals import Rival, compare, few_folds, mixture, model_folds, node_evidence, rival
+from thermostats.modelling.inference.sensitivity import sensitivity
+from thermostats.modelling.laws import linear
+from thermostats.plots.marks import ABOVE, mark
+from thermostats.plots.scales import log_axis
+
+SCALE = 0.5
+"""Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
+SHARE = SCALE / 2
+MOST_CUTS = 24
+EQUATIONS = (
+    "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log ρᵢ = log(Hᵢ/d_h,ᵢ)",
+    "step: log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ",
+    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
+)
+PRIORS = (
+    ("a", f"N(0, {SCALE:g}²)", "mean log gain: a factor 1.6 either way is one standard deviation"),
+    ("b_w, b_b", f"N(0, ({SHARE:g}/SD(x))²)", "half of that over one SD of log ρ; no sign is preferred"),
+    ("δ", f"N(0, {2 * SHARE:g}²)", "a step is as large as two SD of a slope"),
+    ("c", "log c uniform between the smallest and the largest ρ", "no place of a threshold is preferred"),
+    ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
+    ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
+)
+SLOPES: dict[str, Callable[[Posterior], Array]] = {"within": lambda p: p.beta[:, 1], "between": lambda p: p.beta[:, 2]}
+PUBLISHED = (0.15, 0.20)
+"""The study's threshold of ρ lies between these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowded:
+    """One row a model with ρ, x = log ρ and its mean over the lab; `apart`: the line with both slopes."""
+
+    rows: ModelRows
+    rho: Array
+    x: Array
+    lab_mean: Array
+    apart: Lines
+    warnings: tuple[str, ...]
+
+    def of(self, *columns: Array, slope: float | None = None) -> Lines:
+        """A line of the same gains on other columns; `slope`: prior sd of their coefficients."""
+        spread = SHARE / float(self.x.std()) if slope is None else slope
+        return _line(self.rows.table, columns, spread)
+
+
+def crowding_rows(
+    table: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+) -> Crowded:
+    """The rows of `fit_crowding` and their model; raises as it does."""
+    columns_of(table, "rho")
+    rows = model_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, least=5)
+    frame, said = rows.table, list(rows.warnings)
+    rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
+    labs, x = frame["heritage"].astype(str), np.log(rho)
+    if labs.nunique() < 2:
+        raise UsageError("nothing lies between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+    lab_mean = pd.Series(x).groupby(labs.to_numpy()).transform("mean").to_numpy()
+    within, between = x - lab_mean, lab_mean - x.mean()
+    if is_constant(within + 1):
+        said.append("ρ does not vary within any lab: the slope within labs is its prior")
+    if is_constant(between + 1):
+        said.append("every lab has the same mean of log ρ: the slope between labs is its prior")
+    if labs.nunique() < 4:
+        said.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
+    apart = _line(frame, (within, between), SHARE / float(x.std()))
+    return Crowded(rows=rows, rho=rho, x=x, lab_mean=lab_mean, apart=apart, warnings=tuple(said))
+
+
+def _line(frame: pd.DataFrame, columns: Sequence[Array], slope: float) -> Lines:
+    X = np.column_stack([np.ones(len(frame)), *columns])
+    sd = [SCALE, *[slope] * len(columns)]
+    y, error = frame["log_gain"].to_numpy(), frame["error"].to_numpy()
+    return lines(frame, y, X, sd=sd, sigma_scale=SHARE, tau_scale=SHARE, error=error)
+
+
+def fit_crowding(
+    table: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+    seed: int,
+    cache: bool = True,
+) -> Fitted:
+    """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ, and the same with a step.
+
+    `table`: rows of `features`; the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
+    lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. The step model is
+    a + δ [ρ > c] + u_lab + ε, c uniform in log ρ between the smallest and the largest ρ; tables: `threshold` (posterior
+    of c over the gaps between neighbouring values, with the step and the levels below and above it there), `rivals`
+    (constant, slope, step, slope within and between apart: evidence, exact leave one model out, leave one lab out).
+
+    The classical counterparts: table `classical`, as `counterparts.of_slopes` gives it; of a threshold
+    `contingency.roc_threshold` and `contingency.classification_accuracy`.
+
+    Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
+    """
+    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    frame, rho, x, y = crowded.rows.table, crowded.rho, crowded.x, crowded.apart.y
+    said, labs, apart = list(crowded.warnings), frame["heritage"].astype(str), crowded.apart
+    fit = linear.sample(apart, seed=seed, cache=cache)
+    b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
+    step, cuts, widths = steps_of(crowded)
+    threshold, joint = threshold_of(step, cuts, widths, seed)
+    rivals = compare(
+        {
+            "constant": rival(crowded.of()),
+            "slope": rival(crowded.of(x - x.mean())),
+            "slopes apart": rival(apart),
+            "step": step,
+        },
+        {"model": model_folds(y.size, said), "lab": few_folds(labs.tolist(), "labs", said)},
+    )
+    chance = dict(zip(rivals["rival"], rivals["probability"], strict=True))
+    return Fitted(
+        family="crowding",
+        estimand=crowded.rows.estimand,
+        sources=crowded.rows.sources,
+        n_models=y.size,
+        n_heritages=labs.nunique(),
+        parts={"slopes": _part(fit, x, labs.to_numpy())},
+        quantities={
+            "within": b_w,
+            "between": b_b,
+            "between_less_within": b_b - b_w,
+            "lab_sd": fit.tau,
+            "residual_sd": fit.sigma,
+        },
+        probabilities={
+            "within < 0": float((b_w < 0).mean()),
+            "between < 0": float((b_b < 0).mean()),
+            "both < 0": float(((b_w < 0) & (b_b < 0)).mean()),
+            "a step rather than constant, slope or slopes apart": chance["step"],
+            "gain falls at the step": float((joint["step"] < 0).mean()),
+            "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
+            "threshold within 0.15 to 0.20": float(
+                ((joint["threshold"] >= PUBLISHED[0]) & (joint["threshold"] <= PUBLISHED[1])).mean()
+            ),
+        },
+        numbers={
+            "log_bayes_step_over_constant": _log_ratio(rivals, "step", "constant"),
+            "log_bayes_step_over_slope": _log_ratio(rivals, "step", "slope"),
+            "log_bayes_slope_over_constant": _log_ratio(rivals, "slope", "constant"),
+            "prior_threshold_within_0.15_to_0.20": _prior_share(rho),
+            "threshold_median": float(np.median(joint["threshold"])),
+            "threshold_lower": float(np.quantile(joint["threshold"], (1 - LEVEL) / 2)),
+            "threshold_upper": float(np.quantile(joint["threshold"], (1 + LEVEL) / 2)),
+        },
+        tables={
+            "threshold": threshold,
+            "rivals": rivals,
+            "models": frame[["model_id", "heritage", "rho"]].assign(
+                log_gain=y, error=apart.error, lab_mean_log_rho=crowded.lab_mean
+            ),
+            "sensitivity": sensitivity(apart, SLOPES, seed=seed),
+            "classical": counterparts.of_slopes(
+                y, labs, {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}, seed=seed
+            ),
+        },
+        refits=partial(linear.sensitivity_anew, apart, SLOPES, cache=cache),
+        warnings=tuple(said),
+        figure=_figure,
+        influence=partial(_left_out, crowded),
+        equations=EQUATIONS,
+        priors=PRIORS,
+        seed=seed,
+    )
+
+
+def _left_out(crowded: Crowded, seed: int) -> Check:
+    """Exact refits without each lab, then without each model, for both slopes."""
+    frame, said = crowded.rows.table, []
+    for name, quantity in SLOPES.items():
+        for column in ("heritage", "model_id"):
+            way = few_folds(frame[column].astype(str).tolist(), column)
+            said.append(linear.without_each(crowded.apart, way, quantity, name, seed))
+    return joined(said)
+
+
+def _cuts(rho: Array) -> tuple[Array, Array]:
+    """Middle of every gap between neighbouring values of ρ and its width, both on the log scale.
+
+    Of more than `MOST_CUTS` gaps the narrowest are put to their neighbours.
+    """
+    values = np.log(np.unique(rho))
+    if values.size > MOST_CUTS + 1:
+        near = np.linspace(values[0], values[-1], MOST_CUTS + 1)
+        values = np.unique(values[np.abs(values[:, None] - near).argmin(axis=0)])
+    return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
+
+
+def steps_of(crowded: Crowded) -> tuple[Rival, Array, Array]:
+    """The step model, one node a gap of log ρ with its width as prior weight; thresholds in the gaps and the widths."""
+    cuts, widths = _cuts(crowded.rho)
+    nodes = [crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
+    return mixture(nodes, widths), cuts, widths
+
+
+def threshold_of(steps: Rival, cuts: Array, widths: Array, seed: int) -> tuple[pd.DataFrame, dict[str, Array]]:
+    """Posterior over the gaps, and joint draws of threshold, step and levels."""
+    logs = steps.log_weights + node_evidence(steps)
+    weights = np.exp(logs - logsumexp(logs))
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(8000, weights)
+    found = [posterior(node, seed=seed + i, draws=4000) for i, node in enumerate(steps.nodes)]
+    ends = np.exp(np.log(cuts) - widths / 2), np.exp(np.log(cuts) + widths / 2)
+    table = pd.DataFrame(
+        {
+            "lower": ends[0],
+            "upper": ends[1],
+            "prior": widths / widths.sum(),
+            "probability": weights,
+            "step": [f.beta[:, 1].mean() for f in found],
+            "below": [f.beta[:, 0].mean() for f in found],
+            "above": [f.beta.sum(axis=1).mean() for f in found],
+        }
+    )
+    beta = np.concatenate([f.beta[rng.integers(0, 4000, n)] for f, n in zip(found, counts, strict=True)])
+    gap = np.repeat(np.arange(cuts.size), counts)
+    drawn = np.exp(np.log(cuts[gap]) + widths[gap] * rng.uniform(-0.5, 0.5, gap.size))
+    return table, {"threshold": drawn, "step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
+
+
+def _prior_share(rho: Array) -> float:
+    low, high = np.clip(np.log(PUBLISHED), np.log(rho.min()), np.log(rho.max()))
+    return float((high - low) / np.log(rho.max() / rho.min()))
+
+
+def _log_ratio(rivals: pd.DataFrame, one: str, other: str) -> float:
+    evidence = rivals.set_index("rival")["log_evidence"]
+    return float(evidence[one] - evidence[other])
+
+
+def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
+    codes = pd.factorize(labs)[0]
+    centred = x - x.mean()
+
+    def by_lab(y: Array | NDArray[np.bool_]) -> Array:
+        return np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)])
+
+    return fit.part(
+        {
+            "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+            "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
+            "spread of lab means": lambda y: by_lab(y).std(axis=0),
+            "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
+            "largest": lambda y: y.max(axis=-1),
+        },
+        {"within < 0": fit.beta[..., 1] < 0, "between < 0": fit.beta[..., 2] < 0},
+    )
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    models = fitted.table("models")
+    for lab, own in models.groupby("heritage"):
+        color, marker = mark(str(lab))
+        axes.errorbar(
+            own["rho"], np.exp(own["log_gain"]), own["error"], fmt=marker, color=color, label=str(lab), markersize=5
+        )
+    threshold = fitted.table("threshold")
+    second = axes.twinx()
+    density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])
+    second.stairs(density, [*threshold["lower"], threshold["upper"].iloc[-1]], alpha=0.3, fill=True)
+    second.set_yticks([])
+    second.set_ylabel("posterior density of a threshold")
+    axes.axhline(1, linewidth=0.8)
+    log_axis(axes, "x")
+    axes.set_xlabel("head density ρ = H / d_h")
+    axes.set_ylabel(fitted.estimand.replace("_", " "))
+    axes.legend(**ABOVE)
+    return axes

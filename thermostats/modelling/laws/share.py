@@ -1,0 +1,220 @@
+"""In what share of models does a statement hold, where models of one lab are alike?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import columns_of, labels
+from thermostats.modelling.inference import binomial, sampling
+from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
+from thermostats.modelling.inference.checks import Check, exact_pit, influence
+from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part
+from thermostats.modelling.inference.interface import NO_SOURCE, Update, updates_of
+from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
+
+SETTINGS = Settings()
+SURE = 0.95
+FEW = 5
+"""Units below which the result says that its prior speaks loudest."""
+LEFT_OUT = 1000
+"""Predictive draws of a group that is left out."""
+REFITTED = SETTINGS.chains * SETTINGS.draws
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """Counts of groups and the draws of their shares."""
+
+    k: Counts
+    n: Counts
+    grouped: bool
+    draws: Draws
+
+    def part(self, decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+        """What the checks need."""
+        size = self.draws["mu"].size
+        p = self.draws.flat("p")[np.linspace(0, size - 1, CHECKED).astype(int)]
+        return Part(
+            draws=self.draws,
+            observed=self.k.astype(np.float64),
+            statistics={
+                "units it holds for": lambda k: k.sum(axis=-1),
+                "spread of groups' shares": lambda k: (k / self.n).std(axis=-1),
+            },
+            decisive=decisive,
+            prior=lambda seed: self._joint(seed, CHECKED)[1],
+            replicate=lambda seed: np.random.default_rng(seed).binomial(self.n, p).astype(np.float64),
+            density=lambda: np.asarray(stats.binom.logpmf(self.k, self.n, p)),
+            log_prior=self._log_prior,
+            updates=self._updates,
+            simulator=Simulator(joint=self._joint, posterior=self._again),
+            loo=self._pit if self.grouped else None,
+        )
+
+    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=size)
+        truths = {"mu": found.mu, "p": found.p} | ({"tau": found.tau} if self.grouped else {})
+        return truths, np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
+
+    def _again(self, outcome: Array, seed: int) -> Refit:
+        k, draws = outcome.astype(np.int64), SHORT.chains * SHORT.draws
+        return exactly(vars(binomial.posterior(k, self.n, grouped=self.grouped, seed=seed, draws=draws)))
+
+    def _log_prior(self) -> Array:
+        return -0.5 * (np.square(self.draws["mu"] / MU_SD) + np.square(self.draws["tau"] / TAU_SCALE))
+
+    def _updates(self, seed: int) -> dict[str, Update]:
+        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=UPDATED)
+        return updates_of({"mu": found.mu} | ({"tau": found.tau} if self.grouped else {}), self.draws.values)
+
+    def _pit(self, seed: int) -> Check:
+        """Groups predicted from all others; of many groups every twentieth together."""
+        folds = few_folds([str(g) for g in range(self.k.size)], "groups")
+        return exact_pit(binomial.left_out_pit(self.k, self.n, folds, seed=seed, draws=LEFT_OUT))
+
+
+def fit_share(
+    table: pd.DataFrame,
+    holds: str,
+    *,
+    against: float = 0.5,
+    group: str | None = "heritage",
+    sources: Sequence[str] = (),
+    seed: int,
+) -> Fitted:
+    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
+
+    `table`: a row a unit with `model_id` and `heritage`; `holds` names a column of true and false; units of one value
+    of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
+    half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
+    where there are groups share_of_new_group and τ. Probabilities: "share > {against}", "every group > {against}".
+    Tables: `groups`, and `sensitivity` (exact refits of the share less `against`).
+
+    Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
+    `against` outside (0, 1).
+    """
+    columns_of(table, "model_id", "heritage", holds, *([group] if group else []))
+    if not 0 < against < 1:
+        raise UsageError("a share to hold against lies between 0 and 1", got=against)
+    if not set(table[holds]) <= {True, False}:
+        raise UsageError("neither true nor false", where=holds, got=str(sorted(map(str, set(table[holds])))[:5]))
+    if group:
+        labels(table[group], group)
+    keys = table[group].astype(str) if group else pd.Series("all", index=table.index)
+    counts = table.assign(_key=keys, _holds=table[holds].astype(bool)).groupby("_key")["_holds"].agg(["sum", "size"])
+    grouped, names = len(counts) >= 2, tuple(counts.index)
+    found = _drawn(counts, grouped, seed)
+    draws, p = found.draws, found.draws["p"]
+    weight = (counts["size"] / counts["size"].sum()).to_numpy()
+    share = p @ weight
+    quantities: dict[str, Array] = {"share": share, "p": p}
+    if grouped:
+        drawn = binomial.Shares(mu=draws["mu"], tau=draws["tau"], p=p)
+        quantities["share_of_new_group"] = drawn.new_group(np.random.default_rng(seed))
+        quantities["tau"] = draws["tau"]
+    decided = {f"share > {against:g}": share > against, f"every group > {against:g}": (p > against).all(axis=-1)}
+    return Fitted(
+        family="share",
+        estimand=holds,
+        sources=tuple(sources),
+        n_models=table["model_id"].nunique(),
+        n_heritages=table["heritage"].nunique(),
+        parts={"share": found.part(decided)},
+        quantities=quantities,
+        probabilities={statement: float(true.mean()) for statement, true in decided.items()},
+        numbers={"holds": float(counts["sum"].sum()), "units": float(counts["size"].sum())},
+        tables={
+            "groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index(),
+            "sensitivity": _sensitivity(counts, against, grouped, group, seed),
+        },
+        warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
+        figure=_figure,
+        influence=(lambda s: _without_each(counts, against, s)) if grouped else None,
+        labels={"p": names},
+        equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
+        priors=(
+            ("μ", f"N(0, {MU_SD:g}²)", "close to uniform on the share"),
+            *((("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),) if grouped else ()),
+        ),
+        seed=seed,
+    )
+
+
+def _said(counts: pd.DataFrame, group: str | None) -> tuple[str, ...]:
+    said, held, units = [], int(counts["sum"].sum()), int(counts["size"].sum())
+    if group and len(counts) == 1:
+        said.append(f"one {group}: units count as independent")
+    if group and len(counts) > 1 and (counts["size"] == 1).all():
+        said.append(f"one unit of every {group}: how alike units of one {group} are is the prior's")
+    if held in (0, units):
+        said.append(f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's")
+    if units < FEW:
+        said.append(f"{units} units: the share stays close to its prior")
+    few_folds([str(name) for name in counts.index], "groups", said)
+    return tuple(said)
+
+
+def _sensitivity(counts: pd.DataFrame, against: float, grouped: bool, group: str | None, seed: int) -> pd.DataFrame:
+    """Exact refits under other priors, without levels of groups, and without groups of one unit."""
+    others = {STATED: (counts, grouped, 1.0)} | {name: (counts, grouped, f) for name, f in FACTORS.items()}
+    if grouped:
+        named = "labs" if group == "heritage" else f"{group}s"
+        others[f"no effects of {named}"] = (counts, False, 1.0)
+        several = counts[counts["size"] > 1]
+        if 2 <= len(several) < len(counts):
+            others[f"without {named} of one unit"] = (several, True, 1.0)
+    rows = []
+    for name, (rest, apart, factor) in others.items():
+        k, n = (rest[column].to_numpy(dtype=np.int64) for column in ("sum", "size"))
+        found = binomial.posterior(k, n, grouped=apart, seed=seed, draws=REFITTED, factor=factor)
+        rows.append(row(name, f"share less {against:g}", found.p @ (n / n.sum()) - against, int(n.sum())))
+    return pd.DataFrame(rows)
+
+
+def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Groups:
+    start = time.perf_counter()
+    k, n = (counts[name].to_numpy(dtype=np.int64) for name in ("sum", "size"))
+    found = binomial.posterior(k, n, grouped=grouped, seed=seed, draws=SETTINGS.chains * SETTINGS.draws)
+    values = {"mu": found.mu, "tau": found.tau, "p": found.p}
+    draws = sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
+    return Groups(k=k, n=n, grouped=grouped, draws=draws)
+
+
+def _without_each(counts: pd.DataFrame, against: float, seed: int) -> Check:
+    """P(share > against) with each group left out, of many groups every twentieth together, by exact refits."""
+
+    def say(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
+        drawn = _drawn(rows, True, seed).draws["p"]
+        p = float((drawn @ (rows["size"] / rows["size"].sum()).to_numpy() > against).mean())
+        return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P(share > {against:g})": p}
+
+    folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
+    found = {fold: say(counts[folds != fold]) for fold in dict.fromkeys(folds.tolist())}
+    return influence(say(counts)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
+
+
+def _figure(fitted: Fitted, axes: Axes) -> Axes:
+    """Shares of the groups with their intervals, and counts as observed."""
+    groups = fitted.table("groups")
+    p = fitted.quantities["p"].reshape(-1, len(groups))
+    lower, middle, upper = np.quantile(p, [(1 - fitted.level) / 2, 0.5, (1 + fitted.level) / 2], axis=0)
+    at = np.arange(len(groups))
+    axes.errorbar(middle, at, xerr=[middle - lower, upper - middle], fmt="o", color="0.2")
+    axes.scatter(groups["holds"] / groups["units"], at, marker="x", zorder=3, label="observed")
+    axes.set_yticks(at, [f"{row.group} ({row.holds}/{row.units})" for row in groups.itertuples()])
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(fitted.estimand.replace("_", " "))
+    axes.legend()
+    return axes

@@ -1,0 +1,1 @@
+"""House style and general figures; matplotlib only."""

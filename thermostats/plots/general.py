@@ -1,0 +1,316 @@
+"""House style of figures and the few kinds the analyses draw; each takes a table and axes and returns the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+
+from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.marks import Mark, mark
+
+INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
+WIDTH, HEIGHT = 7.2, 4.2
+"""Size of a figure in inches; helpers with a row per item set the height themselves."""
+LEGEND_SIZE = 8.5
+"""Size of a legend's text in points."""
+
+RC = {
+    "figure.figsize": (WIDTH, HEIGHT),
+    "figure.facecolor": PAPER,
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.labelsize": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.facecolor": PAPER,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": LEGEND_SIZE,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 6.0,
+    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#1d1f21"]),
+    "figure.constrained_layout.w_pad": 0.08,
+    "figure.constrained_layout.h_pad": 0.08,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "thermostats",
+}
+
+
+LEGEND_CHARACTERS = 17.25
+"""Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
+MOST_NAMED = 14
+"""Lines that names at their ends can still tell apart."""
+PLAIN = Mark("#0072B2", "o")
+"""Where no heritage is meant."""
+POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
+DASHES = ("-", "--", ":", "-.")
+WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density ρ = H / d_h", "layer": "layer l"}
+"""Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
+
+
+def house_style() -> AbstractContextManager[None]:
+    """Context in which figures take the house style."""
+    return mpl.rc_context(RC)  # type: ignore[arg-type]
+
+
+def scatter_labelled(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    x: str,
+    y: str,
+    label: str = "model_id",
+    heritage: str = "heritage",
+    lower: str = "",
+    upper: str = "",
+    labels: bool = True,
+) -> Axes:
+    """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical intervals."""
+    shown = table.dropna(subset=[x, y])
+    for lab, rows in _groups(shown, heritage):
+        color, marker = mark(lab)
+        if lower and upper:
+            axes.vlines(rows[x], rows[lower], rows[upper], color=color, linewidth=1.1, alpha=0.65)
+        axes.scatter(rows[x], rows[y], color=color, marker=marker, label=lab, s=44, **POINT)
+    axes.set_xlabel(_words(x))
+    axes.set_ylabel(_words(y))
+    axes.margins(0.08)
+    legend_above(axes)
+    if labels:
+        place_labels(axes, shown[x], shown[y], [short_name(str(name)) for name in shown[label]])
+    return axes
+
+
+def gain_by_depth(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    y: str,
+    x: str = "n_layers",
+    label: str = "model_id",
+    heritage: str = "heritage",
+    lower: str = "",
+    upper: str = "",
+    curves: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+    labels: bool = True,
+) -> Axes:
+    """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and the line at 1."""
+    reference(axes, 1.0)
+    depths = np.linspace(float(table[x].min()), float(table[x].max()), 200)
+    for (name, curve), dash in zip((curves or {}).items(), DASHES, strict=False):
+        axes.plot(depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1)
+    return scatter_labelled(
+        table, axes, x=x, y=y, label=label, heritage=heritage, lower=lower, upper=upper, labels=labels
+    )
+
+
+def forest(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    label: str,
+    estimate: str = "estimate",
+    lower: str = "lower",
+    upper: str = "upper",
+    heritage: str = "",
+    null: float | None = 0.0,
+) -> Axes:
+    """Estimates with their intervals, one row each in the table's order from the top, and the value of no effect."""
+    if null is not None:
+        reference(axes, null, vertical=True)
+    heritages = table[heritage].astype(str) if heritage else [""] * len(table)
+    for position, (lab, row) in enumerate(zip(heritages, table.to_dict("records"), strict=True)):
+        color, marker = mark(lab) if lab else PLAIN
+        axes.hlines(position, row[lower], row[upper], color=color, linewidth=1.8)
+        axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
+    for lab in sorted(set(heritages) - {""}):
+        axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
+    legend_above(axes)
+    name_rows(axes, [short_name(str(name)) for name in table[label]])
+    axes.set_xlabel(_words(estimate))
+    return axes
+
+
+def paired(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    before: str,
+    after: str,
+    label: str = "model_id",
+    heritage: str = "heritage",
+    names: tuple[str, str] = ("base", "instruct"),
+    null: float | None = 1.0,
+) -> Axes:
+    """Two values of the same thing joined by an arrow, one row each: open where it starts, filled where it ends."""
+    if null is not None:
+        reference(axes, null, vertical=True)
+    for position, row in enumerate(table.to_dict("records")):
+        color, marker = mark(str(row[heritage])) if heritage in table else PLAIN
+        arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.3, "shrinkA": 4, "shrinkB": 4}
+        axes.annotate("", (row[after], position), xytext=(row[before], position), arrowprops=arrow)
+        axes.plot(row[before], position, color=color, marker=marker, markerfacecolor="white", linestyle="")
+        axes.plot(row[after], position, color=color, marker=marker, linestyle="")
+    name_rows(axes, [short_name(str(name)) for name in table[label]])
+    for name, fill in zip(names, ("white", MUTED), strict=True):
+        axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
+    legend_above(axes)
+    return axes
+
+
+def lines_by_layer(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    y: str,
+    x: str = "layer",
+    by: str = "model_id",
+    heritage: str = "heritage",
+    lower: str = "",
+    upper: str = "",
+    null: float | None = None,
+) -> Axes:
+    """One line a model over layers (or relative depth, by `x`), coloured by heritage; MOST_NAMED at most are named.
+
+    Models of one heritage differ by dash; columns `lower` and `upper` become a band.
+    """
+    if null is not None:
+        reference(axes, null)
+    ends, names = [], []
+    for lab, rows in _groups(table, heritage):
+        for number, (model, line) in enumerate(rows.groupby(by, sort=True)):
+            drawn = line.sort_values(x).dropna(subset=[y])
+            if drawn.empty:
+                continue
+            axes.plot(drawn[x], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
+            if lower and upper:
+                axes.fill_between(drawn[x], drawn[lower], drawn[upper], color=mark(lab).color, alpha=0.15, linewidth=0)
+            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
+            names.append(short_name(str(model)))
+        axes.plot([], [], color=mark(lab).color, label=lab)
+    axes.set_xlabel(_words(x))
+    axes.set_ylabel(_words(y))
+    axes.margins(x=0.12)
+    legend_above(axes)
+    if len(ends) <= MOST_NAMED:
+        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], names)
+    return axes
+
+
+def strip_by_group(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    value: str,
+    group: str = "heritage",
+    heritage: str = "heritage",
+    null: float | None = 1.0,
+) -> Axes:
+    """Every value as a point, one row a group in order of its mean; the tick is the mean of the group."""
+    shown = table.dropna(subset=[value])
+    order = list(shown.groupby(group)[value].mean().sort_values().index)
+    if null is not None:
+        reference(axes, null, vertical=True)
+    for position, name in enumerate(order):
+        rows = shown[shown[group] == name].sort_values(value)
+        shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
+        for lab, points in _groups(rows.assign(_at=position + shift), heritage if heritage in rows else group):
+            color, marker = mark(lab)
+            axes.scatter(points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT)
+        axes.plot([rows[value].mean()] * 2, [position - 0.33, position + 0.33], color=INK, linewidth=1.6, zorder=4)
+    name_rows(axes, [f"{short_name(str(name))} ({int((shown[group] == name).sum())})" for name in order])
+    axes.set_xlabel(_words(value))
+    return axes
+
+
+def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
+    """A thin line at a value that means something, such as gain 1; `text` stands at its right or upper end."""
+    line = axes.axvline if vertical else axes.axhline
+    line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
+    if text:
+        place = (at, 1) if vertical else (1, at)
+        coordinates = ("data", "axes fraction") if vertical else ("axes fraction", "data")
+        axes.annotate(
+            text,
+            place,
+            xycoords=coordinates,
+            xytext=(3, -2) if vertical else (-2, 2),
+            textcoords="offset points",
+            ha="left" if vertical else "right",
+            va="top" if vertical else "bottom",
+            fontsize=7.5,
+            color=MUTED,
+        )
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is as high as they."""
+    figure = axes.get_figure(root=True)
+    if figure is not None and len(figure.axes) == 1:
+        figure.set_figheight(max(2.0, 0.9 + 0.3 * len(names)))
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.spines["left"].set_visible(False)
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)
+
+
+def legend_points() -> float:
+    """Size of a legend's text in points, by the style in use."""
+    return float(FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points())
+
+
+def legend_above(axes: Axes) -> None:
+    """Legend above the axes, one entry a name."""
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    if unique:
+        inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+        room = LEGEND_CHARACTERS * inches * LEGEND_SIZE / legend_points()
+        columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
+        legend = axes.legend(
+            unique.values(),
+            unique.keys(),
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=columns,
+            borderaxespad=0.2,
+            handletextpad=0.4,
+            columnspacing=1.2,
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def _groups(table: pd.DataFrame, heritage: str) -> Iterable[tuple[str, pd.DataFrame]]:
+    return ((str(lab), rows) for lab, rows in table.groupby(heritage, sort=True))
+
+
+def _words(label: str) -> str:
+    return WORDS.get(label, label.replace("_", " "))

@@ -1,0 +1,1 @@
+"""Studies: each brings tables, words and questions; the instrument imports none of them."""

@@ -1,0 +1,1 @@
+"""D'Elia 2026: importer, audit and figures of the preprint."""

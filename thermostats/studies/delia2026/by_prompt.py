@@ -1,0 +1,67 @@
+"""Rows by prompt as analyses read them: named gains and entropies of models, one measurement a model and prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from thermostats.claims.finding import Tables
+from thermostats.tables import features
+
+TWIN = "twin_test_results_20260105_160237.json"
+BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
+GPT2 = "gpt2_layernorm_validation_20260105_150306.json"
+GPTJ = "gptj_parallel_test_20260105_152333.json"
+LAST_GAIN_FILES = (BENCHMARK, TWIN, GPT2, GPTJ)
+"""Files that hold the gain of the last block by prompt, in order of preference where two measured one model."""
+MEASURED = "thermostats"
+"""Source of what this package measured itself."""
+RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
+
+
+def gain_by_prompt(tables: Tables, gain: str, *sources: str) -> pd.DataFrame:
+    """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
+
+    Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
+    """
+    chosen = list(sources)
+    runs, models = tables.read("runs", source=chosen), tables.read("models")
+    layers, summaries = tables.read("layers", source=chosen), tables.read("summaries", source=chosen)
+    values = features.by_prompt(runs, models, layers, summaries)
+    values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
+    return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
+
+
+def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
+    """Rows of one run a model: that of the first file of `sources` that has the model."""
+    order = rows["source"].map({source: place for place, source in enumerate(sources)})
+    return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
+
+
+def measured_here(tables: Tables, gain: str) -> pd.DataFrame:
+    """A named gain by prompt as this package measured it, one run a model, with `category`; empty where there is none.
+
+    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
+    of these the models on the prompt set that most of them have, since only one set can be crossed with models.
+    """
+    rows = with_category(tables, gain_by_prompt(tables, gain, MEASURED))
+    runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
+    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
+    chosen = runs.drop_duplicates("model_id", keep="last")
+    sets = chosen.groupby("prompt_set").agg(models=("run_id", "size"), core=("core", "first")).sort_index()
+    if len(sets):
+        shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
+        chosen = chosen[chosen["prompt_set"] == shared]
+    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
+
+
+def with_category(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
+
+
+def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
+    """Prompts by models; a prompt that a model lacks is missing."""
+    return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")

@@ -1,0 +1,119 @@
+"""What the files about anomalies derive from attention, (un)embeddings, output, stream and gains, recomputed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.finding import Tables
+from thermostats.plots.labels import short_name
+from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
+from thermostats.studies.delia2026.evidence import H4_V2, stated, stated_by_model
+
+OPT_FILE = "OPT_anomaly_20260106_013155.json"
+LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
+MISTRAL_FILE, MISTRAL = "mistral_paradox_investigation_results.json", "mistralai/Mistral-7B-v0.1"
+BY_FILE = {
+    OPT_FILE: {
+        "attention entropy of {}": r"/attention_analysis/[^/]+/mean_entropy",
+        "attention sparsity of {}": r"/attention_analysis/[^/]+/mean_sparsity",
+    },
+    LLAMA_FILE: {
+        "{} effective amplification": r"/hypothesis_1_titanium_projector/results/[^/]+/effective_amplification",
+        "{} spectral norm over root of V": r"/hypothesis_1_titanium_projector/results/[^/]+/spectral_per_sqrt_vocab",
+    },
+    MISTRAL_FILE: {
+        "{} unembedding over embedding, Frobenius": r"/unembedding_analysis/[^/]+/wu_we_ratio",
+        "{} unembedding, spectral norm over root of d": r"/unembedding_analysis/[^/]+/unembedding/spectral_normalized",
+        "{} embedding, spectral norm over root of d": r"/unembedding_analysis/[^/]+/embedding/spectral_normalized",
+        "{} unembedding, root mean square": r"/unembedding_analysis/[^/]+/unembedding/frobenius_normalized",
+        "{} embedding, root mean square": r"/unembedding_analysis/[^/]+/embedding/frobenius_normalized",
+        "{} exp of the entropy": r"/entropy_analysis/[^/]+/effective_vocab",
+        "{}, % of gains below 1": r"/residual_stream_analysis/[^/]+/contracting_pct",
+    },
+}
+"""Names of the figures, with {} for the model, and patterns of their pointers."""
+BY_TEST = {
+    GPT2: {
+        "{} mean": r"/validation_results/\d+/Mean_Gain",
+        "{} SD": r"/validation_results/\d+/Std",
+        "{} smallest": r"/validation_results/\d+/Min",
+        "{} largest": r"/validation_results/\d+/Max",
+        "{} t": r"/validation_results/\d+/t_stat",
+        "{} one-sided p": r"/validation_results/\d+/p_value",
+    },
+    GPTJ: {
+        "{} mean": "/results/mean_gain",
+        "{} SD": "/results/std_gain",
+        "{} smallest": "/results/min_gain",
+        "{} largest": "/results/max_gain",
+        "{} t": "/results/t_statistic",
+        "{} one-sided p": "/results/p_value_one_sided",
+    },
+}
+"""The same for the files that test whether a model's last gain lies below 1."""
+CATEGORY = "mean over the category {}"
+
+
+def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt and category."""
+    published = stated_by_model(tables, source, BY_TEST[source])
+    reproduced: dict[str, float] = {}
+    for model, gain in rows.groupby("model_id")["value"]:
+        t = stats.ttest_1samp(gain, 1.0, alternative="less")
+        values = (gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue)
+        names = (name.format(short_name(str(model))) for name in BY_TEST[source])
+        reproduced |= {name: float(value) for name, value in zip(names, values, strict=True)}
+    if source == GPTJ:
+        means = rows.groupby("category")["value"].mean()
+        published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means.index}, source)
+        reproduced |= {CATEGORY.format(name): float(mean) for name, mean in means.items()}
+    return published, reproduced
+
+
+def attention_means(tables: Tables) -> dict[str, float]:
+    """Means over layers of attention entropy (where it is a number) and sparsity, by the names of `BY_FILE`."""
+    entropy = tables.read("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
+    rows = tables.read("summaries", source=OPT_FILE)
+    rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
+    figures: dict[str, float] = {}
+    for name, means in zip(BY_FILE[OPT_FILE], (entropy, rows.groupby("model_id")["value"].mean()), strict=True):
+        figures |= {name.format(short_name(str(model))): float(mean) for model, mean in means.items()}
+    return figures
+
+
+def traces_and_norms(tables: Tables) -> pd.DataFrame:
+    """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its square."""
+    traces = tables.read("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
+    norms = tables.read("summaries", source=OPT_FILE)
+    norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
+    norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
+    table = norms.join(traces.rename("trace"), how="inner")
+    return table.assign(trace_over_W_V_squared=table["trace"] / np.square(table["W_V_frobenius"]))
+
+
+def projectors(tables: Tables, table: pd.DataFrame) -> dict[str, float]:
+    """What the LLaMA and Mistral files derive from (un)embeddings, output and stream, by the names of `BY_FILE`."""
+    models = tables.read("models").drop_duplicates("model_id").set_index("model_id")
+    amplification, scaled = BY_FILE[LLAMA_FILE]
+    figures: dict[str, float] = {}
+    for model, row in table.iterrows():
+        name, V = short_name(str(model)), float(models.loc[model, "vocab_size"])
+        figures[amplification.format(name)] = float(row["effective_amplification"])
+        figures[scaled.format(name)] = float(row["spectral_norm"] / np.sqrt(V))
+    V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
+    W = tables.read("weights", source=MISTRAL_FILE).set_index("matrix")
+    spectral, frobenius = W["spectral_norm"], W["frobenius_norm"]
+    sizes = ("unembedding", "embedding")
+    ratios = tables.read("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
+    ends = tables.read("summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated")["value"]
+    values = (
+        frobenius["unembedding"] / frobenius["embedding"],
+        *(spectral[size] / np.sqrt(d) for size in sizes),
+        *(frobenius[size] / np.sqrt(V * d) for size in sizes),
+        np.exp(tables.read("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
+        100 * np.mean(np.array([*ratios, *ends]) < 1),
+    )
+    names = (name.format(short_name(MISTRAL)) for name in BY_FILE[MISTRAL_FILE])
+    return figures | {name: float(value) for name, value in zip(names, values, strict=True)}

@@ -1,0 +1,150 @@
+"""What analyses ask of the tables again and again: features of some files, gains with intervals, stated figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.finding import Tables
+from thermostats.errors import DataError
+from thermostats.modelling.heritage.rows import chosen_rows
+from thermostats.plots.labels import short_name
+from thermostats.tables.features import by_prompt, combine
+
+PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
+HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
+CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
+FOUR = "4model_validation_results.json"
+STATED_IN = ("preprint", "note")
+H4_V2 = "H4_v2_validation_20260106_015547.json"
+H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
+KNOWN_GAIN = "known gain"
+LEVEL = 0.95
+BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
+
+GAIN_WORDS = {
+    "penultimate_gain": "gain of the last block but one",
+    "normed_gain": "last gain with the final norm in it",
+    "geometric_gain_to_penultimate": "mean gain a block, blocks 2 to L − 1",
+    "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
+}
+"""The named gains that the files of penultimate gains hold, in words."""
+
+
+def features_of(tables: Tables, *sources: str) -> pd.DataFrame:
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
+
+    Without files: of all runs but the controlled study's.
+    """
+    read = {name: tables.read(name, **_of(sources)) for name in BY_SOURCE}
+    return combine(models=tables.read("models"), **read)
+
+
+def heritage_rows(tables: Tables, estimand: str, *sources: str) -> pd.DataFrame:
+    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`.
+
+    Without files: of all rows but the controlled study's, a user's own among them.
+    """
+    read = {name: tables.read(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
+    values = by_prompt(models=tables.read("models"), **read)
+    rows = features_of(tables, *sources)
+    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    return chosen_rows(estimand, rows, prompts, values, sources or None)
+
+
+def _of(sources: Sequence[str]) -> dict[str, list[str]]:
+    """Which rows `Tables.read` is asked for."""
+    return {"source": list(sources)} if sources else {}
+
+
+def prompt_counts(tables: Tables, rows: pd.DataFrame) -> dict[str, int]:
+    """Prompts in every prompt set of some rows."""
+    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    return {str(name): int(size) for name, size in sizes.items()}
+
+
+def gains(tables: Tables) -> pd.DataFrame:
+    """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
+
+    A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
+    (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, `total_to_penultimate` = n_(L-1)/n_1 and
+    `total_from_input` = n_(L-1)/n_0.
+    Published standard deviations are of the population (divisor n) and are scaled to n - 1.
+    """
+    rows = features_of(tables, PYTHIA, HUNT)
+    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    averaged = rows["penultimate_gain_n"].fillna(0) == 0
+    rows["n_prompts"] = rows["prompt_set"].map(sizes).astype("float64")
+    n = rows["n_prompts"]
+    sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
+    rows = rows.assign(gain=rows["penultimate_gain"], log_gain=np.log(rows["penultimate_gain"]))
+    rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
+    rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
+    first = tables.read("layers", source=[PYTHIA, HUNT], position="last")
+    first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")["gain_block"]
+    rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
+    rows = rows.dropna(subset="gain").sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
+    return rows.drop_duplicates("model_id").reset_index(drop=True)
+
+
+def clearly_below(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
+    """Models whose whole interval over prompts lies below the bar."""
+    return rows["upper"] < bar
+
+
+def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
+    """Models whose whole interval over prompts lies above the bar."""
+    return rows["lower"] > bar
+
+
+def stated(tables: Tables, names: Mapping[str, str], *sources: str) -> dict[str, float]:
+    """Figures of the preprint and its notes, or of the named file: name in the finding → value.
+
+    `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table does not hold.
+    """
+    rows = tables.read("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
+    values = rows.set_index("pointer")["value"]
+    absent = sorted(set(names.values()) - set(values.index))
+    if absent:
+        raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
+    return {name: float(values[pointer]) for name, pointer in names.items()}
+
+
+def stated_by_model(tables: Tables, source: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Figures of one file model by model: name in the finding → value; figures that are no number are left out.
+
+    `names` maps a name, with {} for the model's short name, to a pattern of pointers.
+    Raises DataError for a pattern without a figure.
+    """
+    rows = tables.read("statements", source=source)
+    rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
+    figures: dict[str, float] = {}
+    for name, pattern in names.items():
+        found = rows[rows["pointer"].str.fullmatch(pattern)]
+        if found.empty:
+            raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
+        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in found.itertuples()}
+    return figures
+
+
+def known_gains(tables: Tables, *sources: str) -> pd.DataFrame:
+    """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
+
+    Columns model_id, known_gain, behaviour.
+    One row a model; a gain whose behaviour is stated as unknown is a placeholder and left out.
+    """
+    rows = tables.read("statements", source=list(sources))
+    rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
+    behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
+    copied = pd.DataFrame({"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour})
+    return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)
+
+
+def finite(value: float) -> float | None:
+    """The value, or None where it is no number."""
+    return None if math.isnan(value) else value

@@ -1,0 +1,265 @@
+"""Figures of residual gains: over depth, by lab, over size, by prompt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.claims.finding import Tables
+from thermostats.modelling.classical.association import correlation
+from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
+from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.marks import mark
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.evidence import HUNT, PYTHIA, gains
+from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure, legend_over_rows
+from thermostats.words import number, relation
+
+SEED = 1
+LEVEL = 0.95
+GAIN = "gain of the last block but one, $G_{L-1}$"
+COLUMNS = ["model_id", "heritage", "n_layers", "n_params", "gain", "sd", "lower", "upper", "n_prompts", "source"]
+PENULTIMATE, LAST = "last block but one", "last block"
+
+
+def penultimate_gains(tables: Tables, *files: str) -> pd.DataFrame:
+    """One row a model of the named files: mean gain of the last block but one over prompts with its t interval.
+
+    Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95 % interval.
+    """
+    if tables.read("runs", source=[PYTHIA, HUNT]).empty:
+        return pd.DataFrame(columns=COLUMNS)
+    rows = gains(tables)
+    n = rows["n_prompts"]
+    rows["sd"] = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt(n)
+    return rows.loc[rows["source"].isin(files), COLUMNS].reset_index(drop=True)
+
+
+def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
+    """Gain of every Pythia model over its number of layers, with the bound 10^(1/L)."""
+    reference(axes, 1.0)
+    color = mark(str(table["heritage"].iloc[0])).color
+    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
+    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", label="bound, 10^(1/L)", zorder=1)
+    axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
+    for falls, marker, words in ((True, "v", "below 1: dampens"), (False, "^", "above 1: expands")):
+        rows = table[(table["gain"] < 1) == falls]
+        axes.scatter(rows["n_layers"], rows["gain"], color=color, marker=marker, s=26, label=words, **POINT)
+    axes.set(xlabel="layers, L", ylabel=GAIN)
+    axes.margins(0.1)
+    legend_above(axes)
+    place_labels(axes, table["n_layers"], table["gain"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    return axes
+
+
+def caption_depth(table: pd.DataFrame) -> str:
+    """Correlation of gain and depth, and how the gains lie to the bound."""
+    r = correlation(table["n_layers"], table["gain"], seed=SEED)
+    above = int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum())
+    return (
+        f"Mean gain of the last block but one against the number of layers in {len(table)} Pythia models, with 95 % t "
+        f"intervals over {_prompts(table)} prompts. Pearson r = {number(r.estimate)} (95 % interval {number(r.lower)} "
+        f"to {number(r.upper)}; permutation p {relation(r.p_permutation)}); unit: the model, all of one lab. "
+        f"{_count(above)} of {len(table)} lie above the dashed bound 10^(1/L), and {int((table['upper'] < 1).sum())} "
+        "have their whole interval below 1."
+    )
+
+
+def by_lab(tables: Tables) -> pd.DataFrame:
+    """Every model's gain beside the mean of its lab."""
+    return with_lab_means(penultimate_gains(tables, PYTHIA, HUNT))
+
+
+def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the mean of their lab and its t interval over models, in the order of the means.
+
+    Adds lab_mean, lab_lower, lab_upper (missing for a lab of one model) and n_lab.
+    """
+    groups = rows.groupby("heritage")["gain"]
+    labs = groups.agg(lab_mean="mean", sd="std", n_lab="size").astype(float)
+    half = stats.t.ppf((1 + LEVEL) / 2, labs["n_lab"].clip(lower=2) - 1) * labs["sd"] / np.sqrt(labs["n_lab"])
+    labs = labs.assign(lab_lower=labs["lab_mean"] - half, lab_upper=labs["lab_mean"] + half).drop(columns="sd")
+    return rows.join(labs, on="heritage").sort_values(["lab_mean", "gain"], ignore_index=True)
+
+
+def draw_labs(table: pd.DataFrame, axes: Axes) -> Axes:
+    """One row a model, labs in the order of their means; the bar and band behind a lab's rows are its mean."""
+    reference(axes, 1.0, vertical=True)
+    for lab, rows in table.groupby("heritage", sort=False):
+        at, (color, marker) = rows.index.to_numpy(), mark(str(lab))
+        top, bottom = at.min() - 0.42, at.max() + 0.42
+        first = rows.iloc[0]
+        if first["n_lab"] > 1:
+            axes.fill_betweenx([top, bottom], first["lab_lower"], first["lab_upper"], color=color, alpha=0.13, lw=0)
+        axes.plot([first["lab_mean"]] * 2, [top, bottom], color=color, linewidth=1.4, alpha=0.75, zorder=1)
+        axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=1.0)
+        axes.scatter(rows["gain"], at, color=color, marker=marker, s=20, label=str(lab), **POINT)
+    name_rows(axes, [short_name(name) for name in table["model_id"]])
+    axes.set_xlabel(GAIN)
+    legend_over_rows(axes)
+    return axes
+
+
+def caption_labs(table: pd.DataFrame) -> str:
+    """Means of the labs with their intervals, and how many models of each dampen."""
+    labs = table.drop_duplicates("heritage")
+    means = "; ".join(
+        f"{row.heritage} {number(row.lab_mean)}"
+        + (f" ({number(row.lab_lower)} to {number(row.lab_upper)})" if row.n_lab > 1 else " (one model)")
+        for row in labs.itertuples()
+    )
+    below = table[table["gain"] < 1].groupby("heritage", sort=False).size()
+    dampen = ", ".join(f"{count} of {int((table['heritage'] == lab).sum())} of {lab}" for lab, count in below.items())
+    return (
+        f"Mean gain of the last block but one in {len(table)} models of {len(labs)} labs; bars: 95 % t intervals over "
+        f"{_prompts(table)} prompts; vertical line and band: mean of a lab's models and its 95 % t interval. Lab "
+        f"means: {means}. Below 1: {dampen or 'no model'}."
+    )
+
+
+def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
+    """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick: the 95 % interval."""
+    reference(axes, 1.0)
+    color, marker = mark(str(table["heritage"].iloc[0]))
+    x = table["n_params"].astype(float)
+    axes.vlines(
+        x,
+        table["gain"] - table["sd"],
+        table["gain"] + table["sd"],
+        color=color,
+        linewidth=0.8,
+        alpha=0.8,
+        label="± 1 SD over prompts",
+    )
+    axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95 % interval")
+    axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
+    axes.set(xlabel="parameters", ylabel=GAIN)
+    axes.margins(0.12)
+    log_axis(axes, "x")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M")
+    legend_above(axes)
+    place_labels(axes, x, table["gain"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    return axes
+
+
+def caption_size(table: pd.DataFrame) -> str:
+    """Correlation of gain and log size, and the models at the ends."""
+    r = correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
+    ordered = table.sort_values("gain")
+    low, high = ordered.iloc[0], ordered.iloc[-1]
+    return (
+        f"Mean gain of the last block but one against the number of parameters in {len(table)} Pythia models; bars: "
+        f"one standard deviation and the 95 % t interval over {_prompts(table)} prompts. Pearson r with log parameters "
+        f"= {number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}; permutation p "
+        f"{relation(r.p_permutation)}). Smallest: {short_name(low['model_id'])} {number(low['gain'])}; largest: "
+        f"{short_name(high['model_id'])} {number(high['gain'])}."
+    )
+
+
+def by_prompt(tables: Tables) -> pd.DataFrame:
+    """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id, gain, block."""
+    columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
+    before = gain_by_prompt(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
+    last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES).assign(block=LAST)
+    both = pd.concat([part for part in (before, last) if not part.empty] or [before])
+    return both.rename(columns={"value": "gain"})[columns].reset_index(drop=True)
+
+
+def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
+    """One row a model and definition: every prompt a dot, the large mark the mean, the bar one standard deviation."""
+    reference(axes, 1.0, vertical=True)
+    spread = spreads(table)
+    rng = np.random.default_rng(0)
+    for position, row in enumerate(spread.itertuples()):
+        values = table.loc[(table["model_id"] == row.model_id) & (table["block"] == row.block), "gain"]
+        color = mark(str(row.heritage)).color
+        jitter = rng.uniform(-0.3, 0.3, len(values))
+        axes.scatter(values, position + jitter, color=color, s=5, alpha=0.4, linewidth=0, zorder=2)
+        axes.hlines(position, row.mean - row.sd, row.mean + row.sd, color=INK, linewidth=0.9, zorder=3)
+        axes.scatter(
+            row.mean,
+            position,
+            color=color,
+            marker=mark(str(row.heritage)).marker,
+            s=22,
+            edgecolor=INK,
+            linewidth=0.6,
+            zorder=4,
+        )
+    for lab in dict.fromkeys(spread["heritage"]):
+        axes.plot([], [], color=mark(str(lab)).color, marker=mark(str(lab)).marker, linestyle="", label=lab)
+    name_rows(axes, [short_name(name) for name in spread["model_id"]])
+    for block, rows in spread.groupby("block", sort=False):
+        axes.annotate(
+            block,
+            (0.985, rows.index.min() - 0.45),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="top",
+            fontsize=6.5,
+            color=MUTED,
+            bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.8},
+        )
+        if rows.index.min():
+            axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
+    axes.set_xlabel("residual gain, one dot a prompt")
+    log_axis(axes, "x")
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10) if low <= tick <= high])
+    legend_over_rows(axes)
+    return axes
+
+
+def spreads(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean, standard deviation, number of prompts and of those below 1, by definition and model."""
+    groups = table.assign(below=table["gain"] < 1).groupby(["block", "heritage", "model_id"])
+    out = groups.agg(mean=("gain", "mean"), sd=("gain", "std"), n=("gain", "size"), below=("below", "sum"))
+    return out.reset_index().sort_values(["block", "mean"], ascending=[False, True], ignore_index=True)
+
+
+def caption_prompts(table: pd.DataFrame) -> str:
+    """In how many models every prompt falls on one side of 1."""
+    spread = spreads(table)
+    one_side = int(((spread["below"] == 0) | (spread["below"] == spread["n"])).sum())
+    widest = spread.loc[(spread["sd"] / spread["mean"]).idxmax()]
+    n = sorted(set(spread["n"]))
+    prompts = f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    return (
+        f"Gain of {len(spread)} models (rows) over {prompts} prompts each, on a logarithmic axis and with no value "
+        "clipped; large marks: means, bars: one SD. Above: gain of the last block but one; below: of the last block, "
+        f"from other files; the two are not comparable. All prompts fall on one side of 1 in {one_side} of "
+        f"{len(spread)} models; the spread relative to the mean is largest in {short_name(widest['model_id'])} "
+        f"({number(100 * widest['sd'] / widest['mean'], 2)} %)."
+    )
+
+
+def _prompts(table: pd.DataFrame) -> str:
+    sizes = sorted({int(n) for n in table["n_prompts"]})
+    return " or ".join(map(str, sizes))
+
+
+def _count(number_of: int) -> str:
+    return str(number_of) if number_of else "None"
+
+
+DEPTH = Figure(
+    "figure-1",
+    "Gain over depth, Pythia family",
+    ("C01", "C02"),
+    lambda tables: penultimate_gains(tables, PYTHIA),
+    draw_depth,
+    caption_depth,
+)
+LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, caption_labs, height=4.0)
+SIZE = Figure(
+    "figure-6",
+    "Gain over size, Pythia family",
+    ("C04", "C10"),
+    lambda tables: penultimate_gains(tables, PYTHIA),
+    draw_size,
+    caption_size,
+)
+PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, caption_prompts, height=4.2)

@@ -1,0 +1,232 @@
+"""Figures of the spectral norms of W_V and W_O: their means by model, and W_V over depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.claims.finding import Tables
+from thermostats.modelling.classical.association import correlation
+from thermostats.plots.general import MUTED, RULE, legend_above
+from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.marks import mark
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure
+from thermostats.words import number
+
+SEED = 3
+MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
+BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
+W_V, THIRD = "W_V", "published third"
+MEANS = {"W_V_spectral_norm_mean": W_V, "W_V_spectral_norm_mean_published_thirds": THIRD}
+W_O = "W_O_spectral_norm_mean"
+LATE, FOCAL = 0.75, "EleutherAI"
+CUT = (
+    "Open marks: norms of the third of the fused weights that the study took for W_V, which is not W_V in these models"
+)
+
+
+def weights_by_layer(tables: Tables) -> pd.DataFrame:
+    """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with most layers.
+
+    Columns: model_id, heritage, n_layers, layer, matrix, value.
+    """
+    whole = tables.read("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
+    rows = whole.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
+    chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
+    whole = whole[whole["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
+    whole["n_layers"] = whole["model_id"].map(_depth(tables))
+    return whole[["model_id", "heritage", "n_layers", "layer", "matrix", "value"]].reset_index(drop=True)
+
+
+def means(tables: Tables) -> pd.DataFrame:
+    """Mean spectral norm of W_V and W_O over layers, one row a model and source.
+
+    Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the ends are the
+    smallest and largest layer and missing where only the mean was published.
+    """
+    summaries = tables.read("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
+    published = summaries.assign(of=np.where(summaries["estimand"] == W_O, "wo", "wv"))
+    wide = published.pivot(index=["model_id", "heritage"], columns="of", values="value").reset_index()
+    cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(MEANS)
+    parts = [wide.assign(cut=wide["model_id"].map(cuts), source="published")] if len(wide) else []
+    measured = weights_by_layer(tables)
+    if not measured.empty:
+        each = measured.groupby(["model_id", "heritage", "matrix"])["value"].agg(["mean", "min", "max"]).unstack()
+        each.columns = [
+            f"{matrix.replace('_', '').lower()}{ {'mean': '', 'min': '_lower', 'max': '_upper'}[end] }"
+            for end, matrix in each.columns
+        ]
+        parts.append(each.reset_index().assign(cut=W_V, source="measured"))
+    columns = ["model_id", "heritage", "cut", "source"]
+    columns += [f"{name}{end}" for name in ("wv", "wo") for end in ("", "_lower", "_upper")]
+    both = pd.concat(parts) if parts else pd.DataFrame(columns=columns)
+    both = both.reindex(columns=columns).dropna(subset=["wv", "wo"])
+    numeric = columns[4:]
+    return both.astype(dict.fromkeys(numeric, float)).sort_values(["source", "model_id"], ignore_index=True)
+
+
+def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
+    """‖W_V‖₂ against ‖W_O‖₂ of every model, with the line of equal norms."""
+    ends = np.array([table[["wv", "wo"]].min().min() * 0.7, table[["wv", "wo"]].max().max() * 1.5])
+    axes.plot(ends, ends, color=MUTED, linestyle="--", linewidth=0.9, zorder=0)
+    for lab, rows in table.groupby("heritage", sort=True):
+        color, marker = mark(str(lab))
+        axes.hlines(rows["wo"], rows["wv_lower"], rows["wv_upper"], color=color, linewidth=0.8)
+        axes.vlines(rows["wv"], rows["wo_lower"], rows["wo_upper"], color=color, linewidth=0.8)
+        for cut, part in rows.groupby("cut"):
+            face = color if cut == W_V else "none"
+            axes.scatter(part["wv"], part["wo"], facecolor=face, edgecolor=color, marker=marker, s=26, zorder=3)
+        axes.plot([], [], color=color, marker=marker, linestyle="", label=str(lab))
+    axes.set(xlabel=r"mean $\|W_V\|_2$ over layers", ylabel=r"mean $\|W_O\|_2$ over layers")
+    axes.margins(0.12)
+    log_axis(axes, "x")
+    log_axis(axes, "y")
+    legend_above(axes)
+    place_labels(axes, table["wv"], table["wo"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    return axes
+
+
+def caption_means(table: pd.DataFrame) -> str:
+    """How far apart the labs' W_V norms lie, and on how many models of the right matrix that rests."""
+    right = table[table["cut"] == W_V]
+    ratio = right["wv"] / right["wo"]
+    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SEED) if len(table) > 3 else None
+    said = (
+        f" Over all points the logarithms correlate at r = {number(r.estimate)} (95 % interval {number(r.lower)} to "
+        f"{number(r.upper)})."
+        if r
+        else ""
+    )
+    bars = (
+        "bars: smallest and largest layer, where layers are known"
+        if table["wv_lower"].notna().any()
+        else ("the spread over layers was not published")
+    )
+    return (
+        f"Mean spectral norms of W_V and W_O over layers, {len(table)} models of {table['heritage'].nunique()} labs; "
+        f"{bars}. Where W_V is W_V ({_listed(right)}), ‖W_V‖ / ‖W_O‖ runs from {number(ratio.min())} to "
+        f"{number(ratio.max())}.{said} Dashed: equal norms. {CUT} ({_listed(table[table['cut'] == THIRD])})."
+    )
+
+
+def over_depth(tables: Tables) -> pd.DataFrame:
+    """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a layer.
+
+    Columns model_id, heritage, cut, layer, depth = l/L, value; a model's own W_V is taken before a published third.
+    """
+    measured = weights_by_layer(tables)
+    parts = [measured[measured["matrix"] == "W_V"].astype({"layer": float}).assign(cut=W_V)]
+    thirds = tables.read("summaries", source=MAPS)
+    thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
+    layer = thirds["estimand"].str.removeprefix(BY_LAYER).astype(float)
+    parts.append(thirds.assign(layer=layer, cut=THIRD))
+    mean = tables.read("summaries", source=SUMMARY, estimand=list(MEANS))
+    parts.append(mean.assign(layer=np.nan, cut=mean["estimand"].map(MEANS)))
+    columns = ["model_id", "heritage", "cut", "layer", "value"]
+    filled = [part[columns] for part in parts if not part.empty]
+    if not filled:
+        return pd.DataFrame(columns=[*columns, "depth"])
+    both = pd.concat(filled).dropna(subset="value").drop_duplicates(["model_id", "layer"])
+    by_layer = set(both.loc[both["layer"].notna(), "model_id"])
+    both = both[both["layer"].notna() | ~both["model_id"].isin(by_layer)]
+    both = both.assign(depth=both["layer"] / both["model_id"].map(_depth(tables)).astype(float))
+    return both.astype({"value": float}).sort_values(["model_id", "layer"], ignore_index=True)
+
+
+def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
+    """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed lines across."""
+    ends: list[tuple[float, float, str]] = []
+    for lab, rows in table.groupby("heritage", sort=True):
+        color, marker = mark(str(lab))
+        for model, line in rows.groupby("model_id", sort=True):
+            value = line["value"] ** power
+            if line["layer"].isna().all():
+                axes.hlines(value, 0, 1, color=color, linestyle="--", linewidth=0.9)
+                ends.append((1.0, float(value.iloc[0]), short_name(str(model))))
+                continue
+            face = color if (line["cut"] == W_V).all() else "white"
+            axes.plot(line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face)
+            ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), short_name(str(model))))
+        axes.plot([], [], color=color, marker=marker, markersize=4, label=str(lab))
+    label = r"$\|W_V\|_2^2$" if power == 2 else r"$\|W_V\|_2$"
+    axes.set(xlabel="relative depth, l / L (dashed: mean over layers)", ylabel=label, xlim=(-0.02, 1.4))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
+    log_axis(axes, "y")
+    legend_above(axes)
+    place_labels(axes, [x for x, *_ in ends], [y for _, y, _ in ends], [name for *_, name in ends], NAME_SIZE)
+    return axes
+
+
+def caption_over_depth(table: pd.DataFrame) -> str:
+    """Which models have norms by layer, and how these run."""
+    known = table[table["layer"].notna()]
+    runs = "; ".join(
+        f"{short_name(str(model))} from {number(rows['value'].iloc[0])} in its first known layer to "
+        f"{number(rows['value'].iloc[-1])} in its last, largest {number(rows['value'].max())}"
+        for model, rows in known.groupby("model_id")
+    )
+    rest = table[table["layer"].isna()]
+    return (
+        f"Spectral norm of W_V over relative depth on a logarithmic axis, which shows all models and those of other "
+        f"labs in one panel. By layer: {runs or 'no model'}. Only means over layers: "
+        f"{_listed(rest) or 'no model'} (dashed). {CUT} ({_listed(table[table['cut'] == THIRD])}). Norms of weights "
+        "have no sampling error."
+    )
+
+
+def draw_squared(table: pd.DataFrame, axes: Axes) -> Axes:
+    """The trace proxy ‖W_V‖₂² over relative depth, the last quarter shaded."""
+    axes.axvspan(LATE, 1.0, color=RULE, alpha=0.5, linewidth=0)
+    return draw_over_depth(table, axes, power=2)
+
+
+def caption_squared(table: pd.DataFrame) -> str:
+    """Late squared norm of the focal lab's models over those of the others."""
+    squared = table.assign(value=table["value"] ** 2)
+    late = squared[squared["depth"] > LATE].groupby("model_id")["value"].mean()
+    labs = table.drop_duplicates("model_id").set_index("model_id")["heritage"]
+    focal = late[late.index.map(labs) == FOCAL]
+    other_late = late[late.index.map(labs) != FOCAL]
+    of_mean = squared[squared["layer"].isna()].set_index("model_id")["value"]
+    other_mean = of_mean[of_mean.index.map(labs) != FOCAL]
+    ratios = []
+    if len(focal) and len(other_late):
+        ratios.append(f"to the late layers of others {_range(focal, other_late)}")
+    if len(focal) and len(other_mean):
+        ratios.append(f"to the squared mean norm of others over all layers {_range(focal, other_mean)}")
+    return (
+        f"Trace proxy ‖W_V‖₂² over relative depth; shaded: the last quarter. Ratio of the mean over the last quarter "
+        f"of {FOCAL}'s models ({', '.join(short_name(str(name)) for name in focal.index) or 'none known by layer'}) "
+        f"{'; '.join(ratios) or 'to others: none can be formed'}. Dashed: models of which only the mean over layers is "
+        f"known. {CUT} ({_listed(table[table['cut'] == THIRD])})."
+    )
+
+
+def _range(focal: pd.Series, others: pd.Series) -> str:
+    ratio = np.divide.outer(focal.to_numpy(), others.to_numpy())
+    return f"{number(ratio.min())} to {number(ratio.max())}"
+
+
+def _listed(table: pd.DataFrame) -> str:
+    return ", ".join(short_name(str(name)) for name in dict.fromkeys(table["model_id"])) or "none"
+
+
+def _depth(tables: Tables) -> pd.Series:
+    return tables.read("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+
+
+SPECTRA = Figure(
+    "figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, caption_means, height=3.1
+)
+LAYERS = Figure(
+    "figure-4",
+    "Spectral norm of W_V over depth",
+    ("C05", "C06"),
+    over_depth,
+    draw_over_depth,
+    caption_over_depth,
+    height=3.1,
+)
+SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, caption_squared, height=3.1)

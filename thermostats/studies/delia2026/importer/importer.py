@@ -1,0 +1,205 @@
+"""From a folder with the study's files to `published/` in a data folder: read, account, check, then write at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import DataError
+from thermostats.studies.delia2026.importer import (
+    contradictions,
+    files,
+    gains,
+    laplacians,
+    prompts25,
+    streams,
+    subblocks,
+)
+from thermostats.studies.delia2026.importer.ledger import DERIVABLE, Document
+from thermostats.studies.delia2026.importer.study import UNSTATED_SET, Study
+from thermostats.studies.delia2026.importer.writing import Change, write
+from thermostats.tables import store
+from thermostats.tables.runs import check_run_ids
+from thermostats.tables.schemas import references
+
+TABLES = (
+    "runs",
+    "layers",
+    "summaries",
+    "outputs",
+    "weights",
+    "attention",
+    "transitions",
+    "prompts",
+    "sources",
+    "statements",
+    "inconsistencies",
+    "reconciliation",
+)
+READERS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
+    (prompts25.read_benchmark, ("thermodynamic_benchmark.json", "thermodynamic_benchmark.csv")),
+    (prompts25.read_twins, ("twin_test_results.json", "twin_test_results.csv")),
+    (prompts25.read_gpt2, ("gpt2_layernorm_validation.json", "gpt2_layernorm_validation.csv")),
+    (prompts25.read_gptj, ("gptj_parallel_test.json", "gptj_parallel_test.csv")),
+    (gains.read_family, ("pythia_family_NO_FINAL_LN.json",)),
+    (gains.read_hunt, ("high_rho_hunt_NO_FINAL_LN.json",)),
+    (gains.read_clean, ("clean_residual_NO_FINAL_LN.json",)),
+    (streams.read_four_models, ("4model_validation_results.json",)),
+    (streams.read_input_dependency, ("input_dependency_thermodynamics.json",)),
+    (streams.read_mistral, ("mistral_paradox_investigation_results.json",)),
+    (streams.read_llama, ("llama_anomaly_hypothesis_tests.json",)),
+    (subblocks.read_ffn, ("ffn_expansion_results.json",)),
+    (subblocks.read_scaling, ("scaling_law_multi_pythia_results.json",)),
+    (subblocks.read_opt, ("OPT_anomaly.json",)),
+    (subblocks.read_restriction_summary, ("restriction_map_summary.csv",)),
+    (laplacians.read_h4, ("H4_validation.json", "H4_summary.csv")),
+    (laplacians.read_h4_v2, ("H4_v2_validation.json", "H4_v2_summary.csv")),
+    (laplacians.read_h4_extended, ("H4_v2_extended.json",)),
+    (laplacians.read_maps, ("restriction_maps_results.json",)),
+    (laplacians.read_sign_change, ("l_star_sign_change.json",)),
+)
+"""Which function reads which families; the prompt set of the benchmark is declared first."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import found and did."""
+
+    files: int
+    numbers: int
+    fates: Mapping[str, int]
+    """Numbers by fate: imported, derivable, left out."""
+    rows: Mapping[str, int]
+    """Rows by table."""
+    ignored: tuple[str, ...]
+    """Files of the folder that hold no figures."""
+    changes: tuple[Change, ...]
+    """What differs from the tables that were there; empty: unchanged, nothing was written."""
+
+    @property
+    def unchanged(self) -> bool:
+        """True where the tables there were equal already."""
+        return not self.changes
+
+    def __str__(self) -> str:
+        """What was read, and what changed, a line each."""
+        fates = ", ".join(f"{count} {fate}" for fate, count in self.fates.items())
+        lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
+        lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)
+        if self.unchanged:
+            return "\n".join([*lines, "unchanged: the tables there are equal, nothing was written"])
+        lines += [f"{c.table}: {c.added} rows added, {c.removed} removed, {c.altered} altered" for c in self.changes]
+        return "\n".join(lines)
+
+
+def import_published(source: Path, data: Path) -> Imported:
+    """Read all result files of the study in `source` into `data/published`, prompt texts into `data/private`.
+
+    Everything is read, accounted for, validated and serialised before the first file is written; tables that are there
+    already are replaced whole where they differ.
+
+    Raises UsageError where the folder or a file is missing, DataError where a file is damaged or not as published, or
+    the data folder cannot be written; nothing has changed then.
+    """
+    source, data = Path(source), store.data_folder(data)
+    found, ignored = files.find(source)
+    models = store.load("models", data)
+    sources = {family: files.read(family, path) for family, path in found.items()}
+    study = Study({family: item.document for family, item in sources.items()}, _facts(models))
+    study.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
+    for reader, families in READERS:
+        reader(study, *(study.documents[family] for family in families))
+    for document in study.documents.values():
+        document.close()
+    _stated(study)
+    contradictions.find(study)
+    names = {family: item.path.name for family, item in sources.items()}
+    study.rows["sources"] = [item.row(names) for item in sources.values()]
+    study.rows["reconciliation"] = [row for document in study.documents.values() for row in _account(document)]
+    tables = {name: _table(study, name) for name in TABLES}
+    _cross_check(tables, models, data)
+    texts = tables["prompts"][tables["prompts"]["text"] != ""]
+    tables["prompts"] = tables["prompts"].assign(text="")
+    changes = write(tables, texts, data)
+    entries = [entry for document in study.documents.values() for entry in document.entries.values()]
+    fates = pd.Series([entry.fate for entry in entries]).value_counts()
+    return Imported(
+        files=len(sources),
+        numbers=len(entries),
+        fates={fate: int(fates.get(fate, 0)) for fate in ("imported", "derivable", "left out")},
+        rows={name: len(frame) for name, frame in tables.items()},
+        ignored=tuple(ignored),
+        changes=changes,
+    )
+
+
+def _facts(models: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    main = models[models["revision"] == "main"]
+    return {str(row["model_id"]): {str(k): v for k, v in row.items()} for row in main.to_dict("records")}
+
+
+def _stated(study: Study) -> None:
+    text = resources.files("thermostats.studies.delia2026.importer").joinpath("stated.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(io.StringIO(text)):
+        study.add("statements", **{**row, "value": float(row["value"]), "missing": ""})
+
+
+def _table(study: Study, name: str) -> pd.DataFrame:
+    frame = pd.DataFrame(study.rows.get(name, []))
+    for label in store.dtypes(name):
+        if label not in frame:
+            frame[label] = None
+    return store.validate(frame, name, "the study's files")
+
+
+def _cross_check(tables: Mapping[str, pd.DataFrame], models: pd.DataFrame, data: Path) -> None:
+    for name, frame in tables.items():
+        for label, target in references(name).items():
+            store.check_reference(frame, name, label, models if target == "models" else tables[target], target)
+    store.check_prompts(tables["runs"], tables["prompts"])
+    check_run_ids(tables["runs"])
+    own = data / "prompts.csv"
+    if own.is_file():
+        clash = set(store.read(own, "prompts")["prompt_set"]) & set(tables["prompts"]["prompt_set"])
+        if clash:
+            raise DataError(
+                "the data folder has prompt sets of the same names", where=own, got=", ".join(sorted(clash))
+            )
+
+
+def _account(document: Document) -> list[dict[str, object]]:
+    """Rows of the table `reconciliation` of one file: its numbers by place and fate."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    entries = list(document.entries.values())
+    for index, entry in enumerate(entries):
+        groups.setdefault((entry.pattern, entry.fate), []).append(index)
+    rows = []
+    for (pattern, fate), indices in groups.items():
+        of = [entries[index] for index in indices]
+        differences = [entry.difference for entry in of if entry.difference is not None]
+        rows.append(
+            {
+                "file": document.file,
+                "pointer": pattern,
+                "fate": fate,
+                "numbers": len(of),
+                "missing": sum(entry.missing for entry in of),
+                "largest_difference": max(differences) if fate == DERIVABLE and differences else None,
+                "where": _joined([entry.where for entry in of]),
+            }
+        )
+    return rows
+
+
+def _joined(places: list[str]) -> str:
+    distinct = list(dict.fromkeys(places))
+    if len(distinct) > 3:
+        return f"{distinct[0]} … {distinct[-1]} ({len(distinct)} names)"
+    return "; ".join(distinct)

@@ -1,0 +1,270 @@
+"""The verbs `thermostats nursery …`: design, corpora, train, measure, compare, models."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thermostats.cli.options import Data, Json, Verbs, check_file
+from thermostats.errors import DataError, UsageError
+from thermostats.measurement.devices import check_device, check_here, count_gpus
+from thermostats.tables import folders
+from thermostats.terminal import print_json, print_rows, say_next, watched
+
+app = Verbs(
+    name="nursery",
+    help="Train families of small models in a randomised design: what a training recipe does to the gain.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
+Recipes = Annotated[list[str], typer.Option("--recipe", help="Models of a recipe, r01 to r16; may be repeated.")]
+Models = Annotated[list[str], typer.Argument(help="Models of the design such as r03-2; without any, all.")]
+Design = Annotated[Path | None, typer.Option("--design", help="A design of your own; without it, the shipped one.")]
+HERE = Path("nursery")
+DESIGN = "thermostats nursery design --out FILE writes one"
+
+
+@app.command()
+def design(
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw a design with another seed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it to a file, for train --design.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the design: 96 models by recipe, architecture, geometry and scale.
+
+    Example: `thermostats nursery design --seed 7 --out mine.csv`
+    """
+    from thermostats.studies.nursery.plan import shipped_table  # noqa: PLC0415 - pandas
+
+    if seed is None:
+        frame = shipped_table()
+    else:
+        from thermostats.studies.nursery.design import design as drawn  # noqa: PLC0415
+
+        frame = drawn(seed)
+    if out is not None:
+        from thermostats.tables.atomic import write_atomically  # noqa: PLC0415
+
+        write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+        print(out)
+    else:
+        rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+        print_rows(rows, [str(name) for name in frame.columns], as_json)
+    say_next("thermostats nursery corpora", shown=not as_json)
+
+
+@app.command()
+def corpora(
+    folder: Folder = HERE,
+    text: Annotated[
+        Path | None, typer.Option(help="English text of your own; without it a Debian package is downloaded.")
+    ] = None,
+) -> None:
+    """Make the two corpora and the tokenizer; English comes from a Debian package, which is downloaded.
+
+    Example: `thermostats nursery corpora --folder nursery`
+    """
+    if text is not None:
+        check_file(text, "--text FILE with English text in UTF-8")
+    from thermostats.studies.nursery.corpora import build  # noqa: PLC0415
+
+    build(folder, text)
+    print(folder)
+    say_next("thermostats nursery train --recipe r05" + ("" if folder == HERE else f" --folder {folder}"))
+
+
+@app.command()
+def train(
+    models: Models = [],  # noqa: B006 - typer's way
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    design: Design = None,
+    budget: Annotated[float, typer.Option(help="Times the 600 steps of the shipped models; 10 suits a GPU.")] = 1.0,
+    tune: Annotated[bool, typer.Option(help="Fine-tune the first model of each recipe on the other corpus.")] = True,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train models of the design; what is trained is skipped: after an interruption, run the same command again.
+
+    All 96 take about two hours on two cores. Example: `thermostats nursery train --recipe r05`
+    """
+    if not 0 < budget < math.inf:
+        raise UsageError(
+            "a budget is a number above 0", got=str(budget), next_step="--budget 1 for the shipped models' 600 steps"
+        )
+    check_device(device)
+    check_here(device)
+    device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
+    if design is not None:
+        check_file(design, DESIGN)
+    from thermostats.studies.nursery.plan import chosen, tuned_rows  # noqa: PLC0415 - other verbs do without
+    from thermostats.studies.nursery.records import check_corpora  # noqa: PLC0415 - as above
+
+    rows = chosen(models, recipe, design)
+    check_corpora(folder)
+    from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+
+    for name in NAMES:
+        load(folder, name)
+    with _measuring():
+        from thermostats.studies.nursery.runner import jobs, train_all  # noqa: PLC0415
+    wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
+    said = []
+    with _progress(sum(job.work for job in wanted)) as tell:
+        for step in train_all(wanted, folder, device=device, processes=processes):
+            tell(step.job.name, step.job.work, step.share, step.trained)
+            if step.trained is not None:
+                said.append(asdict(step.trained))
+    print_rows(said, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
+    say_next(f"thermostats nursery measure --folder {folder} --data mine", shown=not as_json)
+
+
+@app.command()
+def measure(
+    models: Models = [],  # noqa: B006
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    design: Design = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Measure every checkpoint of trained models into the tables; what is finished is skipped.
+
+    Example: `thermostats nursery measure --data mine`
+    """
+    folders.own_folder(data)
+    rows = _trained(models, recipe, folder, design)
+    with _measuring():
+        from thermostats.studies.nursery.measuring import measure_all  # noqa: PLC0415
+    said = []
+    for model, outcome in measure_all(rows, folder, data):
+        said.append({"model": model, **asdict(outcome)} | {"model": model})
+        print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
+    print_rows(said, ["model", "revision", "status", "seconds", "reason"], as_json)
+    if any(row["status"] == "failed" for row in said):
+        raise typer.Exit(1)
+    say_next("thermostats report --all", data=data, shown=not as_json)
+
+
+@app.command()
+def compare(
+    models: Models = [],  # noqa: B006
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Hold models trained here against the shipped tables; exit code 1 where a gain differs by more than is stated.
+
+    Example: `thermostats nursery compare --recipe r05`
+    """
+    wanted = _trained(models, recipe, folder)
+    with _measuring():
+        from thermostats.studies.nursery.repeat import TOLERANCE  # noqa: PLC0415
+        from thermostats.studies.nursery.repeat import compare as held_against  # noqa: PLC0415
+    table = held_against(wanted, folder)
+    rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+    print_rows(rows, [str(name) for name in table.columns], as_json)
+    if not as_json:
+        print(f"the same where mean log gains differ by at most {TOLERANCE:g}", file=sys.stderr)
+    if not table["same"].all():
+        raise typer.Exit(1)
+
+
+@app.command("models")
+def models_(as_json: Json = False) -> None:
+    """Print the folders of the trained models that ship with the package, to measure without a network.
+
+    Example: `thermostats measure $(thermostats nursery models) --prompts nursery --data mine`
+    """
+    from thermostats.studies.nursery.plan import shipped_models  # noqa: PLC0415
+
+    paths = [str(path) for path in shipped_models()]
+    if as_json:
+        print_json(paths)
+    else:
+        print("\n".join(paths))
+    say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
+
+
+def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
+    """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
+    if design is not None:
+        check_file(design, DESIGN)
+    from thermostats.studies.nursery.plan import chosen  # noqa: PLC0415 - other verbs do without
+    from thermostats.studies.nursery.records import read_record  # noqa: PLC0415 - as above
+
+    rows = chosen(models, recipes, design)
+    if not any(read_record(folder, row["model"]) for row in rows):
+        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05"
+        place = "" if folder == HERE else f" --folder {folder}"
+        raise DataError(
+            "none of these models is trained here",
+            where=folder,
+            next_step=f"thermostats nursery corpora{place}, then thermostats nursery train {asked}{place}; "
+            "the tables of the shipped models are read without training: thermostats report N01",
+        )
+    return rows
+
+
+@contextmanager
+def _measuring() -> Iterator[None]:
+    """Raise UsageError where the extra that training and measuring need is not installed."""
+    try:
+        import torch  # noqa: F401, PLC0415
+        import transformers  # noqa: PLC0415
+
+        yield
+    except ImportError as error:
+        raise UsageError(
+            "the nursery needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
+        ) from error
+    quiet: Any = transformers.utils.logging
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+
+
+@contextmanager
+def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]]:
+    """One bar of the work in all with the time left; lines of what is through where nobody looks."""
+    done: dict[str, float] = {}
+    if not sys.stderr.isatty():
+        began = time.perf_counter()
+
+        def line(name: str, work: float, share: float, trained: Any) -> None:
+            done[name] = work * share
+            if trained is not None:
+                left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
+                print(
+                    f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+        yield line
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("training", total=total)
+
+        def bar(name: str, work: float, share: float, trained: Any) -> None:
+            done[name] = work * share
+            bars.update(task, completed=sum(done.values()), description=f"training {name}")
+            if trained is not None:
+                bars.console.print(f"{name}: held-out loss {trained.loss}", markup=False)
+
+        yield bar

@@ -1,0 +1,150 @@
+"""Effects of the recipe's factors on a log outcome by least squares: contrasts between levels, and level means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import holm
+from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.modelling.inference.draws import Array
+from thermostats.studies.nursery.factors import RECIPE
+from thermostats.studies.nursery.recipe_fit import columns_of_block
+
+CURVED = ("log_L", "log_L2", "log_rho", "log_rho2", "log_d")
+"""Geometry and scale as covariates: depth and head density with their squares, and width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """A least-squares fit of the design's main effects; columns are centred, so that the mean is over the models."""
+
+    columns: tuple[str, ...]
+    """Recipe columns (as in `judged`), then covariates."""
+    beta: Array
+    """Mean first, then the columns."""
+    covariance: Array
+    df: int
+    centres: Array
+    """Means of the columns that were taken off."""
+
+
+def with_curves(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with squares of log L and log ρ about their means."""
+    squares = {f"{name}2": np.square(rows[name] - rows[name].mean()) for name in ("log_L", "log_rho")}
+    return rows.assign(**squares)
+
+
+def factor_columns(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Columns of rows of `judged` by recipe factor."""
+    columns = columns_of_block(rows, "recipe")
+    return {name: [c for c in columns if c == f"x {name}" or c.startswith(f"x {name}=")] for name in RECIPE}
+
+
+def covariates(rows: pd.DataFrame) -> list[str]:
+    """Columns beside the recipe: architecture, geometry and scale, those that others determine left out."""
+    chosen: list[str] = []
+    for name in [*columns_of_block(rows, "architecture"), *CURVED]:
+        x = rows[[*chosen, name]].to_numpy(np.float64)
+        x = x - x.mean(axis=0)
+        norms = np.linalg.norm(x, axis=0)
+        if norms[-1] > 0 and np.linalg.matrix_rank(x / norms, tol=1e-8) == x.shape[1]:
+            chosen.append(name)
+    return chosen
+
+
+def estimate(rows: pd.DataFrame, outcome: str, further: Sequence[str] = ()) -> Effects:
+    """Least squares of the outcome on all recipe factors, architecture, geometry, scale and `further` columns.
+
+    `rows`: as `with_curves` gives them. Raises UsageError where the columns leave no residual or are not independent.
+    """
+    columns = [*columns_of_block(rows, "recipe"), *covariates(rows), *further]
+    x = rows[columns].to_numpy(np.float64)
+    centres = x.mean(axis=0)
+    x = np.column_stack([np.ones(len(rows)), x - centres])
+    df = len(rows) - x.shape[1]
+    if df < 1 or np.linalg.matrix_rank(x) < x.shape[1]:
+        raise UsageError(
+            "the rows do not identify the effects of the recipe",
+            got=f"{len(rows)} rows, {x.shape[1]} columns",
+            allowed="more rows, with every level of every factor",
+        )
+    y = rows[outcome].to_numpy(np.float64)
+    inverse = np.linalg.inv(x.T @ x)
+    beta = inverse @ x.T @ y
+    residual = y - x @ beta
+    return Effects(
+        columns=tuple(columns), beta=beta, covariance=inverse * (residual @ residual) / df, df=df, centres=centres
+    )
+
+
+def level_rows(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
+    """Coding of every level of every factor in the given columns: (factor, level) → value of every column.
+
+    Effect coding as in `nursery.design.model_matrix`: the last of four levels is −1 in all columns of its factor.
+    """
+    found = {}
+    for factor, levels in RECIPE.items():
+        own = [c.partition("=")[2] for c in columns if c.startswith(f"x {factor}=")]
+        for number, level in enumerate(levels):
+            row = np.zeros(len(columns))
+            for i, column in enumerate(columns):
+                if column == f"x {factor}":
+                    row[i] = (-1.0, 1.0)[number]
+                elif column.startswith(f"x {factor}="):
+                    row[i] = 1.0 if column == f"x {factor}={level}" else 0.0 if level in own else -1.0
+            found[factor, level] = row
+    return found
+
+
+def contrasts(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
+    """What is told of every factor: second level against first of two, each level against the mean of four.
+
+    (factor, words) → weights of the columns.
+    """
+    levels = level_rows(columns)
+    found = {}
+    for factor, names in RECIPE.items():
+        if len(names) == 2:
+            found[factor, f"{names[1]} against {names[0]}"] = levels[factor, names[1]] - levels[factor, names[0]]
+        else:
+            found |= {(factor, f"{name} against the mean"): levels[factor, name] for name in names}
+    return found
+
+
+def intervals(effects: Effects, weights: dict[tuple[str, str], Array], *, mean: bool, level: float) -> pd.DataFrame:
+    """Estimates with t intervals, Bonferroni over the rows: factor, what, log_ratio, lower, upper, p (unadjusted).
+
+    `mean`: the mean over models is added, all other columns at their mean, so that rows are levels' mean log gains.
+    """
+    quantile = stats.t.ppf(1 - (1 - level) / 2 / len(weights), effects.df)
+    rows = []
+    for (factor, what), weight in weights.items():
+        own = np.array([c == f"x {factor}" or c.startswith(f"x {factor}=") for c in effects.columns])
+        full = np.concatenate([[1.0 if mean else 0.0], weight - (effects.centres * own if mean else 0.0)])
+        value, error = float(full @ effects.beta), float(np.sqrt(full @ effects.covariance @ full))
+        p = float(2 * stats.t.sf(abs(value) / error, effects.df))
+        rows.append((factor, what, value, value - quantile * error, value + quantile * error, p))
+    return pd.DataFrame(rows, columns=["factor", "what", "log_ratio", "lower", "upper", "p"])
+
+
+def factor_tests(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """Partial F of every factor given all else, Holm over factors, with the Freedman–Lane p beside: a row a factor."""
+    blocks = factor_columns(rows) | {"architecture, geometry, scale": covariates(rows)}
+    found = block_f(rows, "log_gain", blocks)
+    adjusted = holm({name: found[name].p_value for name in RECIPE})
+    return pd.DataFrame(
+        {
+            "factor": list(RECIPE),
+            "F": [found[name].f for name in RECIPE],
+            "df": [found[name].df_block for name in RECIPE],
+            "p": [found[name].p_value for name in RECIPE],
+            "p_holm": [adjusted[name] for name in RECIPE],
+            "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
+        }
+    )

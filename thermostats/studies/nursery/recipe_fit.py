@@ -1,0 +1,271 @@
+"""The heritage model of the controlled study: recipes in the place of labs, the design's own geometry and scale.
+
+Width is d = H·d_h, so that log L, log H and log d_h together hold log d: with C04's columns scale is geometry by
+arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these, and C04's columns stand beside them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import Posterior
+from thermostats.claims.verdict import SENTENCES, SURE, UNMEASURED, if_probable
+from thermostats.modelling.heritage import checks as heritage_checks
+from thermostats.modelling.heritage.bases import scaled_basis
+from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.fit import CLOSED, SUMMED, SUMMED_TOTAL_SD
+from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
+from thermostats.modelling.heritage.gaussian import block_sds, orders
+from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
+from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.held_out import refit_without
+from thermostats.studies.nursery.design import blocks, model_matrix
+from thermostats.tables.vocabulary import NURSERY
+
+GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
+C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
+LEAST_MODELS, LEAST_RECIPES = 36, 12
+"""Below either nothing is concluded."""
+NAMED_GAINS = {
+    "penultimate_gain": "gain of the last block but one, models of four blocks or more",
+    "last_gain": "gain of the last block",
+    "geometric_gain": "mean gain a block, blocks 2 to L",
+    "max_gain": "largest gain, blocks 2 to L",
+    "total_amplification": "product of gains, blocks 2 to L",
+}
+"""The gains that are judged, the primary one first, in words."""
+LIMITS = (
+    "Small models, 600 steps of 512 tokens, two corpora (novels by Jane Austen; a synthetic language whose distant "
+    "dependencies such budgets are too short to learn). What carries over to large models is a hypothesis."
+)
+SHALLOW = 2
+"""Depth at which the last block but one is the first block, which adds to bare embeddings: no penultimate gain."""
+
+
+@functools.cache
+def _columns() -> dict[str, list[str]]:
+    """Columns of the design's model matrix by block."""
+    return blocks()
+
+
+def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
+    """Rows of `nursery_rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
+
+    Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
+    the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
+    """
+    kept = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
+    if gain == "penultimate_gain":
+        kept = kept[kept["n_layers"] > SHALLOW]
+    kept = kept.reset_index(drop=True)
+    matrix = model_matrix(kept)
+    chosen = [name for block in ("recipe", "architecture") for name in _columns()[block]]
+    varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
+    known = kept[f"{gain}_geometric"] if f"{gain}_geometric" in kept else kept[gain]
+    columns = matrix[varied].add_prefix("x ")
+    return pd.concat([kept.assign(log_gain=np.log(known.astype("float64"))), columns], axis=1)
+
+
+def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
+    """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
+    return [f"x {name}" for name in _columns()[block] if f"x {name}" in rows]
+
+
+def distinct(rows: pd.DataFrame) -> pd.Series:
+    """The distinct model of every row: a second seed belongs to the model that it repeats."""
+    return rows["replicate_of"].fillna("").where(rows["replicate_of"].fillna("") != "", rows["model"])
+
+
+def too_few(rows: pd.DataFrame) -> bool:
+    """True where nothing can be concluded from so few models."""
+    return len(rows) < LEAST_MODELS or rows["recipe"].nunique() < LEAST_RECIPES
+
+
+def fit_recipes(
+    rows: pd.DataFrame,
+    gain: str,
+    *,
+    geometry: Sequence[str] = GEOMETRY,
+    scale: Sequence[str] = SCALE,
+    seed: int,
+    left_out: bool = False,
+) -> RecipeFit:
+    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns.
+
+    `left_out`: its checks leave out the recipes in turn.
+    """
+    table = pd.DataFrame(
+        {
+            "model_id": rows["model"],
+            "heritage": rows["recipe"],
+            "source": NURSERY,
+            "prompt_id": "",
+            "n_layers": rows["n_layers"],
+            "n_heads": rows["n_heads"],
+            "d_head": rows["d_head"],
+            "n_params": rows["n_params"],
+            "gain": rows[gain],
+            "gain_sd": rows[f"{gain}_sd"],
+            "n_prompts": rows[f"{gain}_n"],
+        }
+    )
+    plain = design(table, gain)
+    facts = rows.set_index("model").loc[list(plain.models)]
+    bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]
+    said = tuple(text for text in plain.warnings if "famil" not in text)
+    laid_out = replace(plain, geometry=bases[0], scale=bases[1], warnings=said)
+    total_sd = SUMMED_TOTAL_SD if gain in SUMMED else TOTAL_SD
+    return RecipeFit(
+        design=laid_out,
+        draws=closed_form(laid_out, total_sd=total_sd, seed=seed),
+        method=CLOSED,
+        total_sd=total_sd,
+        concentration=1.0,
+        lab_df=0.0,
+        seed=seed,
+        prior=prior_orders(laid_out, concentration=1.0, seed=seed),
+        warnings=(
+            *said,
+            "closed form of the models' means: the spread over prompts is normal, categories are averaged",
+        ),
+        left_out=left_out,
+    )
+
+
+def unmeasured(claim: str, estimand: str, rows: pd.DataFrame) -> Finding:
+    """The finding where too few models have been measured."""
+    return Finding(
+        claim=claim,
+        estimand=estimand,
+        verdict=UNMEASURED,
+        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there "
+        f"and {LEAST_MODELS} of {LEAST_RECIPES} are needed.",
+        n_models=len(rows),
+        n_heritages=rows["recipe"].nunique(),
+        notes=(LIMITS,),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeFit(HeritageFit):
+    """The heritage model of recipes; of its influences only recipes are left out, and only where asked for."""
+
+    left_out: bool = False
+    """Recipes are left out in turn when the fit is checked."""
+
+    def check(self, *, seed: int | None = None) -> checks.Gate:
+        """The checks of the heritage model; influence is that of recipes."""
+        chosen = self.seed if seed is None else seed
+        asked = self._influence if self.left_out else lambda: None
+        return heritage_checks.check(self, seed=chosen, influence=asked)
+
+    def _influence(self) -> checks.Check:
+        """Verdicts on the order from exact refits without each recipe, over the models that stay."""
+        verdicts, figures = {}, {}
+        for j, recipe in enumerate(self.design.labs):
+            gone = self.design.lab == j
+            drawn = refit_without(self, np.flatnonzero(gone).astype(np.float64), seed=self.seed)
+            parts = block_contributions(self.design, drawn)
+            sd = np.stack([block_sds(part[..., ~gone]).ravel() for part in parts.values()], axis=1)
+            figures[recipe] = orders(sd)
+            verdicts[recipe] = verdict(figures[recipe][ORDER])
+        return checks.influence(verdict(self.probabilities[ORDER]), verdicts, figures)
+
+
+def corrected_shares(frame: pd.DataFrame, outcome: str, columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Shapley shares of R² by block less what shuffled outcomes would give, without shuffling: `dominance` adjusted.
+
+    With the outcome shuffled E R²(S) = rank(S)/(n − 1), so that (share − E share)/(1 − E R²) needs no permutations.
+    Columns of text become dummies.
+    """
+    found = _corrected(frame[[outcome]].to_numpy(np.float64).T, _bases(frame, columns), list(columns))[0]
+    return dict(zip(columns, map(float, found), strict=True))
+
+
+def drawn_shares(
+    frame: pd.DataFrame, outcome: str, columns: Mapping[str, Sequence[str]], *, seed: int, draws: int = 2000
+) -> Array:
+    """`corrected_shares` of outcomes whose residuals are drawn anew, draws × blocks: a bootstrap with the design fixed.
+
+    y* = ŷ + e*, e* drawn with replacement from the residuals of all blocks, scaled by √(n/df); Davison and Hinkley
+    1997, section 6.2.3.
+    """
+    bases = _bases(frame, columns)
+    y = frame[outcome].to_numpy(np.float64)
+    full = bases[frozenset(columns)]
+    fitted = y.mean() + full @ (full.T @ (y - y.mean()))
+    residual = (y - fitted) * np.sqrt(y.size / (y.size - 1 - full.shape[1]))
+    noise = np.random.default_rng(seed).choice(residual, (draws, y.size))
+    return _corrected(fitted + noise, bases, list(columns))
+
+
+def _bases(frame: pd.DataFrame, columns: Mapping[str, Sequence[str]]) -> dict[frozenset[str], Array]:
+    """Orthonormal basis of the centred columns of every set of blocks, n × rank."""
+    coded = {name: pd.get_dummies(frame[list(own)]).to_numpy(np.float64) for name, own in columns.items()}
+    found = {frozenset[str](): np.empty((len(frame), 0))}
+    for size in range(1, len(coded) + 1):
+        for chosen in itertools.combinations(coded, size):
+            x = np.column_stack([coded[name] for name in chosen])
+            x = x - x.mean(axis=0)
+            u, s, _ = np.linalg.svd(x[:, np.ptp(x, axis=0) > 0], full_matrices=False)
+            found[frozenset(chosen)] = u[:, s > 1e-9 * s[0]]
+    return found
+
+
+def _corrected(outcomes: Array, bases: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
+    """Corrected shares of every outcome (a row each), outcomes × blocks."""
+    y = outcomes - outcomes.mean(axis=1, keepdims=True)
+    total, n, k = np.square(y).sum(axis=1), y.shape[1], len(names)
+    over = {chosen: np.square(y @ u).sum(axis=1) / total - u.shape[1] / (n - 1) for chosen, u in bases.items()}
+    found = np.zeros((len(y), k))
+    for i, block in enumerate(names):
+        for subset in (s for s in over if block not in s):
+            weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+            found[:, i] += weight * (over[subset | {block}] - over[subset])
+    return np.asarray(found / (1 - bases[frozenset(names)].shape[1] / (n - 1)))
+
+
+def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
+    """Draws of the slopes of a block's contribution on its columns, draws × columns."""
+    x = rows.set_index("model").loc[list(fit.design.models), list(columns)].to_numpy(np.float64)
+    part = fit.contributions[block].reshape(-1, fit.n_models)
+    return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
+
+
+def named(posterior: Posterior, columns: Mapping[str, Sequence[str]]) -> Posterior:
+    """The page's record with what stands in the blocks: recipe in the place of heritage, and the named columns."""
+    words = "; ".join(f"{block}: {', '.join(names)}" for block, names in columns.items())
+    lines = tuple(
+        f"heritage: X u = c·(u_recipe(i) − mean over models); {words}" if line.startswith("heritage: X u") else line
+        for line in posterior.equations
+    )
+    return replace(posterior, equations=lines)
+
+
+def restated(known: Posterior, *, model: str, statement: str, truth: NDArray[np.bool_], classical: str) -> Posterior:
+    """The record of a fit with another statement, `truth` chain × draw, put to it; its checks are not rerun."""
+    said, probability = f"P({statement})", float(truth.mean())
+    return replace(
+        known,
+        model=model,
+        rule=f"Supported where {said} is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}, else "
+        "inconclusive.",
+        statement=said,
+        probability=probability,
+        probability_error=sampling.mcse(truth.astype(np.float64)) if 0 < probability < 1 else 0.0,
+        verdict=if_probable(probability),
+        classical=classical,
+        tables={},
+        panels=(),
+    )

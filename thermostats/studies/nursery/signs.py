@@ -1,0 +1,112 @@
+"""Signs of the log gain along the training of the controlled study's models; pairs of a model and one tuned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.finding import Tables
+from thermostats.modelling.classical.means import one_sample, paired_difference
+from thermostats.modelling.inference.clustered import clustered_share
+from thermostats.studies.nursery.factors import CHECKPOINTS
+from thermostats.tables.features import by_prompt
+from thermostats.tables.vocabulary import NURSERY
+
+
+def log_gains(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
+    """Mean log gain by model (rows) and share of training (columns), models with all of CHECKPOINTS.
+
+    `rows`: as `nursery_rows.checkpoints` gives them; tuned models are left out.
+    """
+    own = rows[~rows["tuned"] & rows[f"{gain}_geometric"].notna()]
+    logs = own.assign(value=np.log(own[f"{gain}_geometric"].astype("float64")), share=own["share"].round(4))
+    wide = logs.pivot(index="model", columns="share", values="value").reindex(columns=list(CHECKPOINTS))
+    return wide.dropna()
+
+
+def fixed_from(logs: pd.DataFrame) -> pd.DataFrame:
+    """Whether the sign is the final one at a share of training and at every later one: models × shares."""
+    same = (logs > 0).eq(logs.iloc[:, -1] > 0, axis=0)
+    return same.iloc[:, ::-1].cummin(axis=1).iloc[:, ::-1]
+
+
+def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.DataFrame:
+    """By share of training: how many dampen, have their final sign, and keep it from there on, with its interval.
+
+    Columns: share, dampens, as_at_the_end, by_chance (agreement of independent signs as frequent as these), fixed,
+    estimate, lower, upper.
+    """
+    fixed, positive = fixed_from(logs), logs > 0
+    end = positive.iloc[:, -1]
+    rows = []
+    for share in logs:
+        own = clustered_share(fixed[share], recipes)
+        p, q = float(positive[share].mean()), float(end.mean())
+        rows.append(
+            {
+                "share": share,
+                "dampens": int((~positive[share]).sum()),
+                "as_at_the_end": float((positive[share] == end).mean()),
+                "by_chance": p * q + (1 - p) * (1 - q),
+                "fixed": int(fixed[share].sum()),
+                "estimate": own.estimate,
+                "lower": own.lower,
+                "upper": own.upper,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def gains_of_pairs(tables: Tables, gain: str) -> pd.DataFrame:
+    """A gain by prompt of finished and of tuned models: what `fit_invariance` takes, heritage and family the recipe."""
+    models = tables.read("models", source=NURSERY)
+    ends = models[models["variant"].isin(["base", "instruct"])]
+    runs = tables.read("runs", source=NURSERY).merge(ends[["model_id", "revision"]], on=["model_id", "revision"])
+    parts = {name: tables.read(name, source=NURSERY) for name in ("layers", "summaries")}
+    parts = {name: frame[frame["run_id"].isin(runs["run_id"])] for name, frame in parts.items()}
+    values = by_prompt(runs, ends, parts["layers"], parts["summaries"])
+    values = values[(values["gain"] == gain) & (values["prompt_id"] != "")].drop(columns="gain")
+    facts = ends[["model_id", "revision", "family", "variant", "parent", "norm_place"]].assign(heritage=ends["family"])
+    named = values.merge(runs[["run_id", "model_id", "revision", "source"]], on="run_id")
+    named = named.merge(facts, on=["model_id", "revision"])
+    parents = set(named.loc[named["variant"] == "instruct", "parent"])
+    return named[(named["variant"] == "instruct") | named["model_id"].isin(parents)].reset_index(drop=True)
+
+
+def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """One row a base and its own child: gains of both with 95 % t intervals of the mean log, ratio (Bonferroni), flip.
+
+    `gains`: a row a model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
+    """
+    models = gains.drop_duplicates("model_id").set_index("model_id")
+    wide = gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64")
+    children = models[(models["variant"] == "instruct") & models["parent"].isin(models.index)].sort_index()
+    rows = []
+    for child, facts in children.iterrows():
+        base = facts["parent"]
+        both = wide[[base, child]].dropna()
+        b, c = (one_sample(both[name], against=1, log=True, seed=seed) for name in (base, child))
+        ratio = paired_difference(both[child], both[base], level=1 - 0.05 / len(children), seed=seed)
+        rows.append(
+            {
+                "model_id": base,
+                "tuned": child,
+                "heritage": facts["heritage"],
+                "n_prompts": len(both),
+                "base_gain": b.ratio,
+                "base_lower": b.ratio_lower,
+                "base_upper": b.ratio_upper,
+                "tuned_gain": c.ratio,
+                "tuned_lower": c.ratio_lower,
+                "tuned_upper": c.ratio_upper,
+                "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
+                "other_side": (b.estimate > 0) != (c.estimate > 0),
+                "ratio": ratio.ratio,
+                "ratio_lower": ratio.ratio_lower,
+                "ratio_upper": ratio.ratio_upper,
+                "p": ratio.p_value,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,175 @@
+"""Numbers, intervals and agreement in words, and names escaped for Markdown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from thermostats.claims.finding import Finding
+
+MINUS = "\u2212"
+SIGNIFICANT = 3
+MOST_DIGITS = 6
+"""Published figures with more digits than this were stored, not printed, and are compared to this many.
+
+Some were computed in single precision, which keeps six digits through a sum or two.
+"""
+WHOLE = 1e7
+"""Whole numbers below this are shown in full."""
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Compared(NamedTuple):
+    """A published figure beside the recomputed one."""
+
+    name: str
+    published: str
+    reproduced: str
+    agrees: bool | None
+    """To the printed digits of the published figure; None: not recomputed."""
+
+    @property
+    def word(self) -> str:
+        """Yes, no, or nothing where there is nothing to compare."""
+        return {True: "yes", False: "no", None: ""}[self.agrees]
+
+
+def number(value: float | None, significant: int = SIGNIFICANT) -> str:
+    """A number to `significant` digits with a true minus sign; powers of ten where it is very large or small."""
+    if value is None or math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return ("" if value > 0 else MINUS) + "∞"
+    if value and not 1e-4 <= abs(value) < 1e7:
+        mantissa, exponent = f"{value:.{significant - 1}e}".split("e")
+        return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPT)}".replace("-", MINUS)
+    decimals = max(0, significant - 1 - int(f"{value:.{significant - 1}e}".split("e")[1])) if value else 0
+    return f"{value:,.{decimals}f}".replace("-", MINUS)
+
+
+def range_text(lower: float | None, upper: float | None) -> str:
+    """An interval in brackets; empty where it has no ends."""
+    return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
+
+
+def estimate_text(finding: Finding) -> str:
+    """Estimate, interval, and the interval's kind and level."""
+    parts = [number(finding.estimate), range_text(finding.lower, finding.upper)]
+    return " ".join(part for part in parts if part) + (f", {finding.interval}" if parts[1] and finding.interval else "")
+
+
+def probability_text(finding: Finding) -> str:
+    """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
+    if finding.probability is None:
+        return ""
+    if is_p_value(finding.probability_kind):
+        side = "one-sided " if "one-sided" in finding.probability_kind else ""
+        return f"{side}p {relation(finding.probability)}"
+    kind = finding.probability_kind or "probability"
+    return f"{number(finding.probability, 2)} ({kind})"
+
+
+def is_p_value(kind: str) -> bool:
+    """True for the kinds `p-value` and `one-sided p-value`, which Holm's adjustment covers."""
+    return kind in {"p-value", "one-sided p-value"}
+
+
+def relation(p: float) -> str:
+    """A p-value with its sign: `= 0.014`, `= 1`, `< 0.0001`, or `> 0.99`."""
+    if p < 1e-4:
+        return "< 0.0001"
+    return "= 1" if p >= 1 else "> 0.99" if p > 0.99 else f"= {number(p, 2)}"
+
+
+def chance(p: float) -> str:
+    """A posterior probability to three decimals; no finite number of draws shows 0 or 1: `< 0.001`, `> 0.999`."""
+    return "< 0.001" if p < 0.001 else "> 0.999" if p > 0.999 else f"{p:.3f}"
+
+
+def chance_of(statement: str, p: float) -> str:
+    """`P(slope < 0) = 0.973`, `P(slope < 0) > 0.999`."""
+    said = chance(p)
+    return f"{statement} {said}" if said[0] in "<>" else f"{statement} = {said}"
+
+
+def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
+    """A number as `number` sets it, but whole ones without decimals and in full: 31, 8,192."""
+    if value is None or math.isnan(value) or value % 1 or abs(value) >= WHOLE:
+        return number(value, significant)
+    return f"{value:,.0f}".replace("-", MINUS)
+
+
+def printed_decimals(value: float) -> int:
+    """Decimals of a figure as it was printed: 2 for -0.81, 0 for 62696, at most `MOST_DIGITS` significant digits."""
+    digits = Decimal(repr(float(value))).normalize()
+    exponent = digits.as_tuple().exponent
+    decimals = max(0, -exponent) if isinstance(exponent, int) else 0
+    return min(decimals, max(0, MOST_DIGITS - 1 - digits.adjusted())) if digits else 0
+
+
+def agrees(name: str, published: float, reproduced: float) -> bool:
+    """True where the recomputed figure rounds to the published one, or keeps to it where it is a bound."""
+    if name.rstrip().endswith(("<", "≤")):
+        return bool(reproduced <= published)
+    if name.rstrip().endswith((">", "≥")):
+        return bool(reproduced >= published)
+    half = 0.5 * 10.0 ** -printed_decimals(published)
+    return bool(abs(reproduced - published) <= half * (1 + 1e-9))
+
+
+def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) -> list[Compared]:
+    """Every published figure beside the recomputed one, in the order given; then what was recomputed besides."""
+    rows = []
+    for name, value in published.items():
+        decimals = printed_decimals(value)
+        other = reproduced.get(name)
+        if other is None or math.isnan(other):
+            rows.append(Compared(name, _fixed(value, decimals), "", None))
+        else:
+            rows.append(Compared(name, _fixed(value, decimals), _beside(other, decimals), agrees(name, value, other)))
+    rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
+    return rows
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 model`, `2 models`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def first_sentences(text: str, most: int = 2) -> str:
+    """Text up to its full stop number `most` that ends a sentence."""
+    ends = [found.end() for found in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)]
+    return text[: ends[most - 1]] if len(ends) >= most else text
+
+
+def markdown(value: object) -> str:
+    """Text for Markdown that shows as it is, on one line: markup, HTML, table bars and mathematics escaped."""
+    text = " ".join(str(value).split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*\[\]|$~])", r"\\\1", text)
+    text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
+    return re.sub(r"^(\d*)([#+.)-])(?=[\s#]|$)", r"\1\\\2", text)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    if 0 < 1 - value < 10.0**-MOST_DIGITS:
+        return f"1 {MINUS} {number(1 - value, 2)}"
+    small = value and abs(value) < 1e-4
+    return number(value) if small else f"{value:,.{decimals}f}".replace("-", MINUS)
+
+
+def _beside(value: float, decimals: int) -> str:
+    """Two digits more than the published figure, and enough to tell it from zero; whole numbers as they are."""
+    if not decimals and not value % 1:
+        return _fixed(value, 0)
+    text = _fixed(value, decimals + 2)
+    return number(value) if value and not re.search("[1-9]", text) else text
