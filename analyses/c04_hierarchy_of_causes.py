@@ -33,9 +33,9 @@ from thermostats.modelling.heritage.block_shares import jackknifed_shares, with_
 from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.fit import CLOSED, fit_heritage
 from thermostats.modelling.heritage.fitted import ORDER, HeritageFit
+from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane
 from thermostats.modelling.heritage.simulate import power
-from thermostats.modelling.inference.held_out import HeldOut, leave_one_out
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
 from thermostats.studies.delia2026.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows

@@ -14,7 +14,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.inference import components, sampling
 from thermostats.modelling.inference.components import CANDIDATES
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.laws import benchmark, benchmark_entropy
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.modelling.laws.benchmark_entropy import SLOPE_SD, fit_slopes

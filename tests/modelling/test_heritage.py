@@ -15,11 +15,11 @@ from thermostats.modelling.heritage.bases import lab_basis, scaled_basis
 from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.fitted import HeritageFit, verdict
+from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.inference import cache
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.held_out import leave_one_out, refit_without
 from thermostats.modelling.inference.interface import Fit
 
 mpl.use("Agg")

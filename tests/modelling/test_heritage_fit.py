@@ -19,7 +19,7 @@ from thermostats.modelling.heritage.model import arrays, heritage_levels, herita
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
-from thermostats.modelling.inference.interface import NO_SOURCE, sampler_table
+from thermostats.modelling.inference.fitted import NO_SOURCE, sampler_table
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

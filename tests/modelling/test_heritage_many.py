@@ -13,9 +13,9 @@ from thermostats.modelling.heritage.closed_form import Means, closed_form, log_d
 from thermostats.modelling.heritage.design import BLOCKS
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.held_out import leave_one_out
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import PASSED
-from thermostats.modelling.inference.held_out import leave_one_out
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

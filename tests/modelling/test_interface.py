@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from thermostats.modelling.inference.interface import records, updates_of
+from thermostats.modelling.inference.fitted import records, updates_of
 
 
 def test_quantities_are_paired_element_by_element() -> None:

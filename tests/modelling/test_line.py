@@ -13,7 +13,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.heritage.model_rows import lines
 from thermostats.modelling.inference import cache
 from thermostats.modelling.inference import quadrature as gaussian
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.sensitivity import HEAVY
 from thermostats.modelling.laws.line import fit_line
 

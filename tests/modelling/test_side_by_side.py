@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.side_by_side import side_by_side
+from thermostats.modelling.inference.fitted import side_by_side
 from thermostats.modelling.laws.line import fit_line
 
 

@@ -16,7 +16,8 @@ from thermostats.claims.posterior import Panel, Posterior, both
 from thermostats.claims.verdict import SENTENCES, SURE, if_probable
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import equal_tailed
-from thermostats.modelling.inference.interface import Fit, Update
+from thermostats.modelling.inference.fitted import Update
+from thermostats.modelling.inference.interface import Fit
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import chance_of
 

@@ -25,7 +25,7 @@ from thermostats.modelling.heritage.model import TOTAL_SD, arrays, heritage_mode
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE
 
 CAREFUL = Settings(draws=1500, target_accept=0.98)
 """Shares near 0 and averages with heavy tails need smaller steps, and move slowly."""

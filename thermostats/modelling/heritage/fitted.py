@@ -31,7 +31,7 @@ from thermostats.modelling.heritage.shares import Dominance
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import Calibration, calibrate
 from thermostats.modelling.inference.draws import LEVEL, Array, Draws
-from thermostats.modelling.inference.interface import Prior, Replicates, Update, new_axes, records, sampler_table
+from thermostats.modelling.inference.fitted import Prior, Replicates, Update, new_axes, records, sampler_table
 
 ORDER = "heritage > geometry > scale"
 SUPPORTED_ABOVE, AGAINST_BELOW = 0.95, 0.05

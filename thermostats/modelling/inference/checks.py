@@ -14,7 +14,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, Array, Draws
 
-PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+PASSED, WARNED, FAILED, UNDECIDED = "passed", "warned", "failed", "undecided"
 Statistic = Callable[[Array], float]
 """One number from one data set; for replicated data it is asked once per draw."""
 
@@ -34,7 +34,7 @@ class Check:
 
     name: str
     outcome: str
-    """`passed`, `failed` or `undecided`."""
+    """`passed`, `warned`, `undecided` or `failed`; only the last closes the gate."""
     reason: str
     table: pd.DataFrame
 
@@ -172,6 +172,11 @@ def power_scaling(log_density: Array, *, power: float) -> Array:
     return (power - 1) * log_density
 
 
+def powers(log_prior: Array, exponents: Sequence[float]) -> dict[str, Array]:
+    """Log ratios of a prior raised to powers, by name."""
+    return {f"prior to the power {p:g}": power_scaling(log_prior, power=p) for p in exponents}
+
+
 def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Mapping[str, float]]) -> Check:
     """Verdicts with each lab or model left out, by exact refit; `figures` are shown beside them."""
     rows = [{"left_out": name, "verdict": other, **figures[name]} for name, other in refits.items()]
@@ -185,14 +190,15 @@ def nothing_left_out(reason: str) -> Check:
     return _check("influence", UNDECIDED, reason, pd.DataFrame(columns=["left_out", "verdict"]))
 
 
-def joined(parts: Sequence[Check]) -> Check:
+def joined(checks: Sequence[Check | None]) -> Check:
     """Checks of one kind as one, under the first one's name: the worst outcome, every reason that one did not pass.
 
     Raises UsageError for none.
     """
+    parts = [one for one in checks if one is not None]
     if not parts:
         raise UsageError("nothing to join", got="no checks", allowed="one or more")
-    worst = max((part.outcome for part in parts), key=(PASSED, UNDECIDED, FAILED).index)
+    worst = max((part.outcome for part in parts), key=(PASSED, WARNED, UNDECIDED, FAILED).index)
     reasons = [part.reason for part in parts if part.outcome != PASSED] or [parts[0].reason]
     table = pd.concat([part.table for part in parts], ignore_index=True)
     return _check(parts[0].name, worst, "; ".join(reasons), table)

@@ -1,38 +1,80 @@
-"""What the model families return: named quantities, probabilities, numbers, tables, and the checks of their draws."""
+"""One record for the fits of every family of models: what a report, a check or a user asks of any of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import Calibration, Simulator, calibrate
-from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Array, Draws
-from thermostats.modelling.inference.interface import (
-    Prior,
-    Replicates,
-    Update,
-    Updates,
-    new_axes,
-    plain,
-    records,
-    sampler_table,
-    updates_of,
-)
+from thermostats.modelling.inference.checks import Check, Gate, Statistic
+from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Array, Draws, element_names
 
+NO_SOURCE = "the table names no source: what it rests on is not told"
 POWERS = (0.8, 1.25)
 """Powers of the prior in the sensitivity check."""
 CHECKED = 500
 """Draws that are replicated, of fewer all."""
 UPDATED = 2000
 """Draws from the prior that stand beside those of the posterior."""
+Prior = tuple[str, str, str]
+"""A quantity, its distribution in words or symbols, and the reason for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replicates:
+    """Outcomes as observed and as replicated by the fitted model."""
+
+    observed: Array
+    replicated: Array
+    """draws × outcomes."""
+    statistics: Mapping[str, Statistic]
+    """Test quantities of the outcome, chosen for the claim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """One quantity before and after the data."""
+
+    prior: Array
+    posterior: Array
+    """Both one draw an entry."""
+
+
+Updates = Callable[[int], Mapping[str, Update]]
+
+
+class Deferred(Mapping[str, Any]):
+    """Entries that are computed when they are first asked for, such as tables that take permutations."""
+
+    def __init__(self, entries: Mapping[str, Callable[[], Any]]) -> None:
+        """`entries`: what computes each."""
+        self._entries = dict(entries)
+        self._found: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """The entry, computed once."""
+        if name not in self._found:
+            self._found[name] = self._entries[name]()
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names in the order given."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Number of entries, computed or not."""
+        return len(self._entries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +83,7 @@ class Part:
 
     draws: Draws
     observed: Array
-    statistics: Mapping[str, checks.Statistic]
+    statistics: Mapping[str, Statistic]
     """Test quantities of the outcome, chosen for the claim."""
     decisive: Mapping[str, Array | NDArray[np.bool_]]
     """Draws of what a verdict may rest on; indicators for probabilities."""
@@ -53,11 +95,13 @@ class Part:
     """Log density of every outcome under the same draws, draws × rows."""
     log_prior: Callable[[], Array]
     """Log prior density of the quantities that no other depends on, one a draw."""
+    alternatives: Callable[[], Mapping[str, Array]] | None = None
+    """Other priors by name, log(other/this) of every draw, where powers of `log_prior` are not what to compare with."""
     updates: Updates = lambda seed: {}
     """Seed to the quantities that no other depends on, before and after the data."""
     simulator: Simulator
     """What calibration asks of this model."""
-    loo: Callable[[int], checks.Check] | None = None
+    loo: Callable[[int], Check] | None = None
     """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
 
 
@@ -69,7 +113,7 @@ def sampled_part(
     *,
     observed: Array,
     top: Sequence[str],
-    statistics: Mapping[str, checks.Statistic],
+    statistics: Mapping[str, Statistic],
     decisive: Mapping[str, Array | NDArray[np.bool_]],
     simulator: Simulator,
 ) -> Part:
@@ -98,6 +142,36 @@ def sampled_part(
     )
 
 
+def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]) -> dict[str, Update]:
+    """Element by element: `prior` draws × …, `posterior` chain × draw × …, the quantities that both have."""
+    found = {}
+    for name, before in prior.items():
+        if name not in posterior:
+            continue
+        columns = posterior[name].reshape(-1, *posterior[name].shape[2:])
+        shape = columns.shape[1:]
+        flat_before, flat_after = before.reshape(len(before), -1), columns.reshape(len(columns), -1)
+        for i, element in enumerate(element_names(name, shape)):
+            found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
+    return found
+
+
+PartCheck = Callable[[Part, int, Array], Check]
+"""Part, seed and replicated outcomes to what one check finds."""
+CHECKS: tuple[PartCheck, ...] = (
+    lambda part, seed, replicated: checks.diagnostics(part.draws),
+    lambda part, seed, replicated: checks.prior_predictive(part.prior(seed), part.observed, part.statistics),
+    lambda part, seed, replicated: checks.posterior_predictive(replicated, part.observed, part.statistics),
+    lambda part, seed, replicated: (
+        part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed)
+    ),
+    lambda part, seed, replicated: checks.prior_sensitivity(
+        part.alternatives() if part.alternatives else checks.powers(part.log_prior(), POWERS), part.decisive
+    ),
+)
+"""What is checked of every part of every fit, in this order."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
     """One fit of one model family to one table; every interval is equal-tailed at `level`."""
@@ -114,30 +188,34 @@ class Fitted:
     """Draws of what is reported, chain × draw × …"""
     probabilities: Mapping[str, float]
     """Posterior probabilities by what they are of."""
-    numbers: Mapping[str, float]
+    numbers: Mapping[str, float] = field(default_factory=dict)
     """Other single figures by name."""
     tables: Mapping[str, pd.DataFrame]
     warnings: tuple[str, ...]
-    figure: Callable[[Fitted, Axes], Axes]
+    figure: Callable[[Any, Axes], Axes]
+    """Draws a fit of this family onto axes, which it returns."""
     seed: int
     level: float = LEVEL
     refits: Callable[[int], pd.DataFrame] | None = None
     """Seed to the table `sensitivity` with every alternative sampled anew, where it rests on importance weights."""
-    influence: Callable[[int], checks.Check] | None = None
-    """Seed to what exact refits without each lab, model or pair say; None where none can be left out."""
+    influence: Callable[[int], Check | None] | None = None
+    """Seed to what exact refits without each lab, model or pair say, None where that is not asked; None where none can
+    be left out."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
     equations: tuple[str, ...] = ()
     """The model, a line an equation."""
     priors: tuple[Prior, ...] = ()
     """Every prior: quantity, distribution, reason."""
-    gates: dict[int, checks.Gate] = field(default_factory=dict, init=False, repr=False, compare=False)
+    prefixed: bool = True
+    """Names of checks begin with the name of their part."""
+    gates: dict[int, Gate] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What `check` has found, by seed: several findings may rest on one fit."""
 
     @property
     def status(self) -> str:
         """`passed`, or `inconclusive: sampler` where the draws of any part fail their gate."""
-        return PASSED if all(part.draws.status == PASSED for part in self.parts.values()) else SAMPLER
+        return PASSED if all(draws.status == PASSED for draws in self.sampled.values()) else SAMPLER
 
     @property
     def sampled(self) -> dict[str, Draws]:
@@ -157,7 +235,7 @@ class Fitted:
         )
 
     def diagnostics(self) -> pd.DataFrame:
-        """The sampler's diagnostics of every part."""
+        """One row a part and diagnostic of the sampler: part, diagnostic, worst, limit, quantity, passes."""
         return sampler_table(self.sampled)
 
     def updates(self, *, seed: int | None = None) -> dict[str, Update]:
@@ -173,14 +251,19 @@ class Fitted:
             for name, part in self.parts.items()
         }
 
-    def check(self, *, seed: int | None = None) -> checks.Gate:
+    def check(self, *, seed: int | None = None) -> Gate:
         """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
         chosen = self.seed if seed is None else seed
         if chosen not in self.gates:
-            found = [replace(c, name=f"{name}: {c.name}") for name, p in self.parts.items() for c in _checks(p, chosen)]
-            one = self.influence(chosen) if self.influence else checks.nothing_left_out("too few to leave one out")
-            found.append(one)
-            self.gates[chosen] = checks.Gate(checks=tuple(found))
+            found = []
+            for name, part in self.parts.items():
+                replicated = part.replicate(chosen)
+                own = [check(part, chosen, replicated) for check in CHECKS]
+                found += [replace(one, name=f"{name}: {one.name}") for one in own] if self.prefixed else own
+            none = checks.nothing_left_out("too few to leave one out")
+            if (one := self.influence(chosen) if self.influence else none) is not None:
+                found.append(one)
+            self.gates[chosen] = Gate(checks=tuple(found))
         return self.gates[chosen]
 
     def sensitivity(self, *, seed: int | None = None) -> pd.DataFrame:
@@ -232,7 +315,7 @@ class Fitted:
             "equations": list(self.equations),
             "priors": [list(line) for line in self.priors],
             "versions": dict(next(iter(self.parts.values())).draws.versions),
-            "gate": {name: list(part.draws.diagnostics.failures()) for name, part in self.parts.items()},
+            "gate": {name: list(draws.diagnostics.failures()) for name, draws in self.sampled.items()},
             "summary": records(self.summary()),
             "probabilities": {name: plain(value) for name, value in self.probabilities.items()},
             "numbers": {name: plain(value) for name, value in self.numbers.items()},
@@ -241,13 +324,115 @@ class Fitted:
         }
 
 
-def _checks(part: Part, seed: int) -> list[checks.Check]:
-    replicated, log_prior = part.replicate(seed), part.log_prior()
-    powers = {f"prior to the power {p:g}": checks.power_scaling(log_prior, power=p) for p in POWERS}
-    return [
-        checks.diagnostics(part.draws),
-        checks.prior_predictive(part.prior(seed), part.observed, part.statistics),
-        checks.posterior_predictive(replicated, part.observed, part.statistics),
-        part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
-        checks.prior_sensitivity(powers, part.decisive),
-    ]
+def sampler_table(parts: Mapping[str, Draws]) -> pd.DataFrame:
+    """The sampler's diagnostics of every part: part, diagnostic, worst, limit, quantity, passes."""
+    tables = []
+    for name, draws in parts.items():
+        table = checks.diagnostics(draws).table
+        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
+        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
+        tables.append(table.assign(part=name, passes=passes))
+    columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def new_axes() -> Axes:
+    """Axes of a figure that no window shows."""
+    return Figure(layout="constrained").subplots()
+
+
+def records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Rows of a table as JSON takes them."""
+    return [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict("records")]
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON takes it: missing and infinite become null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return None if value is pd.NA else value
+
+
+def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
+    """Fits of `fit_line` without covariates, by name, as one: P(all means < 0) from draws independent of each other.
+
+    Give every fit a seed of its own. Quantities: those that all fits have, chain × draw × fit, of as many draws as the
+    shortest has. Table `means`: mean, its interval and P(mean < 0) of every fit by all its draws; `rows`: outcomes. The
+    gate holds the checks of every fit.
+
+    Raises UsageError for no fits, and for fits of different outcomes.
+    """
+    if len({fit.estimand for fit in fits.values()}) != 1:
+        raise UsageError("fits of one outcome can stand side by side", got=sorted({f.estimand for f in fits.values()}))
+    first = next(iter(fits.values()))
+    shortest = min(fit.quantities["mean"].shape[1] for fit in fits.values())
+    common = [name for name in first.quantities if all(name in fit.quantities for fit in fits.values())]
+    quantities = {
+        name: np.stack([fit.quantities[name][:, :shortest] for fit in fits.values()], axis=-1) for name in common
+    }
+    mean = quantities["mean"]
+    return replace(
+        first,
+        sources=tuple(dict.fromkeys(source for fit in fits.values() for source in fit.sources)),
+        n_models=sum(fit.n_models for fit in fits.values()),
+        n_heritages=len({lab for fit in fits.values() for lab in fit.table("rows")["heritage"]}),
+        parts={name: _part_of(name, part) for name, fit in fits.items() for part in fit.parts.values()},
+        quantities=quantities,
+        probabilities={
+            "every mean < 0": float((mean < 0).all(axis=-1).mean()),
+            "every mean > 0": float((mean > 0).all(axis=-1).mean()),
+        },
+        numbers={},
+        tables={
+            "means": pd.DataFrame([_mean(name, fit) for name, fit in fits.items()]),
+            "rows": pd.concat([fit.table("rows").assign(model_id=name) for name, fit in fits.items()]),
+        },
+        warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
+        figure=_means_of_fits,
+        influence=partial(_joined_influence, fits) if any(fit.influence for fit in fits.values()) else None,
+        labels=dict.fromkeys(common, tuple(fits)),
+    )
+
+
+def _mean(name: str, fit: Fitted) -> dict[str, object]:
+    """One fit's mean by all of its draws."""
+    drawn = fit.quantities["mean"]
+    lower, upper = np.quantile(drawn, [(1 - fit.level) / 2, (1 + fit.level) / 2])
+    return {"model_id": name, "mean": drawn.mean(), "lower": lower, "upper": upper, "p_below_0": (drawn < 0).mean()}
+
+
+def _part_of(name: str, part: Part) -> Part:
+    """The part with its fit's name at the names of what it updates."""
+
+    def updates(seed: int) -> dict[str, Update]:
+        return {f"{quantity}, {name}": update for quantity, update in part.updates(seed).items()}
+
+    return replace(part, updates=updates)
+
+
+def _joined_influence(fits: Mapping[str, Fitted], seed: int) -> Check:
+    found = []
+    for name, fit in fits.items():
+        if fit.influence is not None and (check := fit.influence(seed)) is not None:
+            table = check.table.assign(left_out=name + " without " + check.table["left_out"].astype(str))
+            reason = check.reason if check.outcome == checks.PASSED else f"{name}: {check.reason}"
+            found.append(replace(check, reason=reason, table=table))
+    return checks.joined(found)
+
+
+def _means_of_fits(fitted: Fitted, axes: Axes) -> Axes:
+    """Outcomes of every fit as dots, and the interval of their mean."""
+    rows, means = fitted.table("rows"), fitted.table("means")
+    at = np.arange(len(means))
+    for place, name in enumerate(means["model_id"]):
+        own = rows.loc[rows["model_id"] == name, "outcome"]
+        axes.plot(own, np.full(len(own), place - 0.18), "o", markersize=3, alpha=0.4, color="0.5")
+    axes.hlines(at, means["lower"], means["upper"], linewidth=3, color="0.2")
+    axes.plot(means["mean"], at, "o", color="0.2")
+    axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_yticks(at, means["model_id"])
+    axes.set_ylim(-0.6, len(means) - 0.4)
+    axes.set_xlabel(f"{fitted.estimand.replace('_', ' ')}: outcomes (grey), mean with {fitted.level:.0%} interval")
+    return axes

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from thermostats.modelling.inference.calibration import Calibration
-from thermostats.modelling.inference.checks import Gate, Statistic, diagnostics
-from thermostats.modelling.inference.draws import Array, Draws, element_names
-
-NO_SOURCE = "the table names no source: what it rests on is not told"
-Prior = tuple[str, str, str]
-"""A quantity, its distribution in words or symbols, and the reason for it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replicates:
-    """Outcomes as observed and as the fitted model gives them again."""
-
-    observed: Array
-    replicated: Array
-    """draws × outcomes."""
-    statistics: Mapping[str, Statistic]
-    """Test quantities of the outcome, chosen for the claim."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Update:
-    """One quantity before and after the data."""
-
-    prior: Array
-    posterior: Array
-    """Both one draw an entry."""
+from thermostats.modelling.inference.checks import Gate
+from thermostats.modelling.inference.draws import Array, Draws
+from thermostats.modelling.inference.fitted import Prior, Replicates, Update
 
 
 class Fit(Protocol):
@@ -141,51 +113,3 @@ class Fit(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it."""
-
-
-Updates = Callable[[int], Mapping[str, Update]]
-
-
-def sampler_table(parts: Mapping[str, Draws]) -> pd.DataFrame:
-    """The sampler's diagnostics of every part: part, diagnostic, worst, limit, quantity, passes."""
-    tables = []
-    for name, draws in parts.items():
-        table = diagnostics(draws).table
-        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
-        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
-        tables.append(table.assign(part=name, passes=passes))
-    columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
-    return pd.concat(tables, ignore_index=True)[columns]
-
-
-def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]) -> dict[str, Update]:
-    """Element by element: `prior` draws × …, `posterior` chain × draw × …, the quantities that both have."""
-    found = {}
-    for name, before in prior.items():
-        if name not in posterior:
-            continue
-        columns = posterior[name].reshape(-1, *posterior[name].shape[2:])
-        shape = columns.shape[1:]
-        flat_before, flat_after = before.reshape(len(before), -1), columns.reshape(len(columns), -1)
-        for i, element in enumerate(element_names(name, shape)):
-            found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
-    return found
-
-
-def new_axes() -> Axes:
-    """Axes of a figure that no window shows."""
-    return Figure(layout="constrained").subplots()
-
-
-def records(table: pd.DataFrame) -> list[dict[str, object]]:
-    """Rows of a table as JSON takes them."""
-    return [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict("records")]
-
-
-def plain(value: Any) -> Any:
-    """A number as JSON takes it: missing and infinite become null."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return None if value is pd.NA else value

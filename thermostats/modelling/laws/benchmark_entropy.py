@@ -19,8 +19,7 @@ from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.components import Components, draw, left_out
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part
-from thermostats.modelling.inference.interface import Update, updates_of
+from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part, Update, updates_of
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 from thermostats.modelling.laws.benchmark_model import refuse_large, stack, sum_zero
 from thermostats.modelling.laws.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each

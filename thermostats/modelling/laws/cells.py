@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE
 
 ALL_OF = "all models of "
 TOO_FEW = "too few models or prompts without it"

@@ -17,8 +17,7 @@ from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
 from thermostats.modelling.inference.checks import UNDECIDED, Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import Array, Draws, Settings
-from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part
-from thermostats.modelling.inference.interface import Update, updates_of
+from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part, Update, updates_of
 from thermostats.modelling.inference.rivals import few_folds
 from thermostats.modelling.laws.depth_laws import NOISE, Depths, curve, frontier_density, left_out_pit
 

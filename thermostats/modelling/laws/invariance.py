@@ -18,8 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import LEVEL, PASSED, Array, Draws, Settings
-from thermostats.modelling.inference.fitted import Fitted, Part, sampled_part
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, sampled_part
 from thermostats.modelling.inference.sensitivity import (
     FACTORS,
     NORMAL,

@@ -15,8 +15,7 @@ from thermostats.modelling.classical.estimates import columns_of, labels, number
 from thermostats.modelling.heritage.model_rows import lines, standardised
 from thermostats.modelling.inference.checks import Check, Statistic, joined
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.inference.interface import NO_SOURCE
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted
 from thermostats.modelling.inference.quadrature import Lines, Posterior
 from thermostats.modelling.inference.rivals import few_folds
 from thermostats.modelling.inference.sensitivity import sensitivity

@@ -17,8 +17,7 @@ from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit, influence
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings
-from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part
-from thermostats.modelling.inference.interface import Update, updates_of
+from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part, Update, updates_of
 from thermostats.modelling.inference.quadrature import Lines, Posterior, held_out, posterior
 from thermostats.modelling.inference.rivals import few_folds
 from thermostats.modelling.inference.sensitivity import HEAVY, NU, SAME_SD, exactly_refitted, row

@@ -19,8 +19,7 @@ from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit, influence
 from thermostats.modelling.inference.draws import Array, Draws, Settings
-from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part
-from thermostats.modelling.inference.interface import NO_SOURCE, Update, updates_of
+from thermostats.modelling.inference.fitted import CHECKED, NO_SOURCE, UPDATED, Fitted, Part, Update, updates_of
 from thermostats.modelling.inference.rivals import few_folds
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
-from thermostats.modelling.inference.side_by_side import side_by_side
+from thermostats.modelling.inference.fitted import side_by_side
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.labels import short_name
 

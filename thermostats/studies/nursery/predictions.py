@@ -12,8 +12,8 @@ from thermostats.claims.fits import beside
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
 from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.held_out import HeldOut, leave_one_out
 from thermostats.plots.general import reference
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.evidence import LEVEL, gains

@@ -26,10 +26,10 @@ from thermostats.modelling.heritage.design import design
 from thermostats.modelling.heritage.fit import CLOSED, SUMMED, SUMMED_TOTAL_SD
 from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
 from thermostats.modelling.heritage.gaussian import block_sds, orders
+from thermostats.modelling.heritage.held_out import refit_without
 from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.held_out import refit_without
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
 
