@@ -16,6 +16,7 @@ from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import TABLES
 
 hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("many", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("untimed")
 
 SHA = "0" * 64
