@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.claims.study import import_published as import_published
     from thermostats.cli.citing import citations as citations
     from thermostats.measurement.execute import measure as measure
     from thermostats.reporting.engine import report as report
-    from thermostats.studies.delia2026.importer import import_published as import_published
     from thermostats.tables.export import export as export
     from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
@@ -24,7 +24,7 @@ _HOME = {
     "citations": "thermostats.cli.citing",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.features",
-    "import_published": "thermostats.studies.delia2026.importer",
+    "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.store",
     "measure": "thermostats.measurement.execute",

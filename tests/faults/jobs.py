@@ -43,7 +43,7 @@ def joining() -> Job:
 
 def importing() -> Job:
     """`import` of the study's files into a store that has older rows of them."""
-    from thermostats.studies.delia2026.importer.importer import import_published
+    from thermostats.claims.study import import_published
 
     def prepare(folder: Path) -> None:
         from thermostats.tables import store

@@ -10,12 +10,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from thermostats import __version__
+from thermostats.claims.study import import_published, named, studies
 from thermostats.cli.asked import DESCRIBED, check_table
 from thermostats.cli.options import Analyses, Data, Json, Verbs, check_file
 from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean
-from thermostats.studies.nursery.cli import app as nursery
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
@@ -27,7 +27,9 @@ app = Verbs(
     pretty_exceptions_enable=False,
     suggest_commands=True,
 )
-app.add_typer(nursery, rich_help_panel="Commands")
+for registered in studies().values():
+    if registered.verbs:
+        app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 
 LISTS = {
@@ -63,6 +65,7 @@ def options(
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
+    study: Annotated[str, typer.Option(help="The study, where several have such files.")] = "",
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -75,10 +78,9 @@ def import_(
     folders.own_folder(data)
     if not source.is_dir():
         raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    from thermostats.studies.delia2026.importer import import_published  # noqa: PLC0415
     from thermostats.tables.begin import writable_folder  # noqa: PLC0415
 
-    done = import_published(source, writable_folder(data))
+    done = import_published(source, writable_folder(data), study)
     if as_json:
         print_json(asdict(done))
     else:

@@ -26,20 +26,19 @@ from thermostats.reporting.freshness import (
 from thermostats.reporting.imports import code_sha
 from thermostats.reporting.layout import CHECKSUMS, Layout
 from thermostats.reporting.methods import methods_files
-from thermostats.reporting.rendering import ATLAS, BUNDLE, DATA, FIGURES, INDEX, METHODS, NAMES
+from thermostats.reporting.rendering import BUNDLE, DATA, INDEX, METHODS, NAMES
 from thermostats.reporting.runner import PAGES, Run
 
 ABOUT = (METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order."""
 MODULES = {
-    FIGURES: "figures_page",
-    ATLAS: "atlas_page",
-    METHODS: "methods",
-    DATA: "data_page",
-    INDEX: "index_page",
-    BUNDLE: "bundle",
+    **PAGES,
+    METHODS: "thermostats.reporting.methods",
+    DATA: "thermostats.reporting.data_page",
+    INDEX: "thermostats.reporting.index_page",
+    BUNDLE: "thermostats.reporting.bundle",
 }
-"""Modules of this folder that render the pages about all claims."""
+"""Modules that render the pages about all claims."""
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Build:
         """What the pages of a claim, or a page about all claims, would be made of now; without selections and "
         "files."""
         if path := self.scripts.get(name):
-            return Record(sha(path.read_bytes()), code_sha(path), page_sha("claim_page"))
+            return Record(sha(path.read_bytes()), code_sha(path), page_sha("thermostats.reporting.claim_page"))
         told = {DATA: self._listed, INDEX: self._told, BUNDLE: self._pages}.get(name)
         return Record(sha_of(told()) if told else "", "", page_sha(MODULES[name]))
 
@@ -120,7 +119,9 @@ class Build:
 
     def _index(self) -> dict[str, bytes]:
         entries = [self._entry(claim) for claim in self.scripts]
-        return index_page.index_files(entries, self.tables.fork(), self._others(), page_sha("index_page"))
+        return index_page.index_files(
+            entries, self.tables.fork(), self._others(), page_sha("thermostats.reporting.index_page")
+        )
 
     def _bundle(self) -> dict[str, bytes]:
         names = list(self._pages())
@@ -158,7 +159,7 @@ class Build:
 
     def _pages(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, *self.scripts, FIGURES, ATLAS, METHODS, DATA]
+        order = [INDEX, *self.scripts, *PAGES, METHODS, DATA]
         names = {name: NAMES.get(name, f"{folder_of(name)}/index.html") for name in order if name in self.records}
         files = {file: self.records[name].files.get(file, "") for name, file in names.items()}
         return {file: digest for file, digest in files.items() if (self.out / file).is_file()}

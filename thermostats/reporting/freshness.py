@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,9 @@ def inputs_sha(script: str, selections: Mapping[str, str]) -> str:
 
 @cache
 def page_sha(module: str) -> str:
-    """SHA-256 over a module of this folder, the package's modules that it imports, and all templates."""
-    own = HERE / "reporting"
-    path = next(p for p in (own / f"{module}.py", own / module / "__init__.py") if p.is_file())
-    templates = sorted(path for path in (own / "templates").iterdir() if path.is_file())
+    """SHA-256 over a module, the package's modules that it imports, and all templates."""
+    path = Path(str(import_module(module).__file__))
+    templates = sorted(path for path in (HERE / "reporting" / "templates").iterdir() if path.is_file())
     return sha_of([code_sha(path), *(sha(file.read_bytes()) for file in (path, *templates))])
 
 

@@ -22,6 +22,7 @@ from types import ModuleType
 from thermostats.claims.finding import Claim, Finding, Tables
 from thermostats.claims.posterior import Posterior, both
 from thermostats.claims.scripts import scripts
+from thermostats.claims.study import studies
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
 from thermostats.reporting.svg import drawn
@@ -30,7 +31,8 @@ from thermostats.tables.vocabulary import VERDICTS
 
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-PAGES = {"figures": "thermostats.studies.delia2026.figures_page", "atlas": "thermostats.reporting.atlas_page"}
+PAGES = {name: module for study in studies().values() for name, module in study.pages.items()}
+PAGES["atlas"] = "thermostats.reporting.atlas_page"
 """Pages about all claims that take time to make: modules with a function `files(tables)`."""
 
 

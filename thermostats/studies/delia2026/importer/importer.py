@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.study import Imported
 from thermostats.errors import DataError
 from thermostats.studies.delia2026.importer import (
     contradictions,
@@ -24,7 +24,7 @@ from thermostats.studies.delia2026.importer import (
 )
 from thermostats.studies.delia2026.importer.ledger import DERIVABLE, Document
 from thermostats.studies.delia2026.importer.study import UNSTATED_SET, Study
-from thermostats.studies.delia2026.importer.writing import Change, write
+from thermostats.studies.delia2026.importer.writing import write
 from thermostats.tables import store
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import references
@@ -68,38 +68,7 @@ READERS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
 """Which function reads which families; the prompt set of the benchmark is declared first."""
 
 
-@dataclass(frozen=True)
-class Imported:
-    """What an import found and did."""
-
-    files: int
-    numbers: int
-    fates: Mapping[str, int]
-    """Numbers by fate: imported, derivable, left out."""
-    rows: Mapping[str, int]
-    """Rows by table."""
-    ignored: tuple[str, ...]
-    """Files of the folder that hold no figures."""
-    changes: tuple[Change, ...]
-    """What differs from the tables that were there; empty: unchanged, nothing was written."""
-
-    @property
-    def unchanged(self) -> bool:
-        """True where the tables there were equal already."""
-        return not self.changes
-
-    def __str__(self) -> str:
-        """What was read, and what changed, a line each."""
-        fates = ", ".join(f"{count} {fate}" for fate, count in self.fates.items())
-        lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
-        lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)
-        if self.unchanged:
-            return "\n".join([*lines, "unchanged: the tables there are equal, nothing was written"])
-        lines += [f"{c.table}: {c.added} rows added, {c.removed} removed, {c.altered} altered" for c in self.changes]
-        return "\n".join(lines)
-
-
-def import_published(source: Path, data: Path) -> Imported:
+def import_files(source: Path, data: Path) -> Imported:
     """Read all result files of the study in `source` into `data/published`, prompt texts into `data/private`.
 
     Everything is read, accounted for, validated and serialised before the first file is written; tables that are there

@@ -5,25 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from thermostats.claims.study import Change
 from thermostats.errors import DataError
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.schemas import key
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a table differs from the one that was there, in rows by key."""
-
-    table: str
-    added: int
-    removed: int
-    altered: int
 
 
 def write(tables: Mapping[str, pd.DataFrame], texts: pd.DataFrame, data: Path) -> tuple[Change, ...]:
