@@ -4,10 +4,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report golden test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
+
+# Findings held against the frozen ones; `make golden CLAIMS="C04 C07"` for some.
+golden: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python tests/golden/golden.py $(CLAIMS)
 
 test: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

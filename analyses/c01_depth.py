@@ -21,15 +21,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.classical.association import Correlation, correlation, slope
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.general import gain_by_depth
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
-from thermostats.words import number, relation
+from thermostats.words import number, relation, short_name
 
 ALPHA = 0.05
 WEAK = -0.3
@@ -126,7 +127,7 @@ def points(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """One finding for each named gain, the penultimate one first."""
     everything = gains(tables)
     rows = everything[everything["source"] == PYTHIA].sort_values("n_layers", ignore_index=True)

@@ -23,7 +23,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.classical.association import correlation, power_law, slope
@@ -117,7 +119,7 @@ def one_bound(rows: pd.DataFrame, what: Bound) -> Finding:
     )
 
 
-def with_law(tables: Tables, finding: Finding) -> Finding:
+def with_law(tables: Evidence, finding: Finding) -> Finding:
     """The finding on the largest gain with the posterior of the power law, its envelope and who lies above."""
     features = features_of(tables, PYTHIA, HUNT)
     fit = fit_kleiber(
@@ -134,7 +136,7 @@ def with_law(tables: Tables, finding: Finding) -> Finding:
     return beside(finding, fit, told)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """One finding for each thing that can be bounded, the largest gain first."""
     everything = gains(tables)
     rows = everything[everything["comparable"]].reset_index(drop=True)

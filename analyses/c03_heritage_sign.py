@@ -23,7 +23,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
@@ -147,7 +149,7 @@ def one_set(rows: pd.DataFrame, value: str, words: str, said: Mapping[str, float
     )
 
 
-def labs(tables: Tables, finding: Finding) -> Finding:
+def labs(tables: Evidence, finding: Finding) -> Finding:
     """The finding with the heritage model's posterior of the mean log gain of every lab beside it."""
     fit = fit_heritage(
         heritage_rows(tables, "penultimate_gain", PYTHIA, HUNT), estimand="penultimate_gain", seed=HERITAGE_SEED
@@ -177,7 +179,7 @@ def labs(tables: Tables, finding: Finding) -> Finding:
     return beside(finding, fit, told)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Penultimate gain over comparable models first, then other sets and other gains."""
     every = gains(tables)
     rows = every[every["comparable"]].reset_index(drop=True)

@@ -25,7 +25,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
@@ -170,7 +172,7 @@ def size(rows: pd.DataFrame, every: pd.DataFrame, gain: str, table: pd.DataFrame
     )
 
 
-def heritage_fit(tables: Tables, gain: str) -> HeritageFit:
+def heritage_fit(tables: Evidence, gain: str) -> HeritageFit:
     """The heritage model: sampled prompt by prompt for the primary gain, in closed form for the others."""
     estimand, method = ("penultimate_gain", "auto") if gain == "gain" else (gain, CLOSED)
     return fit_heritage(heritage_rows(tables, estimand, PYTHIA, HUNT), estimand=estimand, method=method, seed=SEED)
@@ -265,7 +267,7 @@ def could_show(rows: pd.DataFrame) -> str:
     )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Order by the penultimate gain, by the mean gain a block, by the largest gain; then size alone by the same."""
     every = gains(tables)
     logs = {"log_L": "n_layers", "log_H": "n_heads", "log_d_h": "d_head", "log_n": "n_params_nonembedding"}

@@ -29,14 +29,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.spectral import fit_spectral
 from thermostats.plots.general import reference, scatter_labelled
-from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.labels import place_labels
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import (
     H4_V2,
@@ -51,7 +53,7 @@ from thermostats.studies.delia2026.evidence import (
 )
 from thermostats.studies.nursery.norms import trained_norms
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import number, relation
+from thermostats.words import number, relation, short_name
 
 ALPHA = 0.05
 FEWEST = 5
@@ -84,14 +86,14 @@ CLAIM = Claim(
 )
 
 
-def norms(tables: Tables) -> pd.DataFrame:
+def norms(tables: Evidence) -> pd.DataFrame:
     """One row a model: mean norms of W_V and W_O over layers, whether the published matrix is W_V, and its gain."""
-    rows = tables.read("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
+    rows = tables.table("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
     wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(columns=[W_V, CUT, W_O])
     table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})
     table["ratio"] = table["W_V"] / table["W_O"]
     known = gains(tables).set_index("model_id")
-    labs = tables.read("models").set_index("model_id")[["heritage", "family"]]
+    labs = tables.table("models").set_index("model_id")[["heritage", "family"]]
     return table.join(labs).join(known[["gain", "lower", "upper", "comparable"]]).reset_index()
 
 
@@ -161,7 +163,7 @@ def prediction(rows: pd.DataFrame, words: str) -> Finding:
     )
 
 
-def with_slope(tables: Tables, rows: pd.DataFrame, finding: Finding) -> Finding:
+def with_slope(tables: Evidence, rows: pd.DataFrame, finding: Finding) -> Finding:
     """The finding on ratio and gain with the posterior of the slope, where there are models enough."""
     if len(rows) < FEWEST:
         return finding
@@ -190,7 +192,7 @@ def with_fit(finding: Finding, fit: Fitted, levels: str) -> Finding:
     return beside(finding, fit, told)
 
 
-def trained(tables: Tables) -> list[Finding]:
+def trained(tables: Evidence) -> list[Finding]:
     """The findings on models trained here: the right W_V, then the study's slicing, of the same models."""
     every = trained_norms(tables)
     rows = every[every["comparable"] & (every["n_layers"] >= LEAST_BLOCKS)].dropna(subset=["gain", "ratio"])
@@ -283,7 +285,7 @@ def tenfold(rows: pd.DataFrame) -> Finding:
     )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Ratio against gain with the right W_V, then as published for measured and for all gains; difference of labs;
     then the models trained here.
     """

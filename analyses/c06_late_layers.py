@@ -21,15 +21,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.plots.general import INK, strip_by_group
-from thermostats.plots.labels import short_name
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import stated
 from thermostats.studies.nursery.norms import LATE, trained_norms
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 LEAST, MOST = 100.0, 1000.0
 LEAST_TRAINED, LEAST_RECIPES = 24, 8
@@ -53,12 +54,12 @@ CLAIM = Claim(
 )
 
 
-def curves(tables: Tables) -> pd.DataFrame:
+def curves(tables: Evidence) -> pd.DataFrame:
     """Squared norms by layer: weights where there are some, else the published cut, marked so."""
-    cut = tables.read("summaries", source=MAPS)
+    cut = tables.table("summaries", source=MAPS)
     cut = cut[cut["estimand"].str.startswith(BY_LAYER)]
     cut = cut.assign(layer=cut["estimand"].str.removeprefix(BY_LAYER).astype(int), right=False)
-    right = tables.read("weights", matrix="W_V", head="").rename(columns={"spectral_norm": "value"}).assign(right=True)
+    right = tables.table("weights", matrix="W_V", head="").rename(columns={"spectral_norm": "value"}).assign(right=True)
     columns = ["model_id", "heritage", "layer", "value", "right"]
     both = pd.concat([part[columns] for part in (right, cut) if not part.empty]).dropna(subset="value")
     both = both.sort_values("right", ascending=False, kind="stable").drop_duplicates(["model_id", "layer"])
@@ -98,7 +99,7 @@ def verdict_of_recipes(both: pd.DataFrame) -> str:
     return AGAINST if both["ratio"].max() < LEAST else OPEN
 
 
-def trained(tables: Tables) -> list[Finding]:
+def trained(tables: Evidence) -> list[Finding]:
     """Late layers of the models trained here: the right W_V, then the study's slicing."""
     models = trained_norms(tables).dropna(subset=["late", "late_cut"])
     slicings = {"late": "the right W_V", "late_cut": "W_V by the published slicing"}
@@ -163,13 +164,13 @@ def verdict(both: pd.DataFrame) -> str:
     return SUPPORTED if right["ratio"].between(LEAST, MOST).all() else AGAINST
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The models of the study, and beside it what the means over layers allow; then the models trained here."""
-    models = tables.read("models").drop_duplicates("model_id").set_index("model_id")
+    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     by_layer = curves(tables)
     late = late_means(by_layer, models["n_layers"])
     both = pairs(late)
-    means = tables.read("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
+    means = tables.table("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
     means = means.assign(heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2)
     others = means[means["heritage"] != FOCAL].sort_values("squared")
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]

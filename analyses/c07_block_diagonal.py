@@ -24,7 +24,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.measurement.sheaf import head_measures, printed_factor_trace, value_spectra
 from thermostats.plots.general import MUTED
@@ -178,20 +180,20 @@ def of_models(
     )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Cost, then the identities, then the formula as printed; then models trained here, and others measured here."""
     names = ("attention", "weights", "layers")
     own = [at_the_end(tables, name) for name in names]
     others = [
-        tables.read("attention", variant=["exact", "first_head", "multi_head", "printed_factor"]),
-        tables.read("weights", matrix="W_V"),
-        tables.read("layers", position="last"),
+        tables.table("attention", variant=["exact", "first_head", "multi_head", "printed_factor"]),
+        tables.table("weights", matrix="W_V"),
+        tables.table("layers", position="last"),
     ]
     known = others[1][others[1]["head"] != ""]["model_id"]
     others[0] = others[0][others[0]["model_id"].isin(known)]
     small = "Small models, trained for a short time on two corpora."
     return [
-        *identities(tables.read("sheaf-dense"), tables.read("sheaf-exponents")),
+        *identities(tables.table("sheaf-dense"), tables.table("sheaf-exponents")),
         of_models(*own, whose="models trained here", group="recipe", limits=small),
         of_models(*others, whose="models measured here that others trained", group="lab"),
     ]

@@ -24,16 +24,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.general import legend_above
-from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 ALPHA = 0.05
 SEED = 8
@@ -72,12 +74,12 @@ CLAIM = Claim(
 )
 
 
-def by_layer(tables: Tables) -> pd.DataFrame:
+def by_layer(tables: Evidence) -> pd.DataFrame:
     """Traces of every layer, of the first head and summed over heads."""
-    return tables.read("attention", source=list(FILES), variant=["first_head", "multi_head"], head="")
+    return tables.table("attention", source=list(FILES), variant=["first_head", "multi_head"], head="")
 
 
-def traces(tables: Tables) -> pd.DataFrame:
+def traces(tables: Evidence) -> pd.DataFrame:
     """One row per model and file: mean trace over the layers that are numbers, by variant, and the stated behaviour."""
     groups = by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
     wide = groups.mean().unstack("variant").reset_index()
@@ -170,7 +172,7 @@ def with_line(rows: pd.DataFrame, behaviour: str, variant: str, finding: Finding
     return beside(finding, fit, told)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """By the study's labels first, then by the gains it gives, then for the other published trace."""
     rows = traces(tables).sort_values(["source", "multi_head"], ignore_index=True)
     published = stated(tables, STATED)
@@ -193,7 +195,7 @@ def analyse(tables: Tables) -> list[Finding]:
     same = bool(small["by_label"][GPT2] == small["by_label"][OPT])
     unknown = [short_name(name) for name in by_layer(tables)["model_id"].unique() if name not in set(rows["model_id"])]
     before = (
-        tables.read("attention", source=H4_FIRST, variant="subsampled", head="").groupby("model_id")["trace"].mean()
+        tables.table("attention", source=H4_FIRST, variant="subsampled", head="").groupby("model_id")["trace"].mean()
     )
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
     subsampled, subsampled_pairs = pairs_above(before.to_numpy(), kinds), int(kinds.sum() * (~kinds).sum())

@@ -22,14 +22,15 @@ from math import isfinite
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import SENTENCES, if_above
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.laws.line import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
 from thermostats.plots.general import INK, MUTED, legend_above
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model
 from thermostats.studies.delia2026.transition_layers import (
     A_PRIORI,
@@ -42,7 +43,7 @@ from thermostats.studies.delia2026.transition_layers import (
     sign_changes,
     with_predictions,
 )
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 SEED = 9
 SCALE = 10.0
@@ -140,7 +141,7 @@ def with_mean(rows: pd.DataFrame, kind: str, finding: Finding) -> Finding:
     return beside(finding, fit, told)
 
 
-def form(tables: Tables) -> Finding:
+def form(tables: Evidence) -> Finding:
     """The finding on what the formula says of depth and heads, against the mean fraction of other labs."""
     fit = fit_transition(features_of(tables, SIGN_CHANGE), "first_sign_change", source=SIGN_CHANGE, seed=SEED)
     models = fit.table("models")
@@ -181,7 +182,7 @@ def form(tables: Tables) -> Finding:
     return beside(finding, fit, told)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Figure 5, the two definitions that the files hold, the steepest change with all heads, and the formula's form."""
     rows = with_predictions(empirical(tables), tables)
     rows = rows[rows["kind"].isin([*WORDS, "calibration"])].reset_index(drop=True)
@@ -212,7 +213,7 @@ def analyse(tables: Tables) -> list[Finding]:
     }
     wanted = published["error of L/2, % of depth"]
     nearest = min(errors_of_half, key=lambda name: abs(errors_of_half[name] - wanted))
-    missing = tables.read("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
+    missing = tables.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
     gone = ", ".join(short_name(name) for name in missing.loc[missing["layer"].isna(), "model_id"])
     seen = sorted(set(figure["model_id"]) & set(calibrated["model_id"]))
     notes = (

@@ -25,7 +25,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all, if_below
 from thermostats.modelling.classical.association import correlation, slope
@@ -33,7 +35,6 @@ from thermostats.modelling.classical.counts import Accuracy, classification_accu
 from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.general import reference, scatter_labelled
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import (
     CLEAN,
@@ -46,7 +47,7 @@ from thermostats.studies.delia2026.evidence import (
     stated,
     stated_by_model,
 )
-from thermostats.words import number, relation
+from thermostats.words import number, relation, short_name
 
 ALPHA = 0.05
 WEAK = -0.3
@@ -118,7 +119,7 @@ def held_out(rows: pd.DataFrame, cuts: dict[str, float]) -> Finding:
     )
 
 
-def with_step(tables: Tables, finding: Finding, cuts: dict[str, float]) -> Finding:
+def with_step(tables: Evidence, finding: Finding, cuts: dict[str, float]) -> Finding:
     """The primary finding with the posterior of a step at a threshold, on the same models."""
     features = features_of(tables, PYTHIA, HUNT)
     outside = features[features["family"] != FAMILY]
@@ -206,7 +207,7 @@ def in_family(rows: pd.DataFrame, cut: float) -> dict[str, float]:
     return dict(zip(IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Held-out accuracy, association inside and outside the Pythia family, and the two named models."""
     every = gains(tables)
     rows = every[every["comparable"]].reset_index(drop=True)

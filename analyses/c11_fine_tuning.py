@@ -24,18 +24,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample, paired_difference
 from thermostats.modelling.laws.invariance import fit_invariance
 from thermostats.plots.general import MUTED, paired
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
 from thermostats.studies.delia2026.evidence import stated, stated_by_model
 from thermostats.studies.delia2026.provenance import follows
-from thermostats.words import MINUS, number, range_text
+from thermostats.words import MINUS, number, range_text, short_name
 
 SEED = 11
 MOST_FLIPS = 0.10
@@ -71,10 +72,10 @@ CLAIM = Claim(
 )
 
 
-def pairs(tables: Tables) -> pd.DataFrame:
+def pairs(tables: Evidence) -> pd.DataFrame:
     """One row a pair: gains of both sides with intervals, their ratio, and whether one is the other's base."""
     gains = gain_by_prompt(tables, "last_gain", TWIN)
-    models = tables.read("models").set_index("model_id")
+    models = tables.table("models").set_index("model_id")
     wide = gains.pivot(index="prompt_id", columns="model_id", values="value")
     rows = []
     tuned = [model for model in wide if models.loc[model, "variant"] == "instruct"]
@@ -112,16 +113,16 @@ def pairs(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Sign first, then magnitude."""
     table = pairs(tables)
     true = table[table["base_and_child"]]
     return with_posterior(tables, sign(table, true, tables), magnitude(table, true, tables))
 
 
-def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Finding]:
+def with_posterior(tables: Evidence, sign: Finding, magnitude: Finding) -> list[Finding]:
     """Both findings with what one fit to the related pairs says of them."""
-    models = tables.read("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
+    models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     rows = gain_by_prompt(tables, "last_gain", TWIN).merge(models, on="model_id")
     fit = fit_invariance(rows, margin=1 + NEGLIGIBLE, seed=SEED)
     drawn = fit.sampled["changes"]
@@ -155,7 +156,7 @@ def with_posterior(tables: Tables, sign: Finding, magnitude: Finding) -> list[Fi
     return [beside(replace(sign, notes=(*sign.notes, not_seen)), fit, of_sign), beside(magnitude, fit, of_magnitude)]
 
 
-def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
+def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Evidence) -> Finding:
     """Does any tuned model stand on the other side of 1 than its base?"""
     flips = int(true["flips"].sum())
     share = proportion(flips, len(true))
@@ -214,7 +215,7 @@ def sign(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
     )
 
 
-def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Tables) -> Finding:
+def magnitude(table: pd.DataFrame, true: pd.DataFrame, tables: Evidence) -> Finding:
     """By how much does tuning change the gain?"""
     moved = (true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)
     still = (true["ratio_lower"] > 1 - NEGLIGIBLE) & (true["ratio_upper"] < 1 + NEGLIGIBLE)

@@ -24,7 +24,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.modelling.classical.crossed import concordance
@@ -32,7 +34,6 @@ from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.plots.general import strip_by_group
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
@@ -44,7 +45,7 @@ from thermostats.studies.delia2026.by_prompt import (
     with_category,
 )
 from thermostats.studies.delia2026.evidence import stated, stated_by_model
-from thermostats.words import number, range_text
+from thermostats.words import number, range_text, short_name
 
 SEED = 12
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
@@ -103,7 +104,7 @@ def steps(table: pd.DataFrame, pairs: list[tuple[str, str]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The families with every model measured, then the four models by last gain and by total amplification."""
     last = with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES))
     four = wide(last[last["source"] == BENCHMARK])[list(ORDER)]
@@ -215,10 +216,10 @@ def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return [pair for low, high in pairwise(by_family(rows)) for pair in product(low, high)]
 
 
-def families(tables: Tables, shown: pd.DataFrame) -> Finding:
+def families(tables: Evidence, shown: pd.DataFrame) -> Finding:
     """Order of the families, with every model of them measured by last gain, tuned ones too; and without those."""
     order = steps(wide(shown), neighbours(shown))
-    tuned = tables.read("models", variant="instruct")["model_id"].tolist()
+    tuned = tables.table("models", variant="instruct")["model_id"].tolist()
     bases = min(sum(m not in tuned for m in group) for group in by_family(shown))
     against = order[order["verdict"] == AGAINST]
     verdict = if_all([*order["verdict"], SUPPORTED if bases >= LEAST_BASES else OPEN])

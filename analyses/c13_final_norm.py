@@ -24,7 +24,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
@@ -86,7 +88,7 @@ def judged(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Accuracy on the models of the 43.75 %, on all models, and the artifact itself."""
     rows = judged(features_of(tables, HUNT, PYTHIA, CLEAN))
     hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
@@ -190,7 +192,7 @@ def discordant(table: pd.DataFrame, finding: Finding) -> Finding:
     return beside(finding, fit, told)
 
 
-def last_block(tables: Tables, every: pd.DataFrame) -> pd.DataFrame:
+def last_block(tables: Evidence, every: pd.DataFrame) -> pd.DataFrame:
     """Models whose last block is known with the norm and without it, from two files with prompts of their own."""
     gains = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
     known = every.assign(last_gain=every["model_id"].map(gains.groupby("model_id")["value"].mean()))

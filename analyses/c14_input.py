@@ -24,7 +24,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
 from thermostats.modelling.classical.crossed import variance_components
@@ -32,7 +34,6 @@ from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.modelling.laws.share import fit_share
 from thermostats.plots.general import strip_by_group
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     LAST_GAIN_FILES,
@@ -42,7 +43,7 @@ from thermostats.studies.delia2026.by_prompt import (
     with_category,
 )
 from thermostats.studies.delia2026.evidence import PYTHIA, stated, stated_by_model
-from thermostats.words import number, range_text
+from thermostats.words import number, range_text, short_name
 
 INPUT = "input_dependency_thermodynamics.json"
 SEED = 14
@@ -84,7 +85,7 @@ CLAIM = Claim(
 )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Agreement in the Pythia family (figure 7) and for last gains, variance, and the file on one model's input."""
     pythia = gain_by_prompt(tables, "penultimate_gain", PYTHIA)
     last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
@@ -151,9 +152,9 @@ def ranges(rows: pd.DataFrame) -> dict[str, float]:
     return figures
 
 
-def complexity(rows: pd.DataFrame, tables: Tables) -> dict[str, float]:
+def complexity(rows: pd.DataFrame, tables: Evidence) -> dict[str, float]:
     """Spearman correlation over prompts of complexity and gain, by the names of `COMPLEXITY`."""
-    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
     both = rows.merge(prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"])
     figures: dict[str, float] = {}
     for model, part in both.groupby("model_id"):
@@ -273,10 +274,10 @@ def with_parts(found: Finding, rows: pd.DataFrame) -> Finding:
     return beside(found, fit, told)
 
 
-def one_model(tables: Tables) -> Finding:
+def one_model(tables: Evidence) -> Finding:
     """The study's own test of the input on one model: gain with the final norm against entropy over its prompts."""
-    gains = tables.read("summaries", source=INPUT, estimand="normed_gain_all_tokens")
-    entropy = tables.read("outputs", source=INPUT)[["prompt_id", "entropy"]]
+    gains = tables.table("summaries", source=INPUT, estimand="normed_gain_all_tokens")
+    entropy = tables.table("outputs", source=INPUT)[["prompt_id", "entropy"]]
     table = gains.merge(entropy, on="prompt_id")[["model_id", "heritage", "prompt_id", "value", "entropy"]]
     r, rho = stats.pearsonr(table["value"], table["entropy"]), stats.spearmanr(table["value"], table["entropy"])
     low, high = (float(bound) for bound in r.confidence_interval())

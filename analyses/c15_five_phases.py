@@ -22,7 +22,9 @@ from dataclasses import replace
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import OPEN, SENTENCES, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import proportion
@@ -124,7 +126,7 @@ def judged(table: pd.DataFrame, estimand: str, sources: list[str]) -> Finding:
     return beside(found, fit, told)
 
 
-def trained(tables: Tables) -> Finding:
+def trained(tables: Evidence) -> Finding:
     """The finding on models trained here, with the same models before training in its notes and table."""
     name = "share of models trained here with five phases of anisotropy"
     table = curves(at_the_end(tables, "layers"))
@@ -137,7 +139,7 @@ def trained(tables: Tables) -> Finding:
         )
     found = judged(table, name, [NURSERY])
     recipes = table.groupby("model_id")["heritage"].first()
-    before = tables.read("layers", source=NURSERY, revision=START).drop(columns="heritage")
+    before = tables.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     start = preferences(curves(before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")))
     both = preferences(table).merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
     five = int((start["prefers"] == SAID).sum())
@@ -159,9 +161,9 @@ def trained(tables: Tables) -> Finding:
     )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The share of models that prefer five phases, or that it needs measurement; then the models trained here."""
-    rows = tables.read("layers")
+    rows = tables.table("layers")
     table = curves(rows)
     name = "share of models with five phases of anisotropy"
     if not table.empty:

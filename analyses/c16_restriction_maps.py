@@ -26,18 +26,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.share import fit_share
 from thermostats.plots.general import MUTED, forest, reference
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.provenance import follows
 from thermostats.studies.nursery.norms import at_the_end
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 LEAST_BLOCKS, LEAST_TRAINED, SEED = 4, 24, 16
 DEFINITIONS = ("minimum", "steepest", "formula")
@@ -79,17 +80,17 @@ def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
     }
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Norms relative to W_V, then operator norms; then both over the models trained here."""
-    rows = tables.read("attention", source=SOURCE)
+    rows = tables.table("attention", source=SOURCE)
     model_id = rows["model_id"].iloc[0]
-    model = tables.read("models", model_id=model_id).iloc[0]
+    model = tables.table("models", model_id=model_id).iloc[0]
     every = rows[rows["variant"] == "unstated"].sort_values("layer")
     maps = every[["layer", *WORDS]].dropna().astype(float).reset_index(drop=True)
     traces = rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
     layers = transition_layers(maps, traces, model)
-    stated = tables.read("statements", source=SOURCE).set_index("pointer")["value"]
+    stated = tables.table("statements", source=SOURCE).set_index("pointer")["value"]
     published = {
         "L* minimum, from 0": float(stated["/restriction_maps/L_star_min_contraction"]),
         "L* inflection, from 0": float(stated["/restriction_maps/L_star_inflection"]),
@@ -99,7 +100,7 @@ def analyse(tables: Tables) -> list[Finding]:
         "L* inflection, from 0": float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1,
     }
     lost = len(every) - len(maps)
-    sizes = tables.read("summaries", source=SOURCE)["estimand"]
+    sizes = tables.table("summaries", source=SOURCE)["estimand"]
     wrong = bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
     notes = (
         f"In {lost} of {len(every)} layers attention overflowed in half precision and is no number. A search for the "
@@ -154,11 +155,11 @@ def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.Dat
     return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
 
 
-def trained(tables: Tables) -> list[Finding]:
+def trained(tables: Evidence) -> list[Finding]:
     """The two measures over the models trained here."""
     own = by_layer(at_the_end(tables, "attention"))
-    others = by_layer(tables.read("attention", variant="exact"))
-    known = tables.read("models", source=NURSERY), tables.read("models")
+    others = by_layer(tables.table("attention", variant="exact"))
+    known = tables.table("models", source=NURSERY), tables.table("models")
     return [of_trained(patterns(own, known[0], name), patterns(others, known[1], name), name) for name in WORDS]
 
 

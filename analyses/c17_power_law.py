@@ -24,7 +24,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.modelling.classical.association import power_law
@@ -32,11 +34,10 @@ from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.line import fit_line
 from thermostats.modelling.laws.share import fit_share
 from thermostats.plots.general import MUTED, lines_by_layer, scatter_labelled
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import stated, stated_by_model
 from thermostats.studies.delia2026.provenance import follows
-from thermostats.words import number, range_text, relation
+from thermostats.words import number, range_text, relation, short_name
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 STATED, MARGIN = 0.35, 0.10
@@ -71,10 +72,10 @@ CLAIM = Claim(
 )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The claim as a whole, then its three parts."""
-    layers = tables.read("layers", source=SCALING)
-    sizes = tables.read("models").set_index("model_id")["n_params"]
+    layers = tables.table("layers", source=SCALING)
+    sizes = tables.table("models").set_index("model_id")["n_params"]
     layers = layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype({"layer": float})
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
     last["n_params"] = last["model_id"].map(sizes).astype("float64")
@@ -119,7 +120,7 @@ def analyse(tables: Tables) -> list[Finding]:
     return [whole, *(replace(part, draw=None, caption="") if part is decides else part for part in parts)]
 
 
-def exponent(last: pd.DataFrame, tables: Tables) -> Finding:
+def exponent(last: pd.DataFrame, tables: Evidence) -> Finding:
     """Exponent of the last MLP gain over the number of parameters."""
     fit = power_law(last["n_params"], last["gain_mlp"], against=STATED)
     line = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
@@ -207,13 +208,13 @@ def with_share(last: pd.DataFrame, finding: Finding) -> Finding:
     return beside(finding, fit, told)
 
 
-def attention(layers: pd.DataFrame, last: pd.DataFrame, tables: Tables) -> Finding:
+def attention(layers: pd.DataFrame, last: pd.DataFrame, tables: Evidence) -> Finding:
     """Is every attention gain below 1?"""
     breaking = layers[layers["gain_attention"] >= 1]
     models = int((last["largest_attention_gain"] < 1).sum())
     share = proportion(models, len(last))
     verdict = AGAINST if len(breaking) else SUPPORTED if if_above(share.lower, share.upper, 0.5) == SUPPORTED else OPEN
-    again = tables.read("layers", source=FFN)
+    again = tables.table("layers", source=FFN)
     named = "; ".join(
         f"{short_name(r.model_id)} block {r.layer:.0f}: {r.gain_attention:.3f}" for r in breaking.itertuples()
     )

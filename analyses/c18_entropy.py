@@ -25,7 +25,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all, if_below
 from thermostats.modelling.classical.means import welch_difference
@@ -33,7 +35,6 @@ from thermostats.modelling.classical.within import WithinCorrelation, within_cor
 from thermostats.modelling.laws.benchmark_entropy import fit_slopes
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.general import forest, strip_by_group
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     GPT2,
@@ -47,7 +48,7 @@ from thermostats.studies.delia2026.by_prompt import (
 )
 from thermostats.studies.delia2026.evidence import stated_by_model
 from thermostats.studies.delia2026.provenance import follows
-from thermostats.words import number, range_text, relation
+from thermostats.words import number, range_text, relation, short_name
 
 SEED, RESAMPLES, BESIDE = 18, 4999, 999
 FEWEST = 4
@@ -104,23 +105,23 @@ CLAIM = Claim(
 )
 
 
-def measured(tables: Tables) -> pd.DataFrame:
+def measured(tables: Evidence) -> pd.DataFrame:
     """Last gain and entropy by model and prompt, with the prompt's category."""
     return with_entropy(tables, with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)))
 
 
-def with_entropy(tables: Tables, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
+def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
     """Gains by run and prompt with the entropy of the next token, of the files of last gains or the named sources."""
-    outputs = tables.read("outputs", source=list(sources or LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
+    outputs = tables.table("outputs", source=list(sources or LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
     rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
     return rows.astype({"value": float, "entropy": float})
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Both parts; base models; the four of the benchmark; without the category that carries most; clichés."""
     rows = measured(tables)
     every = one_run_each(rows, LAST_GAIN_FILES)
-    tuned = tables.read("models", variant="instruct")["model_id"]
+    tuned = tables.table("models", variant="instruct")["model_id"]
     base = every[~every["model_id"].isin(tuned)]
     four = rows[rows["source"] == BENCHMARK]
     high = every.groupby("category")["entropy"].mean().idxmax()

@@ -32,11 +32,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all
 from thermostats.modelling.classical.means import Difference, one_sample
 from thermostats.plots.general import MUTED, forest, scatter_labelled, strip_by_group
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, gain_by_prompt, with_category
 from thermostats.studies.delia2026.derived import (
@@ -52,7 +53,7 @@ from thermostats.studies.delia2026.evidence import FOUR, stated, stated_by_model
 from thermostats.studies.delia2026.prompt_means import with_means
 from thermostats.studies.delia2026.provenance import follows
 from thermostats.studies.delia2026.unembedding import ALPHA, LEAST, trained_unembedding, unembedding
-from thermostats.words import number, range_text
+from thermostats.words import number, range_text, short_name
 
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
 PROJECTOR = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
@@ -86,7 +87,7 @@ CLAIM = Claim(
 )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The claim as a whole, then each explanation; last those that are no part of it."""
     gains = with_category(tables, gain_by_prompt(tables, "last_gain", BENCHMARK, GPT2, GPTJ))
     parts = [opt(tables), unembedding(tables, gains), llama(tables, gains)]
@@ -156,7 +157,7 @@ def explained(parts: list[Finding]) -> str:
     return "; ".join(f"{name}, {part.verdict}" for name, part in zip(names, parts, strict=True))
 
 
-def opt(tables: Tables) -> Finding:
+def opt(tables: Evidence) -> Finding:
     """Does the norm of W_V account for OPT's small trace?"""
     table = traces_and_norms(tables)
     table["raw_ratio"] = table["trace"] / table.loc[OPT, "trace"]
@@ -212,12 +213,12 @@ def opt(tables: Tables) -> Finding:
     )
 
 
-def llama(tables: Tables, gains: pd.DataFrame) -> Finding:
+def llama(tables: Evidence, gains: pd.DataFrame) -> Finding:
     """Does LLaMA's last block dampen at all?"""
     own = gains[gains["model_id"] == LLAMA]
     d = one_sample(own["value"], against=1, log=True, seed=SEED)
     verdict = SUPPORTED if d.upper < 0 else AGAINST if d.lower > 0 else OPEN
-    rows = tables.read("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
+    rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
     pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
     found = Finding(
         claim="C19",
@@ -273,7 +274,7 @@ def below(d: Difference) -> float:
     return float(stats.t.cdf(d.statistic, d.df))
 
 
-def dampens(tables: Tables, gains: pd.DataFrame, source: str, name: str) -> Finding:
+def dampens(tables: Evidence, gains: pd.DataFrame, source: str, name: str) -> Finding:
     """Do the models of one file dampen, as the explanation predicts?"""
     own = gains[gains["source"] == source]
     rows = []

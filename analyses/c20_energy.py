@@ -21,18 +21,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.laws.share import fit_share
 from thermostats.plots.general import forest
-from thermostats.plots.labels import short_name
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.evidence import FOUR, gains, stated_by_model
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
@@ -57,7 +58,7 @@ CLAIM = Claim(
 )
 
 
-def amplification(tables: Tables) -> pd.DataFrame:
+def amplification(tables: Evidence) -> pd.DataFrame:
     """One row a model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains, at the last token."""
     rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES), LAST_GAIN_FILES)
     models = []
@@ -82,14 +83,14 @@ def amplification(tables: Tables) -> pd.DataFrame:
         what="n_(L-1)/n_1", amplification=others["total_to_penultimate"]
     )
     both = pd.concat([pd.DataFrame(models), rest], ignore_index=True)
-    depth = tables.read("models").set_index("model_id")["n_layers"].astype(float)
+    depth = tables.table("models").set_index("model_id")["n_layers"].astype(float)
     both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
     return both.sort_values("amplification", ascending=False, ignore_index=True)
 
 
-def published_product(tables: Tables) -> pd.DataFrame:
+def published_product(tables: Evidence) -> pd.DataFrame:
     """The study's product and its parts, all tokens pooled: with and without block 1 and the final norm."""
-    layers, summaries = tables.read("layers", source=FOUR), tables.read("summaries", source=FOUR)
+    layers, summaries = tables.table("layers", source=FOUR), tables.table("summaries", source=FOUR)
     normed = summaries[summaries["estimand"] == "normed_gain_all_tokens"].set_index("model_id")["value"]
     rows = []
     for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
@@ -124,7 +125,7 @@ def judge(table: pd.DataFrame) -> tuple[str, int, int, float, float]:
     return verdict, int(families.sum()), len(families), share.lower, share.upper
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Net amplification of every model, then the study's own product."""
     whole = as_published(published_product(tables))
     table = amplification(tables)

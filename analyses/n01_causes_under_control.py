@@ -29,7 +29,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import SENTENCES, if_above, if_all, if_below
@@ -229,7 +231,7 @@ def seeds(rows: pd.DataFrame) -> Finding:
     )
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """The order by the penultimate gain, then by the others; seeds, recipes not seen, and published models foretold."""
     everything = final(tables)
     rows = judged(everything, PRIMARY)

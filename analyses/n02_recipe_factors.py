@@ -30,7 +30,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.heritage.shares import block_f
@@ -273,7 +275,7 @@ def with_line(
     return beside(effect, fit, of_effect), beside(noted, fit, of_sign)
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Effects first, then sign, then the mediator."""
     everything = final(tables)
     rows = judged(everything, PRIMARY)

@@ -29,7 +29,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.modelling.classical.counts import one_sample_bound
@@ -167,7 +169,7 @@ def extra(rows: pd.DataFrame) -> list[Finding]:
     return findings
 
 
-def published_beside(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
+def published_beside(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """The same estimands here and over the published models, whose labs take the place of recipes."""
     every = gains(tables)
     known = every[every["comparable"]].reset_index(drop=True)
@@ -221,7 +223,7 @@ def slopes_of(rows: pd.DataFrame) -> str:
     return f"{' and '.join(said)} over {len(rows)} models"
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """Slope on depth and on ρ, law, bound, threshold, curvature and interactions, mediator."""
     every = final(tables)
     every = every.assign(trace=every["model_id"].map(mean_traces(tables, NURSERY)))

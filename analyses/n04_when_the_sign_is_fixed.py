@@ -26,7 +26,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Claim, Finding, Tables, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import proportion
@@ -224,13 +226,13 @@ def with_posterior(gains: pd.DataFrame, first: Finding, second: Finding) -> list
     return [beside(first, fit, of_sign), beside(second, fit, of_magnitude)]
 
 
-def published_pairs(tables: Tables) -> pd.DataFrame:
+def published_pairs(tables: Evidence) -> pd.DataFrame:
     """C11's pairs of base and child by the same computation."""
-    models = tables.read("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
+    models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     return pair_table(gain_by_prompt(tables, GAIN, TWIN).merge(models, on="model_id"), seed=SEED)
 
 
-def of_pairs(tables: Tables) -> list[Finding]:
+def of_pairs(tables: Evidence) -> list[Finding]:
     """Sign and magnitude over pairs."""
     gains = gains_of_pairs(tables, GAIN)
     gains = gains[gains["norm_place"] != "post"].reset_index(drop=True)
@@ -300,7 +302,7 @@ def spread_over_prompts(rows: pd.DataFrame) -> pd.Series:
     return 2 * rows[f"{GAIN}_sd"] / rows[GAIN] / np.sqrt(rows[f"{GAIN}_n"].astype("float64"))
 
 
-def analyse(tables: Tables) -> list[Finding]:
+def analyse(tables: Evidence) -> list[Finding]:
     """When the sign is fixed, early first; then pairs, sign first."""
     own = (*training(checkpoints(tables)), *of_pairs(tables))
     return [replace(finding, group="recipe") for finding in own]

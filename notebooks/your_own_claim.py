@@ -15,7 +15,9 @@
 # %%
 import matplotlib.pyplot as plt
 
-from thermostats.claims.finding import Claim, Finding, Tables, text_of
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding, text_of
 from thermostats.claims.verdict import SENTENCES, if_above
 from thermostats.modelling.classical.counts import proportion
 from thermostats.plots.general import forest
@@ -38,11 +40,11 @@ CLAIM = Claim(
 # ## The rows
 #
 # The table `features` has one row per model, source and prompt set; of each model the one with most prompts is taken.
-# `Tables("mine")` has the rows of your folder `mine` too.
+# `Evidence("mine")` has the rows of your folder `mine` too.
 
 # %%
-tables = Tables()
-rows = tables.read("features")
+tables = Evidence()
+rows = tables.table("features")
 rows = rows[rows["comparable"]].dropna(subset=["geometric_gain_to_penultimate"])
 rows = rows.sort_values("n_prompts", kind="stable").drop_duplicates("model_id", keep="last")
 above = rows["geometric_gain_to_penultimate"] > 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from thermostats.claims.finding import Finding
+    from thermostats.claims.result import Estimate
 
 MINUS = "\u2212"
 SIGNIFICANT = 3
@@ -54,6 +55,11 @@ def number(value: float | None, significant: int = SIGNIFICANT) -> str:
 def range_text(lower: float | None, upper: float | None) -> str:
     """An interval in brackets; empty where it has no ends."""
     return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
+
+
+def estimate_range(estimate: Estimate) -> str:
+    """Value and interval: `0.12 [0.03, 0.2]`."""
+    return " ".join(part for part in (number(estimate.value), range_text(estimate.lower, estimate.upper)) if part)
 
 
 def estimate_text(finding: Finding) -> str:
@@ -133,6 +139,21 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
             rows.append(Compared(name, _fixed(value, decimals), _beside(other, decimals), agrees(name, value, other)))
     rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
     return rows
+
+
+def short_name(model_id: str) -> str:
+    """Model id without its owner: `EleutherAI/pythia-70m` is shown as `pythia-70m`."""
+    return model_id.rsplit("/", 1)[-1] or model_id
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """A share in per cent with a true minus sign: 0.043 is `4.3%` with one decimal."""
+    return f"{share:.{decimals}%}".replace("-", MINUS)
+
+
+def signed(share: float) -> str:
+    """A change in per cent with its sign: `+12%`."""
+    return f"{share:+.0%}".replace("-", MINUS)
 
 
 def listed(parts: Sequence[str]) -> str:

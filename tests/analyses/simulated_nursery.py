@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.design import model_matrix
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.tables.features import GAINS
@@ -21,7 +21,7 @@ Truth = Callable[[pd.DataFrame], np.ndarray]
 """From the design's model matrix to what every model's log gain is without noise."""
 
 
-class Simulated(Tables):
+class Simulated(Evidence):
     """The shipped tables, with trained models whose gains have known causes; `models`: how many, all by default."""
 
     def __init__(
@@ -42,10 +42,10 @@ class Simulated(Tables):
             }
         )
 
-    def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "features" and equals.get("source") == NURSERY:
             return self.made.copy()
-        return self.records.copy() if name == "nursery_training" else super().read(name, **equals)
+        return self.records.copy() if name == "nursery_training" else super().table(name, **equals)
 
 
 def made(design: pd.DataFrame, truth: Truth, noise: float, seed: int, ratio: Truth | None) -> pd.DataFrame:

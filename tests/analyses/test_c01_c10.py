@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.studies.delia2026.evidence import GAIN_WORDS, H4_EXTENDED
 from thermostats.studies.delia2026.transition_layers import all_heads
 from thermostats.words import agrees, comparison
@@ -38,25 +39,25 @@ def load(claim: str) -> ModuleType:
     return sys.modules[name]
 
 
-class Altered(Tables):
+class Altered(Evidence):
     """The shipped tables with some of them changed on the way out."""
 
-    def __init__(self, tables: Tables, **changes: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    def __init__(self, tables: Evidence, **changes: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
         super().__init__(tables.data)
         self.tables, self.changes = tables, changes
 
-    def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        frame = self.tables.read(name, **equals)
+    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+        frame = self.tables.table(name, **equals)
         return self.changes[name](frame) if name in self.changes else frame
 
 
 @pytest.fixture(scope="module")
-def tables() -> Tables:
-    return Tables(DATA)
+def tables() -> Evidence:
+    return Evidence(DATA)
 
 
 @pytest.fixture(scope="module")
-def found(tables: Tables) -> dict[str, list[Finding]]:
+def found(tables: Evidence) -> dict[str, list[Finding]]:
     return {path.name[:3]: load(path.name[:3]).analyse(tables) for path in SCRIPTS}
 
 
@@ -170,7 +171,7 @@ def test_computations_that_do_give_them(found: dict[str, list[Finding]], claim: 
     assert f"{found[claim][0].reproduced[name]:.{decimals}f}" == printed
 
 
-def test_depth_verdict_follows_the_gains(tables: Tables, found: dict[str, list[Finding]]) -> None:
+def test_depth_verdict_follows_the_gains(tables: Evidence, found: dict[str, list[Finding]]) -> None:
     def rising(layers: pd.DataFrame) -> pd.DataFrame:
         last = layers.groupby("run_id")["layer"].transform("max")
         return layers.assign(gain_block=layers["gain_block"].where(layers["layer"] < last, 0.5 + 0.02 * last))
@@ -347,9 +348,9 @@ def test_transition_verdict(formula: float, half: float, verdict: str) -> None:
     assert c09.one_definition(rows, "figure").verdict == verdict
 
 
-def test_steepest_change_is_found_as_in_the_files(tables: Tables) -> None:
+def test_steepest_change_is_found_as_in_the_files(tables: Evidence) -> None:
     """Where the files took all heads, the layer found here is the published one."""
-    published = tables.read("transitions", source=H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
+    published = tables.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
     found = all_heads(tables).set_index("model_id")["layer"]
     assert len(published) == 3
     assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import both
 from thermostats.studies.delia2026 import unembedding
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, gain_by_prompt
@@ -26,7 +27,7 @@ def module(claim: str) -> ModuleType:
 
 
 def fitted(claim: str) -> list[Finding]:
-    findings = [f for f in module(claim).analyse(Tables(ROOT / "data")) if f.posterior is not None]
+    findings = [f for f in module(claim).analyse(Evidence(ROOT / "data")) if f.posterior is not None]
     for finding in findings:
         assert finding.verdict == both(finding.posterior.classical, finding.posterior)
     return findings
@@ -59,7 +60,7 @@ def test_c18_slope_and_difference_have_the_side_of_their_tests():
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.5, "supported"), (0.5, "not supported")])
 def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict, monkeypatch):
-    tables = Tables(ROOT / "data")
+    tables = Evidence(ROOT / "data")
     names = [f"lab{k % 4}/model{k}" for k in range(12)]
     norm = np.exp(np.linspace(0, 3, 12))
     lab = [name.split("/")[0] for name in names]
@@ -68,7 +69,7 @@ def test_c19_fits_a_line_where_there_are_models_enough(slope, verdict, monkeypat
     copied = pd.DataFrame(
         {"model_id": names, "source": LLAMA_FILE, "statistic": "last gain, copied by hand", "pointer": ""}
     )
-    tables.read("weights"), tables.read("statements")
+    tables.table("weights"), tables.table("statements")
     statements = tables._loaded["statements"]
     statements = statements[
         ~((statements["source"] == LLAMA_FILE) & (statements["statistic"] == copied["statistic"][0]))

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.tables.schemas import VERDICTS
 from thermostats.words import agrees, comparison
 
@@ -29,8 +30,8 @@ def module(claim: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Tables:
-    return Tables(ROOT / "data")
+def shipped() -> Evidence:
+    return Evidence(ROOT / "data")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,9 @@ def found(shipped) -> dict[str, list[Finding]]:
     }
 
 
-def altered(shipped: Tables, **change: Callable[[pd.DataFrame], pd.DataFrame]) -> Tables:
+def altered(shipped: Evidence, **change: Callable[[pd.DataFrame], pd.DataFrame]) -> Evidence:
     """The shipped tables with some of them changed."""
-    tables = Tables(shipped.data)
+    tables = Evidence(shipped.data)
     shipped.read("layers")
     tables._loaded = dict(shipped._loaded)
     for name, changed in change.items():

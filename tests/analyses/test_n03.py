@@ -31,13 +31,13 @@ class WithTraces(Simulated):
 
     follows = 1.0
 
-    def read(self, name, **equals):
+    def table(self, name, **equals):
         if name == "attention" and equals.get("source") == NURSERY:
             rows = judged_rows(self)
             noise = np.random.default_rng(5).normal(0, 0.3, len(rows))
             trace = np.exp(self.follows * rows["log_rho"] + noise)
             return pd.DataFrame({"model_id": rows["model_id"], "variant": "exact", "head": "", "trace": trace})
-        found = super().read(name, **equals)
+        found = super().table(name, **equals)
         if name == "features" and equals.get("source") == NURSERY:
             return found.assign(wv_norm=2.0 + np.arange(len(found)) % 7, wo_norm=1.0 + np.arange(len(found)) % 5)
         return found

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
@@ -133,7 +133,7 @@ def test_few_trainings_need_measurement(analysis):
 
 def of_pairs(analysis, monkeypatch, gains):
     monkeypatch.setattr(analysis, "gains_of_pairs", lambda tables, gain: gains)
-    return analysis.of_pairs(Tables(ROOT / "data"))
+    return analysis.of_pairs(Evidence(ROOT / "data"))
 
 
 def test_verdicts_on_pairs_turn_with_the_truth(by_tests_alone, monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.tables.vocabulary import NURSERY
 
@@ -31,7 +31,7 @@ def load(claim: str) -> ModuleType:
     return sys.modules[name]
 
 
-class Trained(Tables):
+class Trained(Evidence):
     """The shipped tables with trained models of the design whose norms, gains and curves are made up.
 
     elasticity: of the gain by ‖W_V‖/‖W_O‖. cut: factor by which the published slicing changes W_V in GPT-2's layout.
@@ -85,11 +85,11 @@ class Trained(Tables):
         made = {"features": pd.DataFrame(gains), "weights": pd.DataFrame(weights), "layers": pd.DataFrame(layers)}
         self.made = {name: frame if models else frame.iloc[:0] for name, frame in made.items()}
 
-    def read(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "nursery_training":
             return self.records.copy()
         if name not in self.made or equals.get("source") != NURSERY:
-            return super().read(name, **equals)
+            return super().table(name, **equals)
         rows = self.made[name]
         for column, wanted in equals.items():
             rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]

@@ -14,12 +14,12 @@ import pytest
 from conftest import layer, model, run, table
 from workplaces import EVIL, make_workplace
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.plots.marks import HERITAGES
 from thermostats.reporting import atlas, atlas_rows
 from thermostats.tables import store
 
-SHIPPED = Tables()
+SHIPPED = Evidence()
 ROWS = atlas_rows.rows(SHIPPED)
 
 
@@ -38,7 +38,7 @@ def test_gains_are_averaged_geometrically_and_norms_are_their_product(small_stor
     gains = [(1, 9.0, 9.0), (2, 2.0, 8.0), (3, 0.5, 0.5)]
     put(small_store, "runs", measured)
     put(small_store, "layers", *[layer(measured, n, g, p) for n, *two in gains for g, p in zip(two, "ab", strict=True)])
-    drawn = atlas_rows.rows(Tables(small_store))
+    drawn = atlas_rows.rows(Evidence(small_store))
     ours = drawn[drawn["origin"] == atlas_rows.MEASURED_ORIGIN]
     assert line(ours, "gain", "lab/small").to_dict() == pytest.approx({1: 9.0, 2: 4.0, 3: 0.5})
     assert line(ours, "norm", "lab/small").to_dict() == pytest.approx({1: 1.0, 2: 4.0, 3: 2.0})
@@ -54,7 +54,7 @@ def test_norms_are_taken_where_they_are_known(small_store: Path) -> None:
         for n, norm, gain in ((1, 2.0, 5.0), (2, 10.0, 2.0), (3, 20.0, 3.0))
     ]
     put(small_store, "layers", *rows)
-    drawn = atlas_rows.rows(Tables(small_store))
+    drawn = atlas_rows.rows(Evidence(small_store))
     ours = drawn[(drawn["origin"] == atlas_rows.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")].set_index("layer")
     assert ours["value"].to_dict() == pytest.approx({1: 1.0, 2: 2.0, 3: 6.0})
     assert ours["norm"].dropna().to_dict() == pytest.approx({1: 10.0, 2: 20.0})
@@ -78,11 +78,11 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
             for p, v, t in (("a", "exact", 1.0), ("b", "exact", 3.0), ("a", "multi_head", 50.0))
         ],
     )
-    drawn = atlas_rows.rows(Tables(small_store))
+    drawn = atlas_rows.rows(Evidence(small_store))
     assert line(drawn, "W_V", "lab/small").to_dict() == {1: 3.0}
     assert line(drawn, "W_O", "lab/small").to_dict() == {2: 4.0}
     assert line(drawn, "trace", "lab/small").to_dict() == {2: 2.0}
-    assert atlas_rows.missing(drawn, Tables(small_store)) == {name: [] for name in atlas_rows.QUANTITIES}
+    assert atlas_rows.missing(drawn, Evidence(small_store)) == {name: [] for name in atlas_rows.QUANTITIES}
 
 
 def test_every_line_is_of_one_run_and_lies_within_its_model() -> None:
@@ -115,8 +115,8 @@ def test_shapes_of_labs_differ() -> None:
 @pytest.mark.slow
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
-        "import hashlib; from thermostats.reporting import atlas; from thermostats.claims.finding import Tables; "
-        "print(hashlib.sha256(atlas.page(Tables()).encode()).hexdigest())"
+        "import hashlib; from thermostats.reporting import atlas; from thermostats.claims.evidence import Evidence; "
+        "print(hashlib.sha256(atlas.page(Evidence()).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
@@ -126,7 +126,7 @@ def test_the_page_is_the_same_in_every_process_and_small() -> None:
 
 
 def test_names_with_markup_stay_text(tmp_path: Path) -> None:
-    page = atlas.page(Tables(make_workplace(tmp_path)["data"]))
+    page = atlas.page(Evidence(make_workplace(tmp_path)["data"]))
     own = page.replace(_bundle(page), "")
     assert "<script>alert" not in own
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in own
@@ -143,7 +143,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 
 def test_an_empty_data_folder_gives_a_page_that_says_so(tmp_path: Path) -> None:
-    page = atlas.page(Tables(tmp_path))
+    page = atlas.page(Evidence(tmp_path))
     assert "hold no values by layer" in page and "vegaEmbed" not in page
 
 
@@ -153,7 +153,7 @@ def test_a_model_of_one_layer_and_another_revision_has_its_name(small_store: Pat
     store.save(table("models", model(), more), "models", small_store / "models.csv")
     put(small_store, "runs", measured)
     put(small_store, "layers", layer(measured, 3, 1.25))
-    assert "lab/one @ step 5" in atlas.page(Tables(small_store))
+    assert "lab/one @ step 5" in atlas.page(Evidence(small_store))
 
 
 def _bundle(page: str) -> str:

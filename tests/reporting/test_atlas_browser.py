@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from workplaces import EVIL, make_workplace
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.reporting import atlas
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -34,7 +34,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("atlas") / "atlas.html"
-    path.write_text(atlas.page(Tables()), encoding="utf-8")
+    path.write_text(atlas.page(Evidence()), encoding="utf-8")
     return path
 
 
@@ -139,7 +139,7 @@ def test_axe_finds_nothing_serious(browser: Any, shipped: Path, width: int) -> N
 
 def test_a_model_named_like_a_script_is_shown_and_not_run(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "atlas.html"
-    path.write_text(atlas.page(Tables(make_workplace(tmp_path)["data"])), encoding="utf-8")
+    path.write_text(atlas.page(Evidence(make_workplace(tmp_path)["data"])), encoding="utf-8")
     page, heard = opened(browser, path)
     assert EVIL in page.locator("#model select").inner_text()
     page.get_by_label("Meta", exact=True).uncheck()

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from thermostats.claims.finding import Claim, Finding
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
 from thermostats.reporting.claim_page import claim_files
 from thermostats.reporting.runner import Run
 

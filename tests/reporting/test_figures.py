@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026 import figures
@@ -29,7 +29,7 @@ from thermostats.studies.delia2026.figures import (
 )
 from thermostats.studies.delia2026.figures.figure import column_style
 
-TABLES = Tables()
+TABLES = Evidence()
 DRAWN: dict[str, pd.DataFrame] = {}
 
 
@@ -82,7 +82,7 @@ def test_a_single_figure_is_one_column_wide() -> None:
 
 def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> None:
     for figure in FIGURES:
-        table = figure.table(Tables(tmp_path))
+        table = figure.table(Evidence(tmp_path))
         assert table.empty
         assert figure.words(table) == figures.EMPTY
         with pytest.raises(ValueError, match=figure.id):

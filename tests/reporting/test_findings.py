@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.claims.finding import Claim, Finding, Tables, run, text_of
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding, text_of
 from thermostats.claims.verdict import SUPPORTED
 from thermostats.errors import DataError, UsageError
 
@@ -32,16 +34,16 @@ FINDING = Finding(
 
 
 def test_rows_are_not_selected_by_a_column_that_is_not_there(small_store: Path) -> None:
-    tables = Tables(small_store)
-    assert len(tables.read("layers", heritage="Lab")) == 6
+    tables = Evidence(small_store)
+    assert len(tables.table("layers", heritage="Lab")) == 6
     with pytest.raises(UsageError, match="table layers cannot be selected by 'heritge'"):
-        tables.read("layers", heritge="Lab")
+        tables.table("layers", heritge="Lab")
 
 
 def test_tables_beside_the_schema_are_read_too(small_store: Path) -> None:
-    tables = Tables(small_store)
-    assert len(tables.read("nursery_design")) == 96
-    assert set(tables.read("nursery_losses")["part"]) == {"train", "heldout"}
+    tables = Evidence(small_store)
+    assert len(tables.table("nursery_design")) == 96
+    assert set(tables.table("nursery_losses")["part"]) == {"train", "heldout"}
 
 
 def test_a_finding_on_a_terminal_says_all_it_has() -> None:
@@ -59,10 +61,10 @@ def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
     small_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["u01_depth_helps.py", "--data", str(small_store)])
-    run(CLAIM, lambda tables: [FINDING] * bool(len(tables.read("layers"))))
+    run(CLAIM, lambda tables: [FINDING] * bool(len(tables.table("layers"))))
     assert capsys.readouterr().out.startswith("U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED")
 
-    def refused(tables: Tables) -> list[Finding]:
+    def refused(tables: Evidence) -> list[Finding]:
         raise DataError("no rows", next_step="measure a model")
 
     with pytest.raises(SystemExit) as stopped:

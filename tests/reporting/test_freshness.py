@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.reporting import freshness
 from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 
 @pytest.fixture
-def tables(small_store: Path) -> Tables:
-    read = Tables(small_store)
+def tables(small_store: Path) -> Evidence:
+    read = Evidence(small_store)
     read.read("models", heritage="Lab")
     return read
 
 
 @pytest.fixture
-def record(tables: Tables) -> Record:
+def record(tables: Evidence) -> Record:
     return Record(script="1", code="2", page="3", selections=dict(tables.selections))
 
 
-def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Tables, tmp_path: Path) -> None:
+def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evidence, tmp_path: Path) -> None:
     other = dict.fromkeys(record.selections, "changed")
     reasons = {
         "": (record, record),
@@ -43,7 +43,7 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Tab
     }
 
 
-def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Tables, tmp_path: Path) -> None:
+def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Evidence, tmp_path: Path) -> None:
     (tmp_path / "index.md").write_bytes(b"as it was")
     made = replace(record, files={"index.md": sha(b"as it was")})
     assert changed_file(made, tmp_path) == ""

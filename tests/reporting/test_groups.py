@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from workplaces import make_workplace, write_analysis
 
-from thermostats.claims.finding import Claim, Finding
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
 from thermostats.reporting.claim_page import Entry

@@ -13,13 +13,14 @@ ANALYSIS = '''
 """{id}: gains of one lab."""
 
 from thermostats.plots import general as plots
-from thermostats.claims.finding import Claim, Finding, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.finding import Finding
 
 CLAIM = Claim("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
 
 
 def analyse(tables):
-    rows = tables.read("layers", heritage="{lab}")[["model_id", "heritage", "layer", "gain_block"]]
+    rows = tables.table("layers", heritage="{lab}")[["model_id", "heritage", "layer", "gain_block"]]
     mean = float(rows["gain_block"].mean())
     plain = f"The mean gain is {{mean:.3f}} for {{rows['model_id'].iloc[0]}}. More | text."
     return [
@@ -76,7 +77,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.inference.checks import Check, Gate
-from thermostats.claims.finding import Claim, Finding, run
+from thermostats.claims.claim import Claim, run
+from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Panel, Posterior, both
 
 CLAIM = Claim("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
@@ -89,7 +91,7 @@ def points(axes):
 
 
 def analyse(tables):
-    rows = tables.read("layers", heritage="{lab}")[["model_id", "layer", "gain_block"]]
+    rows = tables.table("layers", heritage="{lab}")[["model_id", "layer", "gain_block"]]
     name = rows["model_id"].iloc[0]
     statistics = pd.DataFrame(
         [["spread <b>", 0.41, 0.2, 0.7, 0.34, 0.34], ["share below 1", 0.6, 0.4, 0.9, 0.7, 0.3]],

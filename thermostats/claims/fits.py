@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Panel, Posterior, both
-from thermostats.claims.verdict import SENTENCES, SURE, if_probable
+from thermostats.claims.verdict import SURE, Verdict, if_probable
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import equal_tailed
 from thermostats.modelling.inference.fitted import Update
@@ -111,7 +111,7 @@ def beside(finding: Finding, fit: Fit, told: Posterior) -> Finding:
     `finding.plain` begins with the sentence of its verdict, which is exchanged where the verdict changes.
     """
     decided = both(finding.verdict, told)
-    plain = finding.plain.replace(SENTENCES[finding.verdict], SENTENCES[decided], 1)
+    plain = finding.plain.replace(Verdict(finding.verdict).sentence, Verdict(decided).sentence, 1)
     found = [draws.diagnostics for draws in fit.sampled.values()]
     return replace(
         finding,
@@ -119,7 +119,7 @@ def beside(finding: Finding, fit: Fit, told: Posterior) -> Finding:
         plain=f"{plain} {_sentence(told)}",
         posterior=told,
         rhat_max=max(d.rhat_max for d in found),
-        ess_min=_ess_min(fit),
+        ess_min=ess_min(fit),
         divergences=sum(d.divergences for d in found),
     )
 
@@ -158,12 +158,13 @@ def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:
 def _error(fit: Fit, probability: float, truth: NDArray[np.bool_] | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the smallest effective sample of the fit."""
     if truth is None:
-        return float(np.sqrt(probability * (1 - probability) / _ess_min(fit)))
+        return float(np.sqrt(probability * (1 - probability) / ess_min(fit)))
     values = truth.astype(np.float64)
     return sampling.mcse(values) if np.ptp(values) > 0 else 0.0
 
 
-def _ess_min(fit: Fit) -> float:
+def ess_min(fit: Fit) -> float:
+    """Smallest effective sample size, bulk or tail, of any part."""
     return min(min(d.diagnostics.ess_bulk_min, d.diagnostics.ess_tail_min) for d in fit.sampled.values())
 
 

@@ -1,46 +1,84 @@
-"""Verdicts from intervals and from other verdicts, by rules that name their threshold."""
+"""What a finding can say, and why it does not say more."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-
-SUPPORTED, AGAINST, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
+from enum import StrEnum
 
 SURE = 0.95
 """A posterior probability at or above this supports a statement; at or below 1 − SURE it speaks against it."""
 
-SENTENCES = {
-    SUPPORTED: "The data support this",
-    AGAINST: "The data speak against this",
-    OPEN: "The data do not decide this",
-    UNMEASURED: "This has not been measured",
+
+class Verdict(StrEnum):
+    """What the data say about a statement."""
+
+    SUPPORTED = "supported"
+    AGAINST = "not supported"
+    OPEN = "inconclusive"
+    UNMEASURED = "needs measurement"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in plain words, without a full stop."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Verdict.SUPPORTED: "The data support this",
+    Verdict.AGAINST: "The data speak against this",
+    Verdict.OPEN: "The data do not decide this",
+    Verdict.UNMEASURED: "This has not been measured",
 }
-"""A sentence, without its full stop, that says the verdict in plain words."""
 
 
-def if_above(lower: float, upper: float, bar: float) -> str:
+class Reason(StrEnum):
+    """Why a verdict is inconclusive; NONE for any other verdict."""
+
+    NONE = ""
+    TOO_LITTLE = "too little data"
+    NO_MODEL = "no declared model fits"
+    SAMPLER = "sampler"
+    ONE_UNIT = "hangs on one unit"
+    UNDECIDED = "undecided"
+
+
+SUPPORTED, AGAINST, OPEN, UNMEASURED = Verdict
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """Parts of a claim together: one part against it decides, support needs every part."""
+    parts = set(verdicts)
+    if AGAINST in parts:
+        return AGAINST
+    return next(iter(parts)) if len(parts) == 1 else OPEN
+
+
+def any_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """Alternatives: one that is supported decides, AGAINST needs every one."""
+    parts = set(verdicts)
+    if SUPPORTED in parts:
+        return SUPPORTED
+    return next(iter(parts)) if len(parts) == 1 else OPEN
+
+
+def if_probable(probability: float, sure: float = SURE) -> Verdict:
+    """Supported where the probability is at least `sure`, against where at most 1 − `sure`, else open."""
+    return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN
+
+
+SENTENCES = {str(verdict): verdict.sentence for verdict in Verdict}
+
+
+def if_above(lower: float, upper: float, bar: float) -> Verdict:
     """Supported where the whole interval lies above the bar, against where it lies below; NaN decides nothing."""
-    if math.isnan(lower) or math.isnan(upper):
-        return OPEN
     return SUPPORTED if lower > bar else AGAINST if upper < bar else OPEN
 
 
-def if_below(lower: float, upper: float, bar: float) -> str:
+def if_below(lower: float, upper: float, bar: float) -> Verdict:
     """Supported where the whole interval lies below the bar, against where it lies above; NaN decides nothing."""
     return if_above(-upper, -lower, -bar)
 
 
-def if_all(verdicts: Iterable[str]) -> str:
-    """All parts of a claim together: one part against it is enough, and support needs every part."""
-    parts = list(verdicts)
-    if AGAINST in parts:
-        return AGAINST
-    if UNMEASURED in parts:
-        return UNMEASURED if set(parts) == {UNMEASURED} else OPEN
-    return SUPPORTED if parts and set(parts) == {SUPPORTED} else OPEN
-
-
-def if_probable(probability: float) -> str:
-    """Supported where the posterior probability is at least SURE, against where at most 1 − SURE, else open."""
-    return SUPPORTED if probability >= SURE else AGAINST if probability <= 1 - SURE else OPEN
+def if_all(verdicts: Iterable[str]) -> Verdict:
+    """All parts of a claim together."""
+    return all_of(Verdict(verdict) for verdict in verdicts)

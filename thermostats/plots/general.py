@@ -13,8 +13,9 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 
-from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import Mark, mark
+from thermostats.words import short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 WIDTH, HEIGHT = 7.2, 4.2

@@ -23,11 +23,6 @@ COLOR, LEADER = "#3c4043", "#9aa0a6"
 Box = tuple[float, float, float, float]
 
 
-def short_name(model_id: str) -> str:
-    """Model id without its owner: `EleutherAI/pythia-70m` is shown as `pythia-70m`."""
-    return model_id.rsplit("/", 1)[-1] or model_id
-
-
 def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE) -> None:
     """Write every name beside its point, at the first of the places around it that covers least; far ones get a leader.
 

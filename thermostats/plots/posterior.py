@@ -9,10 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
-from thermostats.plots.labels import short_name
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import legend_over_rows
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 BLOCKS: Mapping[str, str] = {"heritage": "heritage", "geometry": "geometry", "scale": "scale", "model": "single model"}
 """Blocks of the heritage model in the order of the claim, in words."""

@@ -14,11 +14,10 @@ import jinja2
 import pandas as pd
 import vl_convert
 
-from thermostats.claims.finding import Tables
-from thermostats.plots.labels import short_name
+from thermostats.claims.evidence import Evidence
 from thermostats.plots.marks import mark
 from thermostats.reporting import atlas_rows
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 VEGA_LITE = "6.4"
 """Release of Vega-Lite that the charts are compiled with; the script in the page is of the same one."""
@@ -49,7 +48,7 @@ CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z
 CORNERS = {"p": 5, "h": 6, "H": 6, "8": 8, "d": 4, "*": 10}
 
 
-def page(tables: Tables) -> str:
+def page(tables: Evidence) -> str:
     """The atlas as one HTML page without references to anything outside it: the same text for the same tables."""
     drawn = atlas_rows.rows(tables)
     shown = _shown(drawn)
@@ -176,9 +175,9 @@ def curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def lacking(drawn: pd.DataFrame, tables: Tables) -> list[dict[str, str]]:
+def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     """By quantity, in words, the models of the tables that have no data by layer."""
-    total = tables.read("models")["model_id"].nunique()
+    total = tables.table("models")["model_id"].nunique()
     thirds = [
         short_name(model) for model in sorted(drawn.loc[drawn["definition"] == atlas_rows.THIRD, "model_id"].unique())
     ]

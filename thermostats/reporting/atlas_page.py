@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.reporting import atlas, atlas_rows, rendering
 from thermostats.reporting.blocks import Files, Section
 from thermostats.reporting.freshness import machine
@@ -16,7 +16,7 @@ LEAD = (
 )
 
 
-def files(tables: Tables) -> dict[str, bytes]:
+def files(tables: Evidence) -> dict[str, bytes]:
     """`atlas.html`, `atlas.md`, `atlas.csv`."""
     drawn = atlas_rows.rows(tables)
     found = Files()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.tables.vocabulary import NURSERY
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
@@ -41,7 +41,7 @@ MODEL = ["model_id", "revision", "heritage", "origin"]
 COLUMNS = [*MODEL, "n_layers", "quantity", "layer", "depth", "value", "norm", "definition", "source"]
 
 
-def rows(tables: Tables) -> pd.DataFrame:
+def rows(tables: Evidence) -> pd.DataFrame:
     """Everything that the atlas draws, sorted: columns `COLUMNS`; `norm` is n_l itself where it is known.
 
     Of every model, origin (published, measured by this package, or trained for the controlled study: then at the end of
@@ -62,7 +62,7 @@ def rows(tables: Tables) -> pd.DataFrame:
     )
 
 
-def missing(drawn: pd.DataFrame, tables: Tables) -> dict[str, list[str]]:
+def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     """Models of the table `models` without data by layer, by quantity; a third of the fused weights is not W_V."""
     known = sorted(set(_read(tables, "models")["model_id"]))
     drawn = drawn[drawn["definition"] != THIRD]
@@ -72,14 +72,14 @@ def missing(drawn: pd.DataFrame, tables: Tables) -> dict[str, list[str]]:
     }
 
 
-def _read(tables: Tables, name: str, **equals: str | list[str]) -> pd.DataFrame:
+def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
     """Rows of a table, and those of the controlled study at the end of training."""
-    ended = tables.read("models", source=NURSERY, variant="base")
-    trained = tables.read(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
-    return pd.concat([tables.read(name, **equals), trained], ignore_index=True)
+    ended = tables.table("models", source=NURSERY, variant="base")
+    trained = tables.table(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
+    return pd.concat([tables.table(name, **equals), trained], ignore_index=True)
 
 
-def _stream(tables: Tables) -> pd.DataFrame:
+def _stream(tables: Evidence) -> pd.DataFrame:
     """Log gain and log norm of every run, position and layer, averaged over prompts."""
     layers = _read(tables, "layers")
     layers = layers[layers["position"].isin(list(POSITIONS))]
@@ -137,7 +137,7 @@ def _curve(line: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _traces(tables: Tables) -> pd.DataFrame:
+def _traces(tables: Evidence) -> pd.DataFrame:
     attention = _read(tables, "attention", head="", variant=list(VARIANTS)).dropna(subset="trace")
     attention = attention[attention["trace"] > 0]
     by = ["run_id", "variant", "layer"]
@@ -149,7 +149,7 @@ def _traces(tables: Tables) -> pd.DataFrame:
     return chosen.assign(quantity=TRACE, definition=chosen["variant"].map(VARIANTS), norm=np.nan)
 
 
-def _weights(tables: Tables) -> pd.DataFrame:
+def _weights(tables: Evidence) -> pd.DataFrame:
     whole = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
         _best(part.merge(_facts(part)[["run_id", "origin"]], on="run_id"), "matrix", [W_V, W_O]).assign(
@@ -157,7 +157,7 @@ def _weights(tables: Tables) -> pd.DataFrame:
         )
         for matrix, part in whole.groupby("matrix")
     ]
-    thirds = tables.read("summaries")
+    thirds = tables.table("summaries")
     thirds = thirds[thirds["estimand"].str.startswith(THIRDS)]
     layer = thirds["estimand"].str.removeprefix(THIRDS).astype(int)
     thirds = thirds.assign(layer=layer, origin=_origin(thirds), quantity=W_V, definition=THIRD, norm=np.nan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.reporting import index_page, memory
 from thermostats.reporting.bundle import bundle_files
 from thermostats.reporting.claim_page import Entry, claim_files, findings_name, folder_of, read_entry
@@ -47,7 +47,7 @@ class Build:
 
     out: Path
     scripts: Mapping[str, Path]
-    tables: Tables
+    tables: Evidence
     records: dict[str, Record]
     failed: dict[str, Run] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from thermostats import words
-from thermostats.claims.finding import Claim, Finding
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import is_own
 from thermostats.errors import DataError
 from thermostats.reporting import rendering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.reporting import rendering
 from thermostats.reporting.blocks import Link, Section, view
 from thermostats.reporting.freshness import machine
@@ -19,7 +19,7 @@ LEAD = (
 )
 
 
-def data_files(layout: Layout, tables: Tables) -> dict[str, bytes]:
+def data_files(layout: Layout, tables: Evidence) -> dict[str, bytes]:
     """`data.html`, `data.md`, and copies of the tables and analyses where they do not lie beside the report."""
     sections = [_tables(layout, tables), _files(layout), _verify(layout), *map(_codebook, TABLES)]
     shared = {
@@ -45,7 +45,7 @@ def size(count: int) -> str:
     return f"{count}\u00a0B"
 
 
-def _tables(layout: Layout, tables: Tables) -> Section:
+def _tables(layout: Layout, tables: Evidence) -> Section:
     rows = []
     for name, schema in TABLES.items():
         files = [listed for listed in layout.tables if listed.table == name]
@@ -54,7 +54,7 @@ def _tables(layout: Layout, tables: Tables) -> Section:
         rows.append(
             {
                 "table": Link(name, f"#table-{name}"),
-                "rows": len(tables.read(name)),
+                "rows": len(tables.table(name)),
                 "columns": len(schema.columns),
                 "files": len(files),
                 "size": size(sum(len(listed.content) for listed in files)),

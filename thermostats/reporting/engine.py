@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.reporting import progress
 from thermostats.reporting.build import ABOUT, Build
@@ -118,7 +118,7 @@ def report(
     started, folder = time.perf_counter(), Path(out)
     found = scripts(analyses if analyses is not None else store.shipped("analyses"))
     wanted = chosen(claims, found) + (list(PAGES) if claims is None else [])
-    tables = Tables(data)
+    tables = Evidence(data)
     with nullcontext() if check else only_writer(folder):
         build = Build(folder, found, tables, read_manifest(folder))
         return _report(build, wanted, claims is None, check, force, processes, started)

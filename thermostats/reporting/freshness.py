@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import thermostats
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.reporting.imports import HERE, code_sha
 from thermostats.tables.atomic import write_all
@@ -127,7 +127,7 @@ def record_key(record: Record) -> str:
     return sha_of(asdict(record))
 
 
-def stale_because(record: Record | None, now: Record, tables: Tables, out: Path) -> str:
+def stale_because(record: Record | None, now: Record, tables: Evidence, out: Path) -> str:
     """Why pages are not what they would be if made now; empty where they are. `now`: what they would be made of."""
     if record is None:
         return "not built yet"

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats import words
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.claims.scripts import is_own
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.modelling.classical.estimates import holm
@@ -43,7 +43,7 @@ ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists and sorts them."""
 
 
-def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], code: str) -> dict[str, bytes]:
+def index_files(entries: Sequence[Entry], tables: Evidence, pages: Sequence[str], code: str) -> dict[str, bytes]:
     """Files about all claims: `index.html`, `index.md`, `findings.csv`; `pages`: which others the report has."""
     measured, inconsistencies, reconciliation, sources = read(tables)
     grouped = by_group(entries)
@@ -85,9 +85,9 @@ def index_files(entries: Sequence[Entry], tables: Tables, pages: Sequence[str], 
     }
 
 
-def read(tables: Tables) -> list[pd.DataFrame]:
+def read(tables: Evidence) -> list[pd.DataFrame]:
     """What the index tells of beside the findings: gains measured by this package, then the tables of `TOLD`."""
-    return [tables.read("features", source=MEASURED), *map(tables.read, TOLD)]
+    return [tables.table("features", source=MEASURED), *map(tables.table, TOLD)]
 
 
 def summary(entries: Sequence[Entry], measured: pd.DataFrame) -> str:

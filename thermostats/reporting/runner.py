@@ -19,7 +19,9 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
-from thermostats.claims.finding import Claim, Finding, Tables
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior, both
 from thermostats.claims.scripts import scripts
 from thermostats.claims.study import studies
@@ -65,7 +67,7 @@ def run_all(jobs: Mapping[str, Path | None], data: Path, processes: int | None =
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
     if processes == 1:
-        tables = Tables(data)
+        tables = Evidence(data)
         yield from ((name, run_one(name, path, data, tables.fork())) for name, path in jobs.items())
         return
     share = str(max(1, cores // count))
@@ -94,23 +96,23 @@ def cores_there_are() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_one(name: str, path: Path | None, data: Path, tables: Tables | None = None) -> Run:
+def run_one(name: str, path: Path | None, data: Path, tables: Evidence | None = None) -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
     try:
-        tables = tables or Tables(data)
+        tables = tables or Evidence(data)
         run = _page(name, tables) if path is None else _analysis(path, tables, data)
     except (Exception, SystemExit) as error:
         run = Run(None, error=_words(error, path or Path(str(sys.modules[PAGES[name]].__file__))))
     return replace(run, seconds=time.perf_counter() - started)
 
 
-def _page(name: str, tables: Tables) -> Run:
+def _page(name: str, tables: Evidence) -> Run:
     made: dict[str, bytes] = importlib.import_module(PAGES[name]).files(tables)
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
 
 
-def _analysis(path: Path, tables: Tables, data: Path) -> Run:
+def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
     claim: Claim | None = None
     try:
         module = _load(path)
@@ -122,6 +124,7 @@ def _analysis(path: Path, tables: Tables, data: Path) -> Run:
             for number, finding in enumerate(findings, 1)
             if finding.posterior
         }
+        claim = claim.stated()
         bare = tuple(_bare(finding) for finding in findings)
         return Run(claim, bare, figures, panels, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
@@ -170,9 +173,9 @@ def _claim_of(module: ModuleType, path: Path) -> Claim:
     return claim
 
 
-def _findings_of(module: ModuleType, claim: Claim, tables: Tables) -> list[Finding]:
+def _findings_of(module: ModuleType, claim: Claim, tables: Evidence) -> list[Finding]:
     """What `analyse` returns, held against what a finding must be."""
-    findings = list(module.analyse(tables))
+    findings = list(module.analyse(tables) if hasattr(module, "analyse") else claim.judge(tables))
     if not findings or not all(isinstance(finding, Finding) for finding in findings):
         raise DataError("analyse must return findings", where=claim.id, got=repr(findings)[:80])
     for finding in findings:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.tables import features
 
 TWIN = "twin_test_results_20260105_160237.json"
@@ -20,14 +20,14 @@ MEASURED = "thermostats"
 RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
 
 
-def gain_by_prompt(tables: Tables, gain: str, *sources: str) -> pd.DataFrame:
+def gain_by_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
 
     Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
     """
     chosen = list(sources)
-    runs, models = tables.read("runs", source=chosen), tables.read("models")
-    layers, summaries = tables.read("layers", source=chosen), tables.read("summaries", source=chosen)
+    runs, models = tables.table("runs", source=chosen), tables.table("models")
+    layers, summaries = tables.table("layers", source=chosen), tables.table("summaries", source=chosen)
     values = features.by_prompt(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
@@ -39,7 +39,7 @@ def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
 
 
-def measured_here(tables: Tables, gain: str) -> pd.DataFrame:
+def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
     """A named gain by prompt as this package measured it, one run a model, with `category`; empty where there is none.
 
     Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
@@ -56,9 +56,9 @@ def measured_here(tables: Tables, gain: str) -> pd.DataFrame:
     return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
 
 
-def with_category(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
+def with_category(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
-    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
     return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
 
 

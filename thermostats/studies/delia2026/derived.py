@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.finding import Tables
-from thermostats.plots.labels import short_name
+from thermostats.claims.evidence import Evidence
 from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
 from thermostats.studies.delia2026.evidence import H4_V2, stated, stated_by_model
+from thermostats.words import short_name
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
 LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
@@ -56,7 +56,7 @@ BY_TEST = {
 CATEGORY = "mean over the category {}"
 
 
-def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
+def figures_of_test(tables: Evidence, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
     """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt and category."""
     published = stated_by_model(tables, source, BY_TEST[source])
     reproduced: dict[str, float] = {}
@@ -72,10 +72,10 @@ def figures_of_test(tables: Tables, rows: pd.DataFrame, source: str) -> tuple[di
     return published, reproduced
 
 
-def attention_means(tables: Tables) -> dict[str, float]:
+def attention_means(tables: Evidence) -> dict[str, float]:
     """Means over layers of attention entropy (where it is a number) and sparsity, by the names of `BY_FILE`."""
-    entropy = tables.read("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
-    rows = tables.read("summaries", source=OPT_FILE)
+    entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
+    rows = tables.table("summaries", source=OPT_FILE)
     rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
     figures: dict[str, float] = {}
     for name, means in zip(BY_FILE[OPT_FILE], (entropy, rows.groupby("model_id")["value"].mean()), strict=True):
@@ -83,19 +83,19 @@ def attention_means(tables: Tables) -> dict[str, float]:
     return figures
 
 
-def traces_and_norms(tables: Tables) -> pd.DataFrame:
+def traces_and_norms(tables: Evidence) -> pd.DataFrame:
     """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its square."""
-    traces = tables.read("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
-    norms = tables.read("summaries", source=OPT_FILE)
+    traces = tables.table("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
+    norms = tables.table("summaries", source=OPT_FILE)
     norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
     norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
     table = norms.join(traces.rename("trace"), how="inner")
     return table.assign(trace_over_W_V_squared=table["trace"] / np.square(table["W_V_frobenius"]))
 
 
-def projectors(tables: Tables, table: pd.DataFrame) -> dict[str, float]:
+def projectors(tables: Evidence, table: pd.DataFrame) -> dict[str, float]:
     """What the LLaMA and Mistral files derive from (un)embeddings, output and stream, by the names of `BY_FILE`."""
-    models = tables.read("models").drop_duplicates("model_id").set_index("model_id")
+    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     amplification, scaled = BY_FILE[LLAMA_FILE]
     figures: dict[str, float] = {}
     for model, row in table.iterrows():
@@ -103,16 +103,16 @@ def projectors(tables: Tables, table: pd.DataFrame) -> dict[str, float]:
         figures[amplification.format(name)] = float(row["effective_amplification"])
         figures[scaled.format(name)] = float(row["spectral_norm"] / np.sqrt(V))
     V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
-    W = tables.read("weights", source=MISTRAL_FILE).set_index("matrix")
+    W = tables.table("weights", source=MISTRAL_FILE).set_index("matrix")
     spectral, frobenius = W["spectral_norm"], W["frobenius_norm"]
     sizes = ("unembedding", "embedding")
-    ratios = tables.read("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
-    ends = tables.read("summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated")["value"]
+    ratios = tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
+    ends = tables.table("summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated")["value"]
     values = (
         frobenius["unembedding"] / frobenius["embedding"],
         *(spectral[size] / np.sqrt(d) for size in sizes),
         *(frobenius[size] / np.sqrt(V * d) for size in sizes),
-        np.exp(tables.read("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
+        np.exp(tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
         100 * np.mean(np.array([*ratios, *ends]) < 1),
     )
     names = (name.format(short_name(MISTRAL)) for name in BY_FILE[MISTRAL_FILE])

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.modelling.heritage.rows import chosen_rows
-from thermostats.plots.labels import short_name
 from thermostats.tables.features import by_prompt, combine
+from thermostats.words import short_name
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
@@ -35,39 +35,39 @@ GAIN_WORDS = {
 """The named gains that the files of penultimate gains hold, in words."""
 
 
-def features_of(tables: Tables, *sources: str) -> pd.DataFrame:
+def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
 
     Without files: of all runs but the controlled study's.
     """
-    read = {name: tables.read(name, **_of(sources)) for name in BY_SOURCE}
-    return combine(models=tables.read("models"), **read)
+    read = {name: tables.table(name, **_of(sources)) for name in BY_SOURCE}
+    return combine(models=tables.table("models"), **read)
 
 
-def heritage_rows(tables: Tables, estimand: str, *sources: str) -> pd.DataFrame:
+def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
     """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`.
 
     Without files: of all rows but the controlled study's, a user's own among them.
     """
-    read = {name: tables.read(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
-    values = by_prompt(models=tables.read("models"), **read)
+    read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
+    values = by_prompt(models=tables.table("models"), **read)
     rows = features_of(tables, *sources)
-    prompts = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
     return chosen_rows(estimand, rows, prompts, values, sources or None)
 
 
 def _of(sources: Sequence[str]) -> dict[str, list[str]]:
-    """Which rows `Tables.read` is asked for."""
+    """Which rows `Evidence.table` is asked for."""
     return {"source": list(sources)} if sources else {}
 
 
-def prompt_counts(tables: Tables, rows: pd.DataFrame) -> dict[str, int]:
+def prompt_counts(tables: Evidence, rows: pd.DataFrame) -> dict[str, int]:
     """Prompts in every prompt set of some rows."""
-    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
     return {str(name): int(size) for name, size in sizes.items()}
 
 
-def gains(tables: Tables) -> pd.DataFrame:
+def gains(tables: Evidence) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
 
     A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
@@ -76,7 +76,7 @@ def gains(tables: Tables) -> pd.DataFrame:
     Published standard deviations are of the population (divisor n) and are scaled to n - 1.
     """
     rows = features_of(tables, PYTHIA, HUNT)
-    sizes = tables.read("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
     rows["n_prompts"] = rows["prompt_set"].map(sizes).astype("float64")
     n = rows["n_prompts"]
@@ -85,7 +85,7 @@ def gains(tables: Tables) -> pd.DataFrame:
     rows = rows.assign(gain=rows["penultimate_gain"], log_gain=np.log(rows["penultimate_gain"]))
     rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
     rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
-    first = tables.read("layers", source=[PYTHIA, HUNT], position="last")
+    first = tables.table("layers", source=[PYTHIA, HUNT], position="last")
     first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")["gain_block"]
     rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
     rows = rows.dropna(subset="gain").sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
@@ -102,12 +102,12 @@ def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
     return rows["lower"] > bar
 
 
-def stated(tables: Tables, names: Mapping[str, str], *sources: str) -> dict[str, float]:
+def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[str, float]:
     """Figures of the preprint and its notes, or of the named file: name in the finding → value.
 
     `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table does not hold.
     """
-    rows = tables.read("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
+    rows = tables.table("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
     values = rows.set_index("pointer")["value"]
     absent = sorted(set(names.values()) - set(values.index))
     if absent:
@@ -115,13 +115,13 @@ def stated(tables: Tables, names: Mapping[str, str], *sources: str) -> dict[str,
     return {name: float(values[pointer]) for name, pointer in names.items()}
 
 
-def stated_by_model(tables: Tables, source: str, names: Mapping[str, str]) -> dict[str, float]:
+def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
     """Figures of one file model by model: name in the finding → value; figures that are no number are left out.
 
     `names` maps a name, with {} for the model's short name, to a pattern of pointers.
     Raises DataError for a pattern without a figure.
     """
-    rows = tables.read("statements", source=source)
+    rows = tables.table("statements", source=source)
     rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
     figures: dict[str, float] = {}
     for name, pattern in names.items():
@@ -132,13 +132,13 @@ def stated_by_model(tables: Tables, source: str, names: Mapping[str, str]) -> di
     return figures
 
 
-def known_gains(tables: Tables, *sources: str) -> pd.DataFrame:
+def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
 
     Columns model_id, known_gain, behaviour.
     One row a model; a gain whose behaviour is stated as unknown is a placeholder and left out.
     """
-    rows = tables.read("statements", source=list(sources))
+    rows = tables.table("statements", source=list(sources))
     rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
     behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
     copied = pd.DataFrame({"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.reporting import rendering
 from thermostats.reporting.blocks import FigureView, Files, Section
 from thermostats.reporting.freshness import machine
@@ -17,7 +17,7 @@ INTRODUCTION = (
 )
 
 
-def files(tables: Tables) -> dict[str, bytes]:
+def files(tables: Evidence) -> dict[str, bytes]:
     """`figures.html`, `figures.md`, and of each figure an SVG and its rows under `figures/`."""
     found = Files()
     sections = [_section(figure, tables, found) for figure in figures.FIGURES]
@@ -34,7 +34,7 @@ def files(tables: Tables) -> dict[str, bytes]:
     return found.found
 
 
-def _section(figure: figures.Figure, tables: Tables, found: Files) -> Section:
+def _section(figure: figures.Figure, tables: Evidence, found: Files) -> Section:
     claims = f"Claims: {', '.join(figure.claims)}." if figure.claims else ""
     table = figure.table(tables)
     if table.empty:

@@ -13,7 +13,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.modelling.inference.fitted import side_by_side
 from thermostats.modelling.laws.line import fit_line
-from thermostats.plots.labels import short_name
+from thermostats.words import short_name
 
 OUTCOME = "log_gain"
 

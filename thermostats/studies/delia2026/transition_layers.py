@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
-from thermostats.plots.labels import short_name
+from thermostats.claims.evidence import Evidence
 from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
 CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
@@ -21,11 +21,11 @@ A_PRIORI = "L* of {} from its gain"
 ALL_HEADS = "max_abs_gradient_all_heads"
 
 
-def empirical(tables: Tables) -> pd.DataFrame:
+def empirical(tables: Evidence) -> pd.DataFrame:
     """One row per model and definition: L* as the study counts it (index from 0 where its files hold indices)."""
-    figure = tables.read("statements", source="preprint")
+    figure = tables.table("statements", source="preprint")
     figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
-    found = tables.read("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
+    found = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
     found = found[found["layer"].notna()].rename(columns={"definition": "kind"})
     found = found.assign(layer=found["layer"] - 1)
     both = pd.concat(
@@ -34,9 +34,9 @@ def empirical(tables: Tables) -> pd.DataFrame:
     return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
 
 
-def all_heads(tables: Tables) -> pd.DataFrame:
+def all_heads(tables: Evidence) -> pd.DataFrame:
     """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every layer a number."""
-    rows = tables.read("attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head="").sort_values("layer")
+    rows = tables.table("attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head="").sort_values("layer")
     found = [
         {"model_id": model, "kind": ALL_HEADS, "layer": float(np.abs(np.gradient(part["trace"])).argmax())}
         for model, part in rows.groupby("model_id")
@@ -45,10 +45,10 @@ def all_heads(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["model_id", "kind", "layer"])
 
 
-def with_predictions(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.read("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
+    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
     rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
@@ -58,9 +58,9 @@ def with_predictions(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     return rows
 
 
-def from_gains(tables: Tables) -> dict[str, float]:
+def from_gains(tables: Evidence) -> dict[str, float]:
     """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that it copies."""
-    depth = tables.read("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
     return {
         A_PRIORI.format(short_name(row.model_id)): float(
             depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))
@@ -69,9 +69,9 @@ def from_gains(tables: Tables) -> dict[str, float]:
     }
 
 
-def sign_changes(tables: Tables, rows: pd.DataFrame) -> dict[str, float]:
+def sign_changes(tables: Evidence, rows: pd.DataFrame) -> dict[str, float]:
     """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L* and its error."""
-    found = tables.read("transitions", source=SIGN_CHANGE, definition="first_sign_change")
+    found = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
     sd = found.groupby("model_id")["layer"].std(ddof=0)
     figures: dict[str, float] = {}
     for row in rows.itertuples():

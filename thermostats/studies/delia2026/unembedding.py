@@ -9,29 +9,29 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.modelling.laws.line import fit_line
 from thermostats.plots.general import reference, scatter_labelled
-from thermostats.plots.labels import short_name
 from thermostats.studies.delia2026.derived import BY_FILE, LLAMA_FILE, MISTRAL_FILE, projectors
 from thermostats.studies.delia2026.evidence import stated_by_model
 from thermostats.studies.delia2026.provenance import follows
 from thermostats.studies.nursery.norms import at_the_end
 from thermostats.studies.nursery.rows import final
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 SEED, ALPHA, LEAST, LEAST_LINE, MOST_EXACT, LEAST_TRAINED = 19, 0.05, 4, 5, 8, 24
 BETWEEN = 0.5
 """Prior scale of log gains between models of different labs, a factor 1.6."""
 
 
-def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
+def unembedding(tables: Evidence, gains: pd.DataFrame) -> Finding:
     """Do models with a small last gain have a large unembedding?"""
-    spectra = tables.read("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
-    copied = tables.read("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
+    spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
+    copied = tables.table("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
     measured = gains.groupby("model_id")["value"].mean()
     table = pd.DataFrame(
         {
@@ -95,7 +95,7 @@ def unembedding(tables: Tables, gains: pd.DataFrame) -> Finding:
     return beside(found, fit, told)
 
 
-def trained_unembedding(tables: Tables) -> Finding:
+def trained_unembedding(tables: Evidence) -> Finding:
     """The same over the models trained here, their gains measured and not copied."""
     norms = at_the_end(tables, "weights", head="", matrix="unembedding").groupby("model_id")["spectral_norm"].first()
     models = final(tables)

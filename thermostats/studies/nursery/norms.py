@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.laws.spectral import norm_ratios
 from thermostats.studies.nursery.rows import final
 from thermostats.tables.vocabulary import NURSERY
@@ -16,17 +16,17 @@ LATE = 0.75
 """Late layers are those beyond this share of the depth."""
 
 
-def at_the_end(tables: Tables, name: str, **equals: str | list[str]) -> pd.DataFrame:
+def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
     """Rows of a run-keyed table of the trained models at the end of training, `heritage` being the recipe.
 
     The columns `learned`, `comparable` and `n_layers` come from the models.
     """
     models = final(tables)[["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]]
-    rows = tables.read(name, source=NURSERY, **equals).drop(columns="heritage")
+    rows = tables.table(name, source=NURSERY, **equals).drop(columns="heritage")
     return rows.merge(models.rename(columns={"recipe": "heritage"}), on=["model_id", "revision"])
 
 
-def trained_norms(tables: Tables) -> pd.DataFrame:
+def trained_norms(tables: Evidence) -> pd.DataFrame:
     """One row a trained model: columns of `final`, with its recipe as `heritage`.
 
     `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows that the study took

@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Finding, Tables
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
@@ -21,7 +22,7 @@ from thermostats.studies.nursery.recipe_fit import GEOMETRY, NAMED_GAINS, SCALE,
 from thermostats.words import number
 
 
-def published_rows(tables: Tables) -> pd.DataFrame:
+def published_rows(tables: Evidence) -> pd.DataFrame:
     """Comparable published models with C04's columns and the design's."""
     rows = gains(tables)
     rows = rows[rows["comparable"]].reset_index(drop=True)

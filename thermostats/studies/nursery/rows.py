@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.design import recipes
 from thermostats.tables.vocabulary import NURSERY
 
@@ -26,7 +26,7 @@ DESIGN = [
 ]
 
 
-def checkpoints(tables: Tables) -> pd.DataFrame:
+def checkpoints(tables: Evidence) -> pd.DataFrame:
     """One row a trained model and checkpoint, fine-tuned ones too.
 
     Columns: `model` (that of the design), `tuned`, `step`, `share` (of the training's steps), all columns of the
@@ -34,8 +34,8 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
     of the table `features` (those of the runs with and without eager attention in one row), without the columns that
     the design has.
     """
-    measured = tables.read("features", source=NURSERY).groupby(["model_id", "revision"], as_index=False).first()
-    training = tables.read("nursery_training")
+    measured = tables.table("features", source=NURSERY).groupby(["model_id", "revision"], as_index=False).first()
+    training = tables.table("nursery_training")
     names = measured["model_id"].str.removeprefix(f"{NURSERY}/")
     measured = measured.drop(columns=[name for name in DESIGN if name in measured]).assign(
         trained=names,
@@ -44,11 +44,11 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
         step=measured["revision"].str.removeprefix("step").astype(int),
     )
     records = training.rename(columns={"model": "trained"})[["trained", "steps", "learned", "loss", "loss_unigram"]]
-    rows = measured.merge(records, on="trained", how="left").merge(tables.read("nursery_design")[DESIGN], on="model")
+    rows = measured.merge(records, on="trained", how="left").merge(tables.table("nursery_design")[DESIGN], on="model")
     return rows.assign(share=rows["step"] / rows["steps"]).sort_values(["trained", "step"], ignore_index=True)
 
 
-def final(tables: Tables) -> pd.DataFrame:
+def final(tables: Evidence) -> pd.DataFrame:
     """Rows of `checkpoints` at the end of training, one a model of the design, with logs of geometry and scale.
 
     Further columns: log_L, log_H, log_d_h, log_rho, log_d, log_n (non-embedding weights).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.means import one_sample, paired_difference
 from thermostats.modelling.inference.clustered import clustered_share
 from thermostats.studies.nursery.factors import CHECKPOINTS
@@ -59,12 +59,12 @@ def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.Da
     return pd.DataFrame(rows)
 
 
-def gains_of_pairs(tables: Tables, gain: str) -> pd.DataFrame:
+def gains_of_pairs(tables: Evidence, gain: str) -> pd.DataFrame:
     """A gain by prompt of finished and of tuned models: what `fit_invariance` takes, heritage and family the recipe."""
-    models = tables.read("models", source=NURSERY)
+    models = tables.table("models", source=NURSERY)
     ends = models[models["variant"].isin(["base", "instruct"])]
-    runs = tables.read("runs", source=NURSERY).merge(ends[["model_id", "revision"]], on=["model_id", "revision"])
-    parts = {name: tables.read(name, source=NURSERY) for name in ("layers", "summaries")}
+    runs = tables.table("runs", source=NURSERY).merge(ends[["model_id", "revision"]], on=["model_id", "revision"])
+    parts = {name: tables.table(name, source=NURSERY) for name in ("layers", "summaries")}
     parts = {name: frame[frame["run_id"].isin(runs["run_id"])] for name, frame in parts.items()}
     values = by_prompt(runs, ends, parts["layers"], parts["summaries"])
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")].drop(columns="gain")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.mixed import MixedSlope, mixed_slope
 from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.studies.nursery.design import blocks, model_matrix
@@ -66,9 +66,9 @@ def extra_terms(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def mean_traces(tables: Tables, source: str) -> pd.Series:
+def mean_traces(tables: Evidence, source: str) -> pd.Series:
     """Trace of the sheaf Laplacian, all heads, mean over layers and prompts, by model."""
-    rows = tables.read("attention", source=source)
+    rows = tables.table("attention", source=source)
     rows = rows[(rows["variant"] == "exact") & (rows["head"] == "") & rows["trace"].notna()]
     return rows.groupby("model_id")["trace"].mean().astype("float64")
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import COLUMN, Figure
 from thermostats.words import first_sentences
@@ -20,7 +20,7 @@ PANEL, COLUMNS = "panel", 2
 def combine(figures: Sequence[Figure]) -> Figure:
     """One figure with every given figure as a lettered panel, and one legend of the labs."""
 
-    def table(tables: Tables) -> pd.DataFrame:
+    def table(tables: Evidence) -> pd.DataFrame:
         parts = [part.table(tables).assign(**{PANEL: part.id}) for part in figures]
         filled = [part for part in parts if not part.empty]
         return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.plots.general import house_style, legend_points
 
 COLUMN = 3.54
@@ -43,7 +43,7 @@ class Figure:
     id: str
     title: str
     claims: tuple[str, ...]
-    table: Callable[[Tables], pd.DataFrame]
+    table: Callable[[Evidence], pd.DataFrame]
     """Tables to the rows that are drawn; empty where the tables in use hold none."""
     draw: Callable[[pd.DataFrame, Axes], Axes]
     caption: Callable[[pd.DataFrame], str]

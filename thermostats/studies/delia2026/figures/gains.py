@@ -7,16 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
-from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.evidence import HUNT, PYTHIA, gains
 from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure, legend_over_rows
-from thermostats.words import number, relation
+from thermostats.words import number, relation, short_name
 
 SEED = 1
 LEVEL = 0.95
@@ -25,12 +25,12 @@ COLUMNS = ["model_id", "heritage", "n_layers", "n_params", "gain", "sd", "lower"
 PENULTIMATE, LAST = "last block but one", "last block"
 
 
-def penultimate_gains(tables: Tables, *files: str) -> pd.DataFrame:
+def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     """One row a model of the named files: mean gain of the last block but one over prompts with its t interval.
 
     Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95 % interval.
     """
-    if tables.read("runs", source=[PYTHIA, HUNT]).empty:
+    if tables.table("runs", source=[PYTHIA, HUNT]).empty:
         return pd.DataFrame(columns=COLUMNS)
     rows = gains(tables)
     n = rows["n_prompts"]
@@ -68,7 +68,7 @@ def caption_depth(table: pd.DataFrame) -> str:
     )
 
 
-def by_lab(tables: Tables) -> pd.DataFrame:
+def by_lab(tables: Evidence) -> pd.DataFrame:
     """Every model's gain beside the mean of its lab."""
     return with_lab_means(penultimate_gains(tables, PYTHIA, HUNT))
 
@@ -159,7 +159,7 @@ def caption_size(table: pd.DataFrame) -> str:
     )
 
 
-def by_prompt(tables: Tables) -> pd.DataFrame:
+def by_prompt(tables: Evidence) -> pd.DataFrame:
     """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id, gain, block."""
     columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
     before = gain_by_prompt(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.general import MUTED, RULE, legend_above
-from thermostats.plots.labels import place_labels, short_name
+from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 SEED = 3
 MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
@@ -27,12 +27,12 @@ CUT = (
 )
 
 
-def weights_by_layer(tables: Tables) -> pd.DataFrame:
+def weights_by_layer(tables: Evidence) -> pd.DataFrame:
     """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with most layers.
 
     Columns: model_id, heritage, n_layers, layer, matrix, value.
     """
-    whole = tables.read("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
+    whole = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
     rows = whole.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
     chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
     whole = whole[whole["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
@@ -40,13 +40,13 @@ def weights_by_layer(tables: Tables) -> pd.DataFrame:
     return whole[["model_id", "heritage", "n_layers", "layer", "matrix", "value"]].reset_index(drop=True)
 
 
-def means(tables: Tables) -> pd.DataFrame:
+def means(tables: Evidence) -> pd.DataFrame:
     """Mean spectral norm of W_V and W_O over layers, one row a model and source.
 
     Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the ends are the
     smallest and largest layer and missing where only the mean was published.
     """
-    summaries = tables.read("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
+    summaries = tables.table("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
     published = summaries.assign(of=np.where(summaries["estimand"] == W_O, "wo", "wv"))
     wide = published.pivot(index=["model_id", "heritage"], columns="of", values="value").reset_index()
     cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(MEANS)
@@ -111,18 +111,18 @@ def caption_means(table: pd.DataFrame) -> str:
     )
 
 
-def over_depth(tables: Tables) -> pd.DataFrame:
+def over_depth(tables: Evidence) -> pd.DataFrame:
     """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a layer.
 
     Columns model_id, heritage, cut, layer, depth = l/L, value; a model's own W_V is taken before a published third.
     """
     measured = weights_by_layer(tables)
     parts = [measured[measured["matrix"] == "W_V"].astype({"layer": float}).assign(cut=W_V)]
-    thirds = tables.read("summaries", source=MAPS)
+    thirds = tables.table("summaries", source=MAPS)
     thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
     layer = thirds["estimand"].str.removeprefix(BY_LAYER).astype(float)
     parts.append(thirds.assign(layer=layer, cut=THIRD))
-    mean = tables.read("summaries", source=SUMMARY, estimand=list(MEANS))
+    mean = tables.table("summaries", source=SUMMARY, estimand=list(MEANS))
     parts.append(mean.assign(layer=np.nan, cut=mean["estimand"].map(MEANS)))
     columns = ["model_id", "heritage", "cut", "layer", "value"]
     filled = [part[columns] for part in parts if not part.empty]
@@ -213,8 +213,8 @@ def _listed(table: pd.DataFrame) -> str:
     return ", ".join(short_name(str(name)) for name in dict.fromkeys(table["model_id"])) or "none"
 
 
-def _depth(tables: Tables) -> pd.Series:
-    return tables.read("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+def _depth(tables: Evidence) -> pd.Series:
+    return tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
 
 
 SPECTRA = Figure(

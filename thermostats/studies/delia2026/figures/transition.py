@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.finding import Tables
+from thermostats.claims.evidence import Evidence
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
-from thermostats.plots.labels import short_name
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, stated
 from thermostats.studies.delia2026.figures.figure import Figure, legend_over_rows
-from thermostats.words import number
+from thermostats.words import number, short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
 CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
@@ -20,17 +19,17 @@ JUDGED = ("max_abs_gradient", "first_sign_change")
 COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]
 
 
-def transitions(tables: Tables) -> pd.DataFrame:
+def transitions(tables: Evidence) -> pd.DataFrame:
     """One row a model of the preprint's figure 5, layers as the study counts them.
 
     Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published definitions and
     prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
     """
-    stated_rows = tables.read("statements", source="preprint")
+    stated_rows = tables.table("statements", source="preprint")
     figure = stated_rows[stated_rows["statistic"].str.startswith("L* read off")]
     if figure.empty:
         return pd.DataFrame(columns=COLUMNS)
-    rows = tables.read("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED], definition=list(JUDGED))
+    rows = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED], definition=list(JUDGED))
     rows = rows[rows["layer"].notna()].assign(value=rows["layer"] - 1)
     by_definition = pd.concat(
         [rows[["model_id", "definition", "value"]], figure[["model_id", "value"]].assign(definition="figure")]
@@ -38,7 +37,7 @@ def transitions(tables: Tables) -> pd.DataFrame:
     spread = by_definition.groupby("model_id").agg(
         lower=("value", "min"), upper=("value", "max"), n_definitions=("definition", "nunique")
     )
-    shape = tables.read("models").drop_duplicates("model_id").set_index("model_id")
+    shape = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     out = figure.set_index("model_id")[["value"]].rename(columns={"value": "found"}).join(spread)
     out = out.join(shape[["heritage", "n_layers", "n_heads"]].astype({"n_layers": float, "n_heads": float}))
     at, L = stated(tables, CONSTANTS), out["n_layers"]

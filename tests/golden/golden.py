@@ -1,0 +1,120 @@
+"""Hold the findings of today's code against the frozen ones: `python tests/golden/golden.py [C04 …]`; 1 where they differ.
+
+Numbers that no draws enter must agree to 1e-9 (`--rounding` for another generation of the libraries), means of draws
+to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal. `findings.json` holds the frozen ones by
+stable id; `changes.json` what changed on purpose: by id, the fields that may differ, each with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import Posterior
+from thermostats.claims.scripts import scripts
+from thermostats.reporting.runner import Run, run_all
+from thermostats.tables import store
+
+HERE = Path(__file__).parent
+ERRORS = 4.0
+PLAIN = ("estimate", "lower", "upper", "probability")
+SAME = ("verdict", "n_models", "n_heritages", "interval", "probability_kind")
+
+
+def same(a: float | None, b: float | None, rounding: float) -> bool:
+    """Equal to a relative difference, missing ones only to one another."""
+    if a is None or b is None or math.isnan(a) or math.isnan(b):
+        return (a is None or math.isnan(a)) and (b is None or math.isnan(b))
+    return math.isclose(a, b, rel_tol=rounding, abs_tol=rounding)
+
+
+def differences(old: Mapping[str, Any], new: Finding, rounding: float) -> Iterator[tuple[str, object, object]]:
+    """Field, frozen and present value of whatever differs."""
+    for name in SAME:
+        if old[name] != getattr(new, name):
+            yield name, old[name], getattr(new, name)
+    for name in PLAIN:
+        if not same(old[name], getattr(new, name), rounding):
+            yield name, old[name], getattr(new, name)
+    for name in ("published", "reproduced"):
+        own = {key: float(value) for key, value in getattr(new, name).items() if not math.isnan(value)}
+        for key in sorted(old[name].keys() | own.keys()):
+            if not same(old[name].get(key), own.get(key), max(rounding, 1e-9)):
+                yield f"{name}: {key}", old[name].get(key), own.get(key)
+    if (old.get("posterior") is None) != (new.posterior is None):
+        yield "posterior", old.get("posterior") is not None, new.posterior is not None
+    elif new.posterior is not None:
+        yield from of_posteriors(old["posterior"], new.posterior)
+
+
+def of_posteriors(was: Mapping[str, Any], now: Posterior) -> Iterator[tuple[str, object, object]]:
+    """The same of what a fit says."""
+    means = {row["quantity"]: (row["mean"], row["mcse"]) for row in now.summary.to_dict("records")}
+    pairs = [("posterior probability", (was["probability"], was["mc_error"]), (now.probability, now.probability_error))]
+    pairs += [(f"mean of {name}", value, means[name]) for name, value in was["means"].items() if name in means]
+    for name, (a, error_a), (b, error_b) in pairs:
+        allowed = ERRORS * math.hypot(error_a or 0.0, error_b or 0.0)
+        if not abs(a - b) <= max(allowed, 1e-9):
+            yield name, a, b
+    for name, one, other in (
+        ("posterior verdict", was["verdict"], now.verdict),
+        ("classical verdict", was["classical"], now.classical),
+        ("gate", was["passes"], now.gate.passes),
+    ):
+        if one != other:
+            yield name, one, other
+    if gone := sorted(set(was["means"]) - set(means)):
+        yield "summary lacks", len(was["means"]), ", ".join(gone[:4])
+
+
+def compared(run: Run, frozen: Mapping[str, Any], allowed: Mapping[str, Any], rounding: float) -> list[str]:
+    """Lines on what differs in one claim's findings."""
+    if run.claim is None or run.error:
+        return [run.error]
+    own = {key: value for key, value in frozen.items() if key.split(".")[0] == run.claim.id}
+    by_text = {value["estimand"]: key for key, value in own.items()}
+    found = {finding.id or by_text.get(finding.estimand, finding.estimand): finding for finding in run.findings}
+    lines = [
+        f"{key}: {'missing' if key in own else 'new'}"
+        for key in sorted(own.keys() ^ found.keys())
+        if key not in allowed
+    ]
+    for key in own.keys() & found.keys():
+        may = allowed.get(key, {})
+        for field, was, now in differences(own[key], found[key], rounding):
+            if not any(field.startswith(name) for name in may):
+                lines.append(f"{key}, {field}: {was!r} was frozen, {now!r} now")
+    return lines
+
+
+def main() -> int:
+    """Compare the claims asked for, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("claims", nargs="*", help="such as C04; all without any")
+    parser.add_argument("--rounding", type=float, default=1e-9, help="relative difference allowed of what is not drawn")
+    parser.add_argument("--processes", type=int, default=1)
+    asked = parser.parse_args()
+    frozen = json.loads((HERE / "findings.json").read_text(encoding="utf-8"))
+    allowed = json.loads((HERE / "changes.json").read_text(encoding="utf-8"))
+    found = scripts(store.shipped("analyses"))
+    jobs = {claim: path for claim, path in found.items() if not asked.claims or claim in asked.claims}
+    bad = 0
+    for claim, run in run_all(jobs, Evidence().data, asked.processes):
+        lines = compared(run, frozen, allowed, asked.rounding)
+        bad += len(lines)
+        print(f"{claim}: {len(run.findings)} findings, {len(lines)} differences, {run.seconds:.0f} s", flush=True)
+        for line in lines:
+            print(f"  {line}", flush=True)
+    print("golden: nothing differs" if not bad else f"golden: {bad} differences")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

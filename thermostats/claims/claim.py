@@ -1,0 +1,201 @@
+"""A claim put to the test: its words, and the functions that answer its findings' questions.
+
+CLAIM = Claim.read(__file__)                        # words: the Markdown file of the same name
+
+@CLAIM.finding("order", primary=…, robustness=…, over=GAINS, evidence=PUBLISHED, needs=AtLeast(models=12))
+def order(evidence: Evidence, gain: Gain) -> Result: …
+
+if __name__ == "__main__":
+    CLAIM.main()
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from thermostats.claims.evidence import PUBLISHED, SETS, Evidence
+from thermostats.claims.finding import Finding, text_of
+from thermostats.claims.judge import Question, answered, together
+from thermostats.claims.result import Result
+from thermostats.claims.rule import AtLeast, Rule
+from thermostats.claims.template import Template
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.tables.vocabulary import NURSERY
+from thermostats.terminal import readable_in_part, refuse
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Answer = Callable[..., Result]
+
+
+class Declared(Protocol):
+    """What a finding is asked over: a frozen record with an id that ends the finding's."""
+
+    @property
+    def id(self) -> str:
+        """The last part of the finding's id."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and the rules by which it is judged, which are fixed before its test is run."""
+
+    id: str
+    title: str
+    said: str
+    """What the study says, in our words, with its figures."""
+    estimand: str
+    """The quantity the verdict rests on, in words."""
+    rule: str
+    """When the claim counts as supported, when as not supported; everything else is inconclusive."""
+    source: str
+    """Section or figure of the preprint, and files."""
+    rows: str = ""
+    """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
+    words: Template | None = field(default=None, compare=False, repr=False)
+    questions: list[Question] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def read(cls, script: str | Path) -> Claim:
+        """The claim whose words stand in the Markdown file beside a script, of the same name.
+
+        Raises DataError where the file is missing or lacks a part.
+        """
+        words = Template.read(Path(script).with_suffix(".md"))
+        if missing := [name for name in ("Said", "Estimand") if not words.text(name)]:
+            raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
+        facts = words.facts
+        source, rows = facts.get("source", ""), facts.get("rows", "")
+        return cls(words.id, words.title, words.text("Said"), words.text("Estimand"), "", source, rows, words)
+
+    def finding(
+        self,
+        name: str,
+        *,
+        primary: Rule,
+        robustness: Rule | None = None,
+        veto: bool = True,
+        evidence: str | None = PUBLISHED,
+        needs: AtLeast | None = None,
+        over: Sequence[Declared] = (),
+        group: str = "",
+    ) -> Callable[[Answer], Answer]:
+        """Declare the finding that the decorated function answers: one for every record of `over`, or one.
+
+        primary decides; robustness is shown with it, and with `veto` the verdict is open where the two differ.
+        evidence: a name of `SETS`, None for mathematics. needs: fewer models or groups make "needs measurement".
+        group: what groups models, by default lab, in the controlled study recipe.
+        """
+        if evidence is not None and evidence not in SETS:
+            raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+
+        def declare(answer: Answer) -> Answer:
+            for item in over or (None,):
+                key = f"{self.id}.{name}" + (f".{item.id}" if item is not None else "")
+                groups = group or ("recipe" if evidence == NURSERY else "lab")
+                self.questions.append(
+                    Question(key, name, item, answer, primary, robustness, veto, evidence or "", needs, groups)
+                )
+            return answer
+
+        return declare
+
+    def overall(self, all_of: Sequence[str], name: str = "whole") -> Callable[[Answer], Answer]:
+        """Declare a verdict over findings, named without the claim's id; it has no estimate of its own.
+
+        The decorated function is given the findings by name and returns the Result with words, table and figure. It
+        stands first on the page.
+        """
+
+        def declare(answer: Answer) -> Answer:
+            question = Question(f"{self.id}.{name}", name, None, answer, parts=tuple(f"{self.id}.{n}" for n in all_of))
+            self.questions.insert(0, question)
+            return answer
+
+        return declare
+
+    def shared(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Compute a function of evidence and hashable arguments once for all findings."""
+
+        @wraps(function)
+        def once(*args: P.args, **named: P.kwargs) -> T:
+            evidence, *rest = args
+            if not isinstance(evidence, Evidence):
+                raise DataError("a shared function takes evidence first", got=type(evidence).__name__)
+            key = (function, evidence.name, *rest, *sorted(named.items()))
+            if key not in evidence.memo:
+                evidence.memo[key] = function(*args, **named)
+            found: T = evidence.memo[key]
+            return found
+
+        return once
+
+    def judge(self, evidence: Evidence) -> list[Finding]:
+        """Put every question to its evidence, in the order of the file.
+
+        Raises DataError where words, rule and result do not fit one another.
+        """
+        if self.words is None or not self.questions:
+            raise DataError("a claim without questions has no findings", where=self.id)
+        found: dict[str, Finding] = {}
+        for question in sorted(self.questions, key=lambda q: bool(q.parts)):
+            if question.parts:
+                parts = [found[name] for name in question.parts]
+                result = question.answer({name.partition(".")[2]: finding for name, finding in found.items()})
+                found[question.id] = together(self.id, self.words, question, parts, result)
+            else:
+                named = evidence.named(question.evidence) if question.evidence else evidence
+                result = question.answer(named) if question.over is None else question.answer(named, question.over)
+                found[question.id] = answered(self.id, self.words, question, result)
+        return [found[question.id] for question in self.questions]
+
+    def stated(self) -> Claim:
+        """The claim's facts alone, its rules in words: what a page shows and a process hands on."""
+        rules: dict[str, list[str]] = {}
+        for question in self.questions:
+            rules.setdefault(question.rule(), []).append(question.name)
+        said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
+        return replace(self, rule=self.rule or said, words=None, questions=[])
+
+    def main(self) -> None:
+        """What an analysis does when run as a script: print the findings on the tables in use.
+
+        `--data FOLDER` names a folder of own rows.
+        """
+        run(self, self.judge)
+
+
+def run(claim: Claim, analyse: Callable[[Evidence], list[Finding]]) -> None:
+    """Run one analysis on the tables in use and print its findings."""
+    parser = ArgumentParser(description=f"{claim.id} {claim.title}. Its findings, printed; no report is written.")
+    parser.add_argument("--data", type=Path, help="folder of your own rows, read beside the package's tables")
+    try:
+        findings = analyse(Evidence(parser.parse_args().data))
+    except ThermostatsError as error:
+        refuse(error)
+        sys.exit(error.exit_code)
+    with readable_in_part():
+        print(f"{claim.id}  {claim.title}\n")
+        print(_wrapped(f"Said: {claim.said}") + "\n" + _wrapped(f"Rule: {claim.stated().rule}"))
+        for finding in findings:
+            print("\n" + text_of(finding))
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")
+
+
+def parts_of(findings: Mapping[str, Finding], names: Sequence[str], *columns: str) -> list[dict[str, Any]]:
+    """Rows of a table of findings for a verdict over them: the named fields, and statement and probability."""
+    return [
+        {column: getattr(findings[name], column) for column in columns}
+        | {"statement": p.statement if (p := findings[name].posterior) else "", "probability": p and p.probability}
+        for name in names
+    ]

@@ -1,0 +1,141 @@
+"""The rows an analysis reads: tables under a named selection, every selection remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.tables import store
+from thermostats.tables.features import combine
+from thermostats.tables.folders import shipped
+from thermostats.tables.vocabulary import NURSERY
+
+PUBLISHED, MEASURED, EVERY = "published", "measured", "all"
+SETS = {
+    PUBLISHED: "what a study's own files say",
+    MEASURED: "models measured here or joined by the user",
+    NURSERY: "the controlled study",
+    EVERY: "published and measured together, without the controlled study",
+}
+"""Sets of evidence and what is in each."""
+RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
+MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
+
+NURSERY_TABLES = {"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
+"""Tables of the controlled study beside those of the schema: its design, its trainings' records and losses."""
+BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
+"""Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
+
+
+class Evidence:
+    """The tables of a data folder as an analysis sees them; remembers every selection of rows it handed out.
+
+    The texts of prompts are left out: they are not on every machine, and their hashes stand for them.
+    """
+
+    def __init__(self, data: str | Path | None = None, name: str = EVERY) -> None:
+        self.data, self.name = store.data_folder(data), name
+        self.selections: dict[str, str] = {}
+        self.memo: dict[Any, Any] = {}
+        """What shared functions have computed."""
+        self._files: dict[str, pd.DataFrame] = {}
+        self._loaded: dict[str, pd.DataFrame] = {}
+        self._digests: dict[str, str] = {}
+
+    def fork(self) -> Evidence:
+        """The same tables, loaded once for both, with no selection remembered."""
+        other = Evidence(self.data)
+        other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
+        return other
+
+    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+        """Rows of table `name` whose columns have the given values (one, or one of a list); all rows without.
+
+        Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
+        which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
+        Without `source` only rows of the named set are handed out. NURSERY_TABLES and BENCHMARKS are read too.
+        """
+        selected = self._select(name, equals)
+        self._remember(json.dumps([name, equals, *[self.name] * (self.name != EVERY)], sort_keys=True), selected)
+        return selected
+
+    def named(self, name: str) -> Evidence:
+        """The same tables as another set of evidence; what either hands out is remembered in both."""
+        other = self.fork()
+        other.name, other.selections, other.memo = name, self.selections, self.memo
+        return other
+
+    def columns(self) -> set[str]:
+        """Columns of all tables that were read so far."""
+        return {str(label) for frame in self._loaded.values() for label in frame}
+
+    def changed(self, selections: Mapping[str, str]) -> bool:
+        """True where any of the remembered selections has other rows by now."""
+        return any(self._digest(selection) != digest for selection, digest in selections.items())
+
+    def _remember(self, selection: str, selected: pd.DataFrame) -> None:
+        if selection not in self._digests:
+            csv = selected.to_csv(index=False, lineterminator="\n")
+            self._digests[selection] = hashlib.sha256(csv.encode()).hexdigest()
+        self.selections[selection] = self._digests[selection]
+
+    def _digest(self, selection: str) -> str:
+        if selection not in self._digests:
+            name, equals, *of = json.loads(selection)
+            other = self.fork().named(of[0]) if of else self.fork()
+            other._remember(selection, other._select(name, equals))
+        return self._digests[selection]
+
+    def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
+        frame = self._joined(name)
+        if {"source", "run_id"} <= set(frame) and "source" not in equals:
+            frame = frame[self._in_set(frame["source"])]
+        for label, wanted in equals.items():
+            if label not in frame:
+                raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
+            frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
+        return frame.reset_index(drop=True)
+
+    def _in_set(self, source: pd.Series[str]) -> pd.Series[bool]:
+        """Rows of the named set by their source."""
+        if self.name == NURSERY:
+            return source == NURSERY
+        published = source.isin(set(self._table("sources")["file"])) if self.name in {PUBLISHED, MEASURED} else None
+        if published is None:
+            return source != NURSERY
+        return published if self.name == PUBLISHED else ~published & (source != NURSERY)
+
+    def _joined(self, name: str) -> pd.DataFrame:
+        if name not in self._loaded:
+            frame = self._features() if name == "features" else self._table(name)
+            if "run_id" in frame and name not in {"runs", "features"}:
+                frame = frame.merge(self._table("runs")[RUN_COLUMNS], on="run_id", how="left")
+            if "model_id" in frame and "revision" in frame and name not in {"models", "features"}:
+                frame = frame.merge(self._table("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left")
+            self._loaded[name] = frame
+        return self._loaded[name]
+
+    def _features(self) -> pd.DataFrame:
+        names = ("runs", "models", "layers", "summaries", "transitions", "weights")
+        return combine(**{name: self._table(name) for name in names})
+
+    def _table(self, name: str) -> pd.DataFrame:
+        if name not in self._files:
+            frame = _beside_the_schema(name) if name in (*NURSERY_TABLES, *BENCHMARKS) else store.load(name, self.data)
+            self._files[name] = frame.assign(text="") if name == "prompts" else frame
+        return self._files[name]
+
+
+def _beside_the_schema(name: str) -> pd.DataFrame:
+    """A table of the controlled study, or results of a benchmark, which no wheel carries."""
+    if name in NURSERY_TABLES:
+        return shipped_table(NURSERY_TABLES[name])
+    path = shipped("benchmarks") / "results" / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()

@@ -1,0 +1,98 @@
+"""What an analysis returns: named numbers, the rows behind them, a fit; no verdict and no sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+
+if TYPE_CHECKING:
+    from thermostats.claims.posterior import Panel
+    from thermostats.modelling.inference.fitted import Fitted
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval and its p-value, where it has them."""
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+    interval: str = ""
+    """Kind and level of the interval: `95 % t interval over prompts`."""
+    p: float | None = None
+    p_kind: str = "p-value"
+    """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims on the index; or
+    what the probability is."""
+
+    @property
+    def estimate(self) -> float | None:
+        """The value, by the name that rules use."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Figures that a study prints and the same recomputed, by name; a name in `published` alone could not be.
+
+    A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001).
+    """
+
+    published: Mapping[str, float] = field(default_factory=dict)
+    reproduced: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One answer of an analysis to one finding's question."""
+
+    quantities: Mapping[str, Estimate] = field(default_factory=dict)
+    """Numbers that the rule and the words name."""
+    estimate: str = ""
+    """Name of the quantity that heads the finding; empty: the first one, where there is one."""
+    n_models: int = 0
+    n_groups: int = 0
+    rows: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables that a rule reads row by row."""
+    table: pd.DataFrame | None = None
+    """The numbers behind the verdict, shown on the page."""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """Further values for the sentences: numbers, names, tables; no sentences."""
+    draw: Callable[..., object] | None = None
+    """Draws the finding's figure onto the matplotlib axes it is given."""
+    fit: Fitted | None = None
+    statements: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """Draws, chain × draw, of the statements that a rule asks the fit about, beside `fit.probabilities`."""
+    model: str = ""
+    """What was fitted to what, in one sentence; empty: the template's."""
+    fit_tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
+    """Tables of the fit to show: names of its own, or titles with tables."""
+    sensitivity: pd.DataFrame | None = None
+    """Alternatives of the fit; None: its own table of them."""
+    panels: tuple[Panel, ...] = ()
+    """Figures of the fit beside those that every fit has."""
+    audit: Audit = field(default_factory=Audit)
+
+    def probability(self, statement: str) -> float:
+        """Posterior probability of a statement.
+
+        Raises DataError for one that neither the result nor its fit knows.
+        """
+        if statement in self.statements:
+            return float(self.statements[statement].mean())
+        if self.fit is not None and statement in self.fit.probabilities:
+            return float(self.fit.probabilities[statement])
+        known = [*self.statements, *(self.fit.probabilities if self.fit is not None else ())]
+        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(known))
+
+    @property
+    def headline(self) -> Estimate:
+        """The quantity that heads the finding; without a value where there is none."""
+        name = self.estimate or next(iter(self.quantities), "")
+        return self.quantities[name] if name else Estimate(None)

@@ -1,0 +1,116 @@
+"""The words of a claim: a Markdown file beside its analysis, with places for numbers.
+
+    # C04 Heritage > geometry > scale
+    Source: abstract, section 7
+    Rows: study
+
+    ## Said
+    Who trained a model matters more …
+
+    ## order
+    ### estimand
+    share of variance of heritage minus that of geometry, {{ gain.words }}
+    ### plain
+    {{ verdict.sentence }}: over {{ n_models }} models …
+    ### caption
+    Shares of the variance …
+    ### model
+    Heritage model of the log gain …
+    ### notes
+    - One sentence, or several; a note that comes out empty is left out.
+
+A heading of level two is a finding's name, a heading of level three a part of its words. Places are Jinja's;
+filters are the functions of `thermostats.words`. The rule is not written here: it states itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from thermostats import words
+from thermostats.errors import DataError
+
+PARTS = ("estimand", "plain", "caption", "model", "notes")
+FILTERS = (
+    *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
+    "estimate_range",
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """The words of one claim."""
+
+    path: Path
+    id: str
+    title: str
+    facts: Mapping[str, str]
+    """Lines `Key: value` under the title, keys in lower case."""
+    sections: Mapping[str, Mapping[str, str]]
+    """Parts by finding; text under a finding's own heading has the name ``""``."""
+
+    @classmethod
+    def read(cls, path: Path) -> Template:
+        """Read a file; raises DataError where it has no title or cannot be read."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(
+                "an analysis has no words", where=path.name, got=error.strerror, allowed="a Markdown file of its name"
+            ) from error
+        title = re.match(r"# +(\S+) +(.+)\n", text)
+        if title is None:
+            raise DataError("the words of a claim begin with its title", where=path.name, allowed="# C04 Heritage > …")
+        head, *parts = re.split(r"^## +(.+)\n", text[title.end() :], flags=re.M)
+        facts = {key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)}
+        sections = {name.strip(): _parts(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+        return cls(path, title[1], title[2].strip(), facts, sections)
+
+    def text(self, name: str) -> str:
+        """A section without parts, such as Said, on one line."""
+        return " ".join(self.sections.get(name, {}).get("", "").split())
+
+    def render(self, finding: str, part: str, values: Mapping[str, Any]) -> str:
+        """One part of a finding's words with its numbers; empty where the file has none.
+
+        Raises DataError where the words ask for what the analysis does not give.
+        """
+        source = self.sections.get(finding, {}).get(part, "")
+        try:
+            return _environment().from_string(source).render(values).strip()
+        except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
+            where = f"{self.path.name}, ## {finding}, ### {part}"
+            raise DataError("the words do not fit the result", where=where, got=str(error)) from error
+
+    def line(self, finding: str, part: str, values: Mapping[str, Any]) -> str:
+        """A part as one paragraph."""
+        return " ".join(self.render(finding, part, values).split())
+
+    def notes(self, finding: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The notes that are not empty."""
+        items = re.split(r"^- *", self.render(finding, "notes", values), flags=re.M)
+        return tuple(" ".join(item.split()) for item in items if item.strip())
+
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """Names of sections with parts, in order."""
+        return tuple(name for name, parts in self.sections.items() if set(parts) & set(PARTS))
+
+
+def _parts(body: str) -> dict[str, str]:
+    head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
+    return {"": head.strip()} | {name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _environment() -> jinja2.Environment:
+    # Markdown for people, escaped where it becomes HTML
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)  # noqa: S701
+    environment.filters |= {name: getattr(words, name) for name in FILTERS}
+    return environment
