@@ -29,8 +29,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.modelling.classical.counts import barnard_exact, fisher_exact, proportion
-from thermostats.modelling.classical.permutation import clustered_sign_permutation
+from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact, proportion
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import lab_forest

@@ -29,8 +29,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
-from thermostats.modelling.classical.crossed import concordance
 from thermostats.modelling.classical.means import paired_difference
+from thermostats.modelling.classical.mixed import concordance
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.plots.general import strip_by_group

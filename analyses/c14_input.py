@@ -29,7 +29,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
-from thermostats.modelling.classical.crossed import variance_components
+from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.modelling.laws.share import fit_share

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,17 @@ import statsmodels.formula.api as smf
 from scipy import stats
 from simulated import transition_table
 
+from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
+
+FRAME = pd.DataFrame(
+    {
+        "depth": [12.0, 24, 16, 32, 24, 12, 36, 40],
+        "layer": [5.0, 14.0, 7.5, 15.0, 10.0, 6.0, 21.0, 16.0],
+        "lab": list("aabbccdd"),
+    }
+)
+ASKED: dict[str, Any] = {"observed": "layer", "depth": "depth", "groups": "lab", "seed": 0}
 
 
 def test_slopes_are_those_of_the_mixed_model_and_ranks() -> None:
@@ -60,3 +72,37 @@ def test_transitions_of_the_middle_are_foretold_by_the_middle() -> None:
     assert found["estimate"]["error of depth of L/2"] == pytest.approx(error)
     half = table.assign(n_heads=16)
     assert not any("log_H" in of for of in counterparts.of_transition(half, seed=1)["of"])
+
+
+def test_leaving_one_out_is_the_residual_over_one_minus_leverage() -> None:
+    fit = smf.ols("layer ~ depth", FRAME).fit()
+    error = np.abs(fit.resid / (1 - fit.get_influence().hat_matrix_diag))
+    alone = FRAME.assign(lab=[str(i) for i in range(8)])
+    result = counterparts.leave_one_out_error(alone, "layer ~ depth", **ASKED)
+    assert result.estimate == pytest.approx((error / FRAME.depth).mean())
+    assert result.lower < result.estimate < result.upper and result.n == 8
+
+
+def test_leaving_one_group_out_learns_from_the_others_alone() -> None:
+    seen = []
+
+    def mean_fraction(learn: pd.DataFrame, ask: pd.DataFrame) -> np.ndarray:
+        seen.append((set(learn.lab), set(ask.lab)))
+        return np.asarray(ask.depth / 2)
+
+    result = counterparts.leave_one_out_error(FRAME, mean_fraction, **ASKED)
+    assert all(len(asked) == 1 and not asked & learned for learned, asked in seen) and len(seen) == 4
+    error = ((FRAME.depth / 2 - FRAME.layer).abs() / FRAME.depth).groupby(FRAME.lab).mean()
+    assert result.estimate == pytest.approx(error.mean()) and "lab" in result.interval
+
+
+def test_predictions_that_cannot_be_made_are_refused() -> None:
+    for match, frame, formula in (
+        ("levels", FRAME, "layer ~ lab"),
+        ("above 0", FRAME.assign(depth=0.0), "layer ~ depth"),
+        ("no such column", FRAME.drop(columns="layer"), "layer ~ depth"),
+        ("too few", FRAME.head(3), "layer ~ depth"),
+        ("too few groups", FRAME.head(4), "layer ~ depth"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            counterparts.leave_one_out_error(frame, formula, **ASKED)

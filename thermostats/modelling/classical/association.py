@@ -1,9 +1,9 @@
-"""Classical tests of association: correlation, slope of a linear model, power law."""
+"""Classical tests of association: correlation, also inside models; slope of a linear model; power law."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,20 +25,28 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import bca, permutation_p
+from thermostats.modelling.classical.resampling import permutation_p
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correlation(Estimate):
-    """A correlation; `lower` and `upper` are the Fisher-z interval, the BCa bootstrap stands beside it."""
+    """A correlation with its Fisher-z interval."""
 
     p_permutation: float
     permutation: str
     """How the permutation p was counted."""
-    bootstrap_lower: float
-    bootstrap_upper: float
-    bootstrap: str
-    """Kind of bootstrap interval, and how many resamples were degenerate (a constant column) and left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinCorrelation(Estimate):
+    """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
+
+    by_model: Mapping[str, float]
+    by_model_lower: Mapping[str, float]
+    """Fisher-z bounds of each model's correlation, as `correlation` gives them."""
+    by_model_upper: Mapping[str, float]
+    permutation: str
+    n_models: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +67,8 @@ class PowerLaw(Slope):
     """An exponent: y = prefactor · x^estimate."""
 
     prefactor: float
-    jackknife_error: float
-    jackknife_lower: float
-    jackknife_upper: float
     smallest_without_one: float
+    """Smallest exponent with one point left out."""
     largest_without_one: float
 
 
@@ -77,6 +83,12 @@ def _spearman(x: Array, y: Array, axis: int = -1) -> Array:
     return _pearson(stats.rankdata(x, axis=axis), stats.rankdata(y, axis=axis), axis)
 
 
+def _statistic(method: str) -> Callable[..., Array]:
+    if method not in ("pearson", "spearman"):
+        raise UsageError("no such correlation", got=method, allowed="pearson, spearman")
+    return _pearson if method == "pearson" else _spearman
+
+
 def correlation(
     x: ArrayLike,
     y: ArrayLike,
@@ -86,33 +98,25 @@ def correlation(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Correlation:
-    """Correlation r with its parametric and permutation p and two intervals.
+    """Correlation r with its parametric and permutation p and its interval.
 
     Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman (Bonett and Wright
     2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n! pairings for n ≤ 8, else Monte Carlo.
-    Bootstrap: BCa over pairs. Raises UsageError for fewer than 4 points, a constant column, or missing values.
+    Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
     x, y = numbers(x, "x", least=4, varied=True), numbers(y, "y", least=4, varied=True)
     same_length(x=x, y=y)
-    probability(level)
-    if method not in ("pearson", "spearman"):
-        raise UsageError("no such correlation", got=method, allowed="pearson, spearman")
-    pearson = method == "pearson"
-    statistic = _pearson if pearson else _spearman
+    statistic, pearson = _statistic(method), method == "pearson"
     result: Any = stats.pearsonr(x, y) if pearson else stats.spearmanr(x, y)
     r = float(statistic(x, y))
+    half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / (x.size - 3))
     lower, upper, interval = math.nan, math.nan, f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
     if abs(r) < 1 - 1e-12:
-        half = stats.norm.ppf((1 + level) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / (x.size - 3))
-        lower, upper, interval = (
-            math.tanh(math.atanh(r) - half),
-            math.tanh(math.atanh(r) + half),
-            "Fisher-z confidence interval",
-        )
+        lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+        interval = "Fisher-z confidence interval"
     p_permutation, counted = permutation_p(
         [x], lambda shuffled, axis: np.abs(statistic(shuffled, y, axis)), "pairings", seed=seed, resamples=resamples
     )
-    low, high, kind = bca([x, y], statistic, level=level, seed=seed, paired=True, resamples=resamples)
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
         estimate=r,
@@ -124,9 +128,60 @@ def correlation(
         n=x.size,
         p_permutation=p_permutation,
         permutation=counted,
-        bootstrap_lower=low,
-        bootstrap_upper=high,
-        bootstrap=kind,
+    )
+
+
+def within_correlation(
+    x: pd.DataFrame,
+    y: pd.DataFrame,
+    *,
+    method: Literal["pearson", "spearman"] = "spearman",
+    level: float = 0.95,
+    seed: int,
+    resamples: int = RESAMPLES,
+) -> WithinCorrelation:
+    """Mean over models m of r_m = corr over prompts of (x_pm, y_pm); tables of prompts (rows) by models (columns).
+
+    The models answered the same prompts, so their correlations are not independent. The permutation shuffles the rows
+    of y for all models together (two-sided, Monte Carlo), which keeps that dependence. The interval resamples prompts
+    and models both (percentile; Owen 2007, doi:10.1214/07-AOAS122), which errs on the wide side.
+
+    Raises:
+        UsageError: tables of different rows or columns, missing or constant columns, fewer than 4 prompts.
+    """
+    if list(x.index) != list(y.index) or list(x.columns) != list(y.columns) or x.empty:
+        raise UsageError(
+            "tables of different prompts or models", got=f"{x.shape} and {y.shape}", allowed="the same rows and columns"
+        )
+    statistic, ranked = _statistic(method), method == "spearman"
+    names = [str(name) for name in x.columns]
+    a = np.column_stack([numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
+    b = np.column_stack([numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
+    each = statistic(a[None], b[None], 1)[0]
+    n, m = a.shape
+    spread = np.sqrt((1 + np.square(each) / 2 if ranked else 1) / (n - 3)) * stats.norm.ppf((1 + level) / 2)
+    with np.errstate(divide="ignore"):
+        bounds = [dict(zip(names, np.tanh(np.arctanh(each) + side * spread).tolist(), strict=True)) for side in (-1, 1)]
+    rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
+    shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
+    null = statistic(a[None], b[shuffled], 1).mean(axis=1)
+    prompts, models = rng.integers(0, n, (resamples, n, 1)), rng.integers(0, m, (resamples, 1, m))
+    drawn = np.nanmean(statistic(a[prompts, models], b[prompts, models], 1), axis=1)
+    low, high = np.nanquantile(drawn, [tail, 1 - tail])
+    return WithinCorrelation(
+        test=f"permutation of prompts, all models together, of the mean {method.capitalize()} correlation against 0",
+        estimate=float(each.mean()),
+        lower=float(low),
+        upper=float(high),
+        level=level,
+        interval="percentile bootstrap over prompts and models",
+        p_value=float((np.sum(np.abs(null) >= abs(each.mean()) - 1e-12) + 1) / (resamples + 1)),
+        n=n,
+        by_model=dict(zip(names, map(float, each), strict=True)),
+        by_model_lower=bounds[0],
+        by_model_upper=bounds[1],
+        permutation=f"Monte Carlo, (b + 1)/({resamples} + 1)",
+        n_models=m,
     )
 
 
@@ -233,24 +288,15 @@ def _t_ratio(distance: float, error: float) -> float:
 
 
 def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0, level: float = 0.95) -> PowerLaw:
-    """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and its jackknife.
+    """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and what one point does to it.
 
-    Jackknife: se² = (n − 1)/n Σ (b_(i) − b̄)², interval b ± t_{n−1} se; the smallest and largest b_(i) show what one
-    point does. Raises UsageError for values that are not positive, a constant x, or fewer than 4 points.
+    Raises UsageError for values that are not positive, a constant x, or fewer than 4 points.
     """
     x, y = numbers(x, "x", least=4, positive=True, varied=True), numbers(y, "y", least=4, positive=True)
     same_length(x=x, y=y)
     logs = pd.DataFrame({"log10_x": np.log10(x), "log10_y": np.log10(y)})
     fit = slope(logs, "log10_y ~ log10_x", against=against, level=level)
-    without = np.array([float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index])
-    error = math.sqrt((fit.n - 1) / fit.n * float(np.square(without - without.mean()).sum()))
-    half = float(stats.t.ppf((1 + level) / 2, fit.n - 1)) * error
+    without = [float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index]
     return PowerLaw(
-        **vars(fit),
-        prefactor=10**fit.intercept,
-        jackknife_error=error,
-        jackknife_lower=fit.estimate - half,
-        jackknife_upper=fit.estimate + half,
-        smallest_without_one=float(without.min()),
-        largest_without_one=float(without.max()),
+        **vars(fit), prefactor=10**fit.intercept, smallest_without_one=min(without), largest_without_one=max(without)
     )

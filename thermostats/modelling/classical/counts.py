@@ -1,7 +1,8 @@
-"""Tests of counts: 2 × 2 tables, proportions, shares above a bound, classifications and cuts."""
+"""Tests of counts: 2 × 2 tables, proportions, shares above a bound, classifications and cuts, signs in families."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import (
+    NO_INTERVAL,
     RESAMPLES,
     Array,
     Estimate,
@@ -25,9 +25,10 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import bca
+from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, bca
 
 CLOPPER_PEARSON = "Clopper–Pearson exact interval"
+TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +49,6 @@ class Accuracy(Estimate):
     """Share of right predictions; the p-value is against the share of the most frequent class."""
 
     majority: float
-    kappa: float
-    """Cohen's κ; NaN where both columns hold one and the same class."""
-    kappa_lower: float
-    """Wald bounds; NaN where the estimated variance is zero (perfect agreement, or one column constant)."""
-    kappa_upper: float
     balanced_accuracy: float
     """Mean over observed classes of the share predicted right; 0.5 by chance for two classes."""
 
@@ -68,6 +64,19 @@ class Threshold(Estimate):
     accuracy_by_chance: float
     """Mean best balanced accuracy over shuffled outcomes."""
     auc: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignPermutation(Estimate):
+    """Is the sign a matter of lab? The unit of `p_value` is the family."""
+
+    p_families: float
+    counted_families: str
+    """How the arrangements were counted."""
+    n_families: int
+    n_labs: int
+    smallest_p_families: float
+    """The smallest p the test can give with these family sizes; NaN where it was not exact."""
 
 
 def two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
@@ -172,7 +181,7 @@ def one_sample_bound(
 def classification_accuracy(
     predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series, *, level: float = 0.95
 ) -> Accuracy:
-    """Share of right predictions with Clopper–Pearson interval, Cohen's κ, and p against the larger class's share.
+    """Share of right predictions with Clopper–Pearson interval, and p against the larger class's share.
 
     p is the one-sided exact binomial test against the majority share of these same observations, a rate taken as known.
     Raises UsageError for missing labels, unequal lengths or no rows.
@@ -186,55 +195,10 @@ def classification_accuracy(
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
     right = int((guess == truth).sum())
     result = stats.binomtest(right, truth.size, majority, alternative="greater")
-    both = np.union1d(classes, guess)
-    kappa = kappa_low = kappa_high = math.nan
-    if both.size > 1:
-        table = pd.crosstab(pd.Categorical(guess, both), pd.Categorical(truth, both), dropna=False)
-        with np.errstate(invalid="ignore"):  # a variance of zero, rounded to below it
-            agreement = cohens_kappa(table.to_numpy())
-        kappa, variance = float(agreement.kappa), float(agreement.var_kappa)
-        if variance > 1e-12:
-            half = float(stats.norm.ppf((1 + probability(level)) / 2)) * math.sqrt(variance)
-            kappa_low, kappa_high = kappa - half, kappa + half
     return Accuracy(
         **(vars(_binomial(result, test, level)) | ({"p_value": math.nan} if majority == 1 else {})),
         majority=majority,
-        kappa=kappa,
-        kappa_lower=kappa_low,
-        kappa_upper=kappa_high,
         balanced_accuracy=float(np.mean([(guess[truth == c] == c).mean() for c in classes])),
-    )
-
-
-def mcnemar_exact(
-    right_a: Sequence[bool] | pd.Series | NDArray[np.bool_],
-    right_b: Sequence[bool] | pd.Series | NDArray[np.bool_],
-    *,
-    level: float = 0.95,
-) -> Estimate:
-    """Two predictions of the same cases: McNemar's exact test, binomial on the cases where just one of them is right.
-
-    The estimate is the share, among those, of cases where a is right, against 0.5, with Clopper–Pearson interval; n
-    counts all cases. Raises UsageError where the two are never right apart.
-    """
-    a, b = np.asarray(right_a, dtype=bool), np.asarray(right_b, dtype=bool)
-    same_length(right_a=a, right_b=b)
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    if only_a + only_b == 0:
-        raise UsageError(
-            "the two predictions are right in the same cases", got=f"{a.size} cases", allowed="at least one apart"
-        )
-    table = [[int((a & b).sum()), only_a], [only_b, int((~a & ~b).sum())]]
-    share = stats.binomtest(only_a, only_a + only_b).proportion_ci(probability(level), method="exact")
-    return Estimate(
-        test=f"McNemar's exact test, {only_a} to {only_b} discordant cases",
-        estimate=only_a / (only_a + only_b),
-        lower=float(share.low),
-        upper=float(share.high),
-        level=level,
-        interval=CLOPPER_PEARSON,
-        p_value=float(mcnemar(table, exact=True).pvalue),
-        n=a.size,
     )
 
 
@@ -276,13 +240,88 @@ def roc_threshold(
         upper=float(high),
         level=level,
         interval="percentile bootstrap of the best cut, resamples with both outcomes and two scores or more",
-        p_value=float((np.sum(null >= accuracy - 1e-12) + 1) / (resamples + 1)),
+        p_value=float((np.sum(null >= accuracy - TOLERANCE) + 1) / (resamples + 1)),
         n=x.size,
         positive_above=above,
         accuracy=accuracy,
         accuracy_by_chance=float(null.mean()),
         auc=float((1 + wins.mean()) / 2),
     )
+
+
+def clustered_sign_permutation(
+    dampens: Sequence[bool] | pd.Series,
+    labs: Sequence[str] | pd.Series,
+    families: Sequence[str] | pd.Series,
+    *,
+    focal: str,
+    seed: int,
+    resamples: int = RESAMPLES,
+) -> SignPermutation:
+    """Permutation test of "the sign is a matter of lab", one lab against the rest, with families as units.
+
+    With s_f the share of a family's models that dampen, the statistic is mean(s in focal) − mean(s elsewhere),
+    two-sided, so that models of one recipe do not count as independent; the estimate is the same over models.
+    Raises UsageError where there is one lab, one sign, an unknown focal lab, or a family spread over two labs.
+    """
+    signs, lab, family = np.asarray(dampens, dtype=np.float64), labels(labs, "labs"), labels(families, "families")
+    same_length(dampens=signs, labs=lab, families=family)
+    if not np.isin(signs, (0.0, 1.0)).all() or len(set(signs)) < 2:
+        raise UsageError(
+            "the sign does not vary", where="dampens", got=sorted(set(signs)), allowed="both true and false"
+        )
+    if len(set(lab)) < 2 or focal not in lab:
+        allowed = f"two labs or more, the focal one of {sorted(set(lab))}"
+        raise UsageError("no labs to compare", where="labs", got=focal, allowed=allowed)
+    units = (
+        pd.DataFrame({"family": family, "lab": lab, "share": signs})
+        .groupby("family")
+        .agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
+    )
+    if (units["n_labs"] > 1).any():
+        spread = list(units.index[units["n_labs"] > 1])
+        raise UsageError("a family spread over labs", where="families", got=spread, allowed="one lab a family")
+    inside = (units["lab"] == focal).to_numpy()
+    p, counted, smallest = _over_families(units["share"].to_numpy(np.float64), inside, seed=seed, resamples=resamples)
+    return SignPermutation(
+        test=f"permutation test of the sign against the lab, unit: the family; {focal} against the rest, two-sided",
+        estimate=float(signs[lab == focal].mean() - signs[lab != focal].mean()),
+        lower=math.nan,
+        upper=math.nan,
+        level=math.nan,
+        interval=f"{NO_INTERVAL}: a test of no association",
+        p_value=p,
+        n=signs.size,
+        p_families=p,
+        counted_families=counted,
+        n_families=len(units),
+        n_labs=units["lab"].nunique(),
+        smallest_p_families=smallest,
+    )
+
+
+def _over_families(values: Array, inside: NDArray[np.bool_], *, seed: int, resamples: int) -> tuple[float, str, float]:
+    """p, how it was counted, and the smallest p possible (NaN where not exact)."""
+
+    def contrast(arranged: Array) -> Array:
+        return np.asarray(np.abs(arranged[:, inside].mean(axis=1) - arranged[:, ~inside].mean(axis=1)))
+
+    observed = float(contrast(values[None, :])[0])
+    size = int(inside.sum())
+    total = math.comb(values.size, size)
+    if total > MOST_ARRANGEMENTS:
+        null = contrast(np.random.default_rng(seed).permuted(np.tile(values, (resamples, 1)), axis=1))
+        p = float((np.sum(null >= observed - TOLERANCE) + 1) / (resamples + 1))
+        return p, f"Monte Carlo, (b + 1)/({resamples} + 1)", math.nan
+    chosen = np.zeros((total, values.size), dtype=bool)
+    for row, units in enumerate(itertools.combinations(range(values.size), size)):
+        chosen[row, list(units)] = True
+    every, arranged = np.tile(values, (total, 1)), np.empty((total, values.size))
+    arranged[:, inside] = every[chosen].reshape(total, size)
+    arranged[:, ~inside] = every[~chosen].reshape(total, values.size - size)
+    null = contrast(arranged)
+    smallest = float(np.mean(null >= null.max() - TOLERANCE))
+    return float(np.mean(null >= observed - TOLERANCE)), f"exact, all {total} arrangements", smallest
 
 
 def _binomial(result: Any, test: str, level: float) -> Estimate:
@@ -306,6 +345,6 @@ def _best_cut(x: Array, y: Array) -> tuple[float, bool, float]:
     above = x[:, None] > cuts[None, :]
     balanced = (above[y == 1].mean(axis=0) + 1 - above[y == 0].mean(axis=0)) / 2
     both = np.maximum(balanced, 1 - balanced)
-    ties = np.flatnonzero(both >= both.max() - 1e-12)
+    ties = np.flatnonzero(both >= both.max() - TOLERANCE)
     best = int(ties[ties.size // 2])
     return float(cuts[best]), bool(balanced[best] >= 0.5), float(both[best])

@@ -1,9 +1,9 @@
-"""Classical tests of means: one sample, pairs, two groups, equivalence; ratios on the log scale."""
+"""Classical tests of means: one sample, pairs, two groups; ratios on the log scale."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,16 +42,6 @@ class Difference(Estimate):
     effect_upper: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Equivalence(Estimate):
-    """Two one-sided tests; equivalent where `p_value` ≤ (1 − level)/2: the interval lies inside ±log(margin)."""
-
-    margin: float
-    p_below: float
-    p_above: float
-    equivalent: bool
-
-
 def one_sample(
     values: ArrayLike,
     *,
@@ -71,8 +61,8 @@ def one_sample(
     if log and against <= 0:
         raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
     shifted = np.log(x) - math.log(against) if log else x - against
-    result = _against_zero(shifted, level, seed, resamples)
-    return _difference(result, f"t test of the mean {'log ' * log}against {against:g}", log, against)
+    test = f"t test of the mean {'log ' * log}against {against:g}"
+    return _of_one_mean(shifted, test, log, against, level=level, seed=seed, resamples=resamples)
 
 
 def paired_difference(
@@ -93,12 +83,8 @@ def paired_difference(
             got=f"{differences[0]:g} {x.size} times",
             allowed="differences that vary",
         )
-    return _difference(
-        _against_zero(differences, level, seed, resamples),
-        f"paired t test of {'log(a/b)' if log else 'a − b'} against 0",
-        log,
-        1.0,
-    )
+    test = f"paired t test of {'log(a/b)' if log else 'a − b'} against 0"
+    return _of_one_mean(differences, test, log, 1.0, level=level, seed=seed, resamples=resamples)
 
 
 def welch_difference(
@@ -116,118 +102,86 @@ def welch_difference(
         raise UsageError(
             "both groups are constant", where="a, b", got=f"{x[0]:g} and {y[0]:g}", allowed="values that vary"
         )
-    probability(level)
-    result: Any = stats.ttest_ind(x, y, equal_var=False)
-    low, high = map(float, result.confidence_interval(level))
-    p_permutation, counted = permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
-    pooled = math.sqrt(((x.size - 1) * x.var(ddof=1) + (y.size - 1) * y.var(ddof=1)) / (x.size + y.size - 2))
-    difference = float(x.mean() - y.mean())
-    root = math.sqrt(x.size * y.size / (x.size + y.size))
-    d_low, d_high = _noncentral(difference / pooled * root, x.size + y.size - 2, level, root)
-    estimate = Difference(
-        test="",
-        estimate=difference,
-        lower=low,
-        upper=high,
-        level=level,
-        interval="Welch t confidence interval",
-        p_value=float(result.pvalue),
+    return _record(
+        stats.ttest_ind(x, y, equal_var=False),
+        f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0",
+        "Welch t confidence interval",
+        log,
+        1.0,
+        level,
+        estimate=float(x.mean() - y.mean()),
         n=x.size + y.size,
+        permutation=permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples),
+        p_rank=float(stats.mannwhitneyu(x, y).pvalue),
+        sd=math.sqrt(((x.size - 1) * x.var(ddof=1) + (y.size - 1) * y.var(ddof=1)) / (x.size + y.size - 2)),
+        sd_df=x.size + y.size - 2,
+        root=math.sqrt(x.size * y.size / (x.size + y.size)),
+    )
+
+
+def _of_one_mean(
+    x: Array, test: str, log: bool, against: float, *, level: float, seed: int, resamples: int
+) -> Difference:
+    def distance(flipped: Array, axis: int) -> Array:
+        return np.asarray(np.abs(np.mean(flipped, axis=axis)))
+
+    return _record(
+        stats.ttest_1samp(x, 0.0),
+        test,
+        "t confidence interval",
+        log,
+        against,
+        level,
+        estimate=float(x.mean()),
+        n=x.size,
+        permutation=permutation_p([x], distance, "samples", seed=seed, resamples=resamples),
+        p_rank=float(stats.wilcoxon(x).pvalue),
+        sd=float(x.std(ddof=1)),
+        sd_df=x.size - 1,
+        root=math.sqrt(x.size),
+    )
+
+
+def _record(
+    result: Any,
+    test: str,
+    interval: str,
+    log: bool,
+    against: float,
+    level: float,
+    *,
+    estimate: float,
+    n: int,
+    permutation: tuple[float, str],
+    p_rank: float,
+    sd: float,
+    sd_df: int,
+    root: float,
+) -> Difference:
+    """`sd` with its degrees of freedom is the unit of Cohen's d, whose standard error is 1/`root`."""
+    lower, upper = map(float, result.confidence_interval(probability(level)))
+    ratios = [against * math.exp(x) if log else math.nan for x in (estimate, lower, upper)]
+    effect_lower, effect_upper = _noncentral(estimate / sd * root, sd_df, level, root)
+    return Difference(
+        test=test,
+        estimate=estimate,
+        lower=lower,
+        upper=upper,
+        level=level,
+        interval=interval + " of the log" * log,
+        p_value=float(result.pvalue),
+        n=n,
         statistic=float(result.statistic),
         df=float(result.df),
-        ratio=math.nan,
-        ratio_lower=math.nan,
-        ratio_upper=math.nan,
-        p_permutation=p_permutation,
-        permutation=counted,
-        p_rank=float(stats.mannwhitneyu(x, y).pvalue),
-        effect=difference / pooled,
-        effect_lower=d_low,
-        effect_upper=d_high,
-    )
-    return _difference(estimate, f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0", log, 1.0)
-
-
-def equivalence(a: ArrayLike, b: ArrayLike, *, margin: float, paired: bool = True, alpha: float = 0.05) -> Equivalence:
-    """Two one-sided t tests (Schuirmann 1987, doi:10.1007/BF01068419) of |log(a/b)| < log(margin), margin > 1.
-
-    `p_value` is the larger of the two; the interval has level 1 − 2α, so that equivalence at α is the interval lying
-    inside ±log(margin). Not equivalent does not mean different. Welch's degrees of freedom where not paired.
-    """
-    if not (math.isfinite(margin) and margin > 1):
-        raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
-    x, y = np.log(numbers(a, "a", least=3, positive=True)), np.log(numbers(b, "b", least=3, positive=True))
-    if paired:
-        same_length(a=x, b=y)
-    if is_constant(x - y) if paired else is_constant(x) and is_constant(y):
-        raise UsageError("the log ratios do not vary", where="a, b", got="a constant", allowed="values that vary")
-    result: Any = stats.ttest_1samp(x - y, 0.0) if paired else stats.ttest_ind(x, y, equal_var=False)
-    level = 1 - 2 * probability(alpha, "alpha")
-    low, high = map(float, result.confidence_interval(level))
-    estimate = float(np.mean(x) - np.mean(y))
-    error = (high - low) / 2 / float(stats.t.ppf((1 + level) / 2, result.df))
-    p_below = float(stats.t.sf((estimate + math.log(margin)) / error, result.df))
-    p_above = float(stats.t.cdf((estimate - math.log(margin)) / error, result.df))
-    p = max(p_below, p_above)
-    return Equivalence(
-        test=f"two one-sided {'paired' if paired else 'Welch'} t tests, ratio within {1 / margin:.4g} to {margin:.4g}",
-        estimate=estimate,
-        lower=low,
-        upper=high,
-        level=level,
-        interval="t confidence interval of the log ratio",
-        p_value=p,
-        n=x.size if paired else x.size + y.size,
-        margin=margin,
-        p_below=p_below,
-        p_above=p_above,
-        equivalent=p <= alpha,
-    )
-
-
-def _against_zero(x: Array, level: float, seed: int, resamples: int) -> Difference:
-    probability(level)
-    result: Any = stats.ttest_1samp(x, 0.0)
-    low, high = map(float, result.confidence_interval(level))
-    p_permutation, counted = permutation_p(
-        [x], lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)), "samples", seed=seed, resamples=resamples
-    )
-    d = float(x.mean() / x.std(ddof=1))
-    root = math.sqrt(x.size)
-    d_low, d_high = _noncentral(d * root, x.size - 1, level, root)
-    return Difference(
-        test="",
-        estimate=float(x.mean()),
-        lower=low,
-        upper=high,
-        level=level,
-        interval="t confidence interval",
-        p_value=float(result.pvalue),
-        n=x.size,
-        statistic=float(result.statistic),
-        df=float(x.size - 1),
-        ratio=math.nan,
-        ratio_lower=math.nan,
-        ratio_upper=math.nan,
-        p_permutation=p_permutation,
-        permutation=counted,
-        p_rank=float(stats.wilcoxon(x).pvalue),
-        effect=d,
-        effect_lower=d_low,
-        effect_upper=d_high,
-    )
-
-
-def _difference(result: Difference, test: str, log: bool, against: float) -> Difference:
-    if not log:
-        return replace(result, test=test)
-    return replace(
-        result,
-        test=test,
-        interval=result.interval + " of the log",
-        ratio=against * math.exp(result.estimate),
-        ratio_lower=against * math.exp(result.lower),
-        ratio_upper=against * math.exp(result.upper),
+        ratio=ratios[0],
+        ratio_lower=ratios[1],
+        ratio_upper=ratios[2],
+        p_permutation=permutation[0],
+        permutation=permutation[1],
+        p_rank=p_rank,
+        effect=estimate / sd,
+        effect_lower=effect_lower,
+        effect_upper=effect_upper,
     )
 
 

@@ -1,10 +1,10 @@
-"""Mixed models, variance components of a crossed table, and concordance of rankings."""
+"""Models with groups: mixed models, variance components of models crossed with prompts, concordance of rankings."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,22 @@ from scipy import stats
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.classical.association import ols, only_term
-from thermostats.modelling.classical.estimates import Estimate, columns_of, labels, probability
+from thermostats.modelling.classical.estimates import (
+    NO_INTERVAL,
+    RESAMPLES,
+    Array,
+    Estimate,
+    columns_of,
+    labels,
+    numbers,
+    probability,
+)
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
 """Tried in this order until one converges."""
+RESIDUAL = "residual"
 BOUNDARY = 1e-4
-"""On the boundary: a random effect's SD below this share of the residual SD, or |correlation| above 1 less this."""
+"""On the boundary: a random effect's SD below this share of the residual SD."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +40,8 @@ class MixedFit:
     formula: str
     terms: Mapping[str, Estimate]
     """Fixed effects by name."""
-    sd: Mapping[str, float]
-    """Standard deviations of the random effects by name."""
-    correlation: float
-    """Of intercept and slope effects; NaN where there are not two."""
+    group_sd: float
+    """Standard deviation of the random intercepts."""
     residual_sd: float
     converged: bool
     boundary: bool
@@ -58,23 +66,51 @@ class MixedSlope(Estimate):
     residual_sd: float
 
 
-def mixed_model(
-    frame: pd.DataFrame,
-    formula: str,
-    groups: str,
-    *,
-    random_slope: str | None = None,
-    reml: bool = True,
-    level: float = 0.95,
-) -> MixedFit:
-    """Linear mixed model y = Xβ + Z b_g + ε: random intercept per group, optionally one correlated random slope.
+@dataclass(frozen=True, kw_only=True)
+class VarianceComponents:
+    """Variances of rows, columns and residual of a crossed table; a share is a variance over their sum."""
+
+    method: str
+    """Method of moments (complete tables, where it equals REML) or REML, with what went wrong, in words."""
+    sd: Mapping[str, float]
+    shares: Mapping[str, float]
+    shares_lower: Mapping[str, float]
+    shares_upper: Mapping[str, float]
+    p_values: Mapping[str, float]
+    """F tests of no variance; NaN where the table is incomplete."""
+    level: float
+    interval: str
+    boundary: tuple[str, ...]
+    """Components whose estimate was at or below zero and is given as zero."""
+    converged: bool
+    n: int
+    n_rows: int
+    n_columns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concordance(Estimate):
+    """Kendall's W with Friedman's p, and the order of the columns."""
+
+    order: tuple[str, ...]
+    """Columns by mean, smallest first."""
+    means: Mapping[str, float]
+    order_probability: float
+    """Share of bootstrap samples of rows whose means have the order asked for (or `order` where none was)."""
+    asked: tuple[str, ...]
+    every_row: float
+    """Share of single rows that have the order asked for."""
+
+
+def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True, level: float = 0.95) -> MixedFit:
+    """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
     Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant within groups take
-    groups less their number, the random slope's own column groups − 1, others n − groups − their number. A fit that did
-    not converge under any of OPTIMISERS is returned with `converged` false; a variance at zero or a correlation at ±1
-    sets `boundary`. Raises UsageError for missing values, fewer than 3 groups, or a design that is not determined.
+    groups minus their number, others n − groups − their number. A fit that did not converge under any of OPTIMISERS is
+    returned with `converged` false; a variance at zero sets `boundary`. Raises UsageError for missing values, fewer
+    than 3 groups, or a design that is not determined.
     """
-    columns_of(frame, groups, *([random_slope] if random_slope else []))
+    columns_of(frame, groups)
     probability(level)
     group = labels(frame[groups], groups)
     if len(set(group)) < 3 or len(set(group)) == group.size:
@@ -85,29 +121,17 @@ def mixed_model(
             allowed="3 groups or more, some with several rows",
         )
     ols(frame, formula)
-    model = smf.mixedlm(formula, frame, groups=group, re_formula=f"~{random_slope}" if random_slope else "1")
-    fit, optimiser, note = fit_with_fallbacks(model, reml)
-    residual = math.sqrt(fit.scale)
-    covariance = np.asarray(fit.cov_re, dtype=np.float64)
-    effects = dict(
-        zip(
-            ["Intercept", *([random_slope] if random_slope else [])],
-            np.sqrt(np.clip(np.diag(covariance), 0, None)),
-            strict=True,
-        )
-    )
-    sd = {name: float(value) for name, value in effects.items()}
-    corr = math.nan
-    if random_slope and min(sd.values()) > 0:
-        corr = float(covariance[0, 1] / math.prod(sd.values()))
-    boundary = min(sd.values()) < BOUNDARY * residual or abs(corr) > 1 - BOUNDARY
+    model = smf.mixedlm(formula, frame, groups=group, re_formula="1")
+    fit, optimiser, note = _fit_with_fallbacks(model, reml)
+    residual, group_sd = math.sqrt(fit.scale), math.sqrt(max(float(np.asarray(fit.cov_re)[0, 0]), 0.0))
+    boundary = group_sd < BOUNDARY * residual
     if boundary:
         note = "; ".join(
             filter(None, [note, "on the boundary: a random effect's variance is zero or a correlation is ±1"])
         )
     if not np.isfinite(np.asarray(fit.bse_fe, dtype=np.float64)).all():
         note = "; ".join(filter(None, [note, "standard errors of fixed effects could not be computed"]))
-    degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group, random_slope)
+    degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group)
     terms = {
         name: _wald(
             name, formula, float(fit.fe_params[name]), float(fit.bse_fe[name]), degrees[name], level, group.size
@@ -117,8 +141,7 @@ def mixed_model(
     return MixedFit(
         formula=formula,
         terms=terms,
-        sd=sd,
-        correlation=corr,
+        group_sd=group_sd,
         residual_sd=residual,
         converged=bool(fit.converged),
         boundary=boundary,
@@ -131,16 +154,10 @@ def mixed_model(
 
 
 def mixed_slope(
-    frame: pd.DataFrame,
-    formula: str,
-    groups: str,
-    *,
-    term: str | None = None,
-    random_slope: str | None = None,
-    level: float = 0.95,
+    frame: pd.DataFrame, formula: str, groups: str, *, term: str | None = None, level: float = 0.95
 ) -> MixedSlope:
     """One coefficient of `mixed_model`; `term` is needed where the formula has several."""
-    fit = mixed_model(frame, formula, groups, random_slope=random_slope, level=level)
+    fit = mixed_model(frame, formula, groups, level=level)
     name = only_term(list(fit.terms), term, formula)
     return MixedSlope(
         **vars(fit.terms[name]),
@@ -149,12 +166,12 @@ def mixed_slope(
         boundary=fit.boundary,
         note=fit.note,
         n_groups=fit.n_groups,
-        group_sd=fit.sd["Intercept"],
+        group_sd=fit.group_sd,
         residual_sd=fit.residual_sd,
     )
 
 
-def fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, str, str]:
+def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, str, str]:
     """Try OPTIMISERS in turn; return the fit, the optimiser that gave it, and what the others said."""
     said: list[str] = []
     fit: Any = None
@@ -180,14 +197,12 @@ def fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, str, str]:
     return fit, optimiser, "; ".join(said)
 
 
-def _between_within(design: pd.DataFrame, group: Any, random_slope: str | None) -> dict[str, float]:
+def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
     between = (design.groupby(group).nunique() <= 1).all()
     n_groups = len(set(group))
     df_between = n_groups - int(between.sum())
     df_within = len(design) - n_groups - int((~between).sum())
     degrees = {str(name): float(df_between if between[name] else df_within) for name in design}
-    if random_slope in degrees and not between[random_slope]:
-        degrees[random_slope] = float(n_groups - 1)
     if min(degrees.values()) < 1:
         raise UsageError(
             "too few groups for the fixed effects",
@@ -208,4 +223,178 @@ def _wald(name: str, formula: str, estimate: float, error: float, df: float, lev
         interval=f"Wald t confidence interval, {df:g} between-within degrees of freedom",
         p_value=float(2 * stats.t.sf(abs(estimate / error), df)),
         n=n,
+    )
+
+
+def variance_components(
+    frame: pd.DataFrame,
+    value: str,
+    rows: str,
+    columns: str,
+    *,
+    level: float = 0.95,
+    seed: int,
+    resamples: int = RESAMPLES,
+) -> VarianceComponents:
+    """Variances of y_ij = μ + a_i + b_j + e_ij, one value a cell, such as model × prompt (on a log scale for gains).
+
+    Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where positive; intervals
+    are generalised (Weerahandi 1993, doi:10.1080/01621459.1993.10476355), from SS/χ² draws, negative draws set to zero.
+    Incomplete table: REML, without intervals. e holds the interaction too. Raises UsageError for missing values, cells
+    with several values, or fewer than 3 rows or 2 columns.
+    """
+    columns_of(frame, value, rows, columns)
+    probability(level)
+    y = numbers(frame[value], value, least=6, varied=True)
+    long = pd.DataFrame({"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)})
+    if long.duplicated(["row", "column"]).any():
+        raise UsageError(
+            "several values in one cell",
+            where=f"{rows} × {columns}",
+            got=int(long.duplicated(["row", "column"]).sum()),
+            allowed="one value a cell",
+            next_step="select one run, or average first",
+        )
+    I, J = long["row"].nunique(), long["column"].nunique()  # noqa: E741
+    if I < 3 or J < 2:
+        raise UsageError("too small a table", where=f"{rows} × {columns}", got=f"{I} × {J}", allowed="at least 3 × 2")
+    names = (rows, columns, RESIDUAL)
+    if len(long) < I * J:
+        return _by_reml(long, names, level)
+    table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
+    a, b = table.mean(axis=1) - table.mean(), table.mean(axis=0) - table.mean()
+    residual = table - table.mean() - a[:, None] - b[None, :]
+    ss = np.array([J * np.square(a).sum(), I * np.square(b).sum(), np.square(residual).sum()])
+    df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    if ss[2] <= 1e-20 * np.square(table).sum():
+        raise UsageError("no residual variance", where=value, got=ss[2], allowed="a table that is not exactly additive")
+    variance = _components(ss / df, I, J)
+    drawn = _components(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3)), I, J)
+    share = np.clip(drawn, 0, None)
+    share = share / share.sum(axis=1, keepdims=True)
+    low, high = np.quantile(share, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    f = (ss / df)[:2] / (ss / df)[2]
+    return _components_record(
+        variance,
+        names,
+        method="method of moments, complete table",
+        lower=low,
+        upper=high,
+        level=level,
+        interval="generalised confidence interval of the share",
+        p=[*stats.f.sf(f, df[:2], df[2]), math.nan],
+        converged=True,
+        size=(len(long), I, J),
+    )
+
+
+def concordance(
+    table: pd.DataFrame, *, asked: Sequence[str] | None = None, level: float = 0.95, seed: int, resamples: int = 2000
+) -> Concordance:
+    """Do the rows (prompts) agree on the order of the columns (models)? Kendall's W = χ²_Friedman / (n (k − 1)).
+
+    The interval is the percentile bootstrap of W over rows (W cannot be below 0, so it never excludes it; the test is
+    Friedman's). `order_probability` resamples rows too: it speaks of these columns, not of others.
+    Raises UsageError for missing values, fewer than 3 rows or columns, or an order of unknown columns.
+    """
+    names = tuple(map(str, table.columns))
+    if len(table) < 3 or len(names) < 3:
+        raise UsageError(
+            "too small a table to rank", got=f"{len(table)} × {len(names)}", allowed="at least 3 rows and 3 columns"
+        )
+    values = np.column_stack([numbers(table[column], str(column)) for column in table.columns])
+    order = tuple(names[i] for i in np.argsort(values.mean(axis=0), kind="stable"))
+    wanted = tuple(asked) if asked is not None else order
+    if sorted(wanted) != sorted(names):
+        raise UsageError("not an order of the columns", got=", ".join(wanted), allowed=", ".join(names))
+    at = [names.index(name) for name in wanted]
+    result: Any = stats.friedmanchisquare(*values.T)
+    scale = len(values) * (len(names) - 1)
+    rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
+    chosen = rng.integers(0, len(values), (resamples, len(values)))
+    ranks = stats.rankdata(values, axis=1)
+    spread = np.square(ranks - ranks.mean()).sum(axis=1)
+    between = np.square(ranks[chosen].mean(axis=1) - ranks.mean()).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # every row drawn ties throughout
+        drawn = len(values) * between / spread[chosen].sum(axis=1)
+    low, high = np.nanquantile(drawn, [tail, 1 - tail])
+    means = values[chosen].mean(axis=1)[:, at]
+    steps = np.diff(values[:, at], axis=1)
+    return Concordance(
+        test="Friedman test of no agreement between rows",
+        estimate=float(result.statistic) / scale,
+        lower=float(low),
+        upper=float(high),
+        level=level,
+        interval="percentile bootstrap over rows",
+        p_value=float(result.pvalue),
+        n=len(values),
+        order=order,
+        means=dict(zip(names, map(float, values.mean(axis=0)), strict=True)),
+        order_probability=float((np.diff(means, axis=1) > 0).all(axis=1).mean()),
+        asked=wanted,
+        every_row=float((steps > 0).all(axis=1).mean()),
+    )
+
+
+def _components(mean_squares: Array, I: int, J: int) -> Array:  # noqa: E741
+    rows, columns, residual = np.moveaxis(mean_squares, -1, 0)
+    return np.stack([(rows - residual) / J, (columns - residual) / I, residual], axis=-1)
+
+
+def _by_reml(long: pd.DataFrame, names: tuple[str, str, str], level: float) -> VarianceComponents:
+    one = np.zeros(len(long), dtype=int)
+    model = smf.mixedlm(
+        "value ~ 1", long, groups=one, re_formula="0", vc_formula={"row": "0 + C(row)", "column": "0 + C(column)"}
+    )
+    fit, optimiser, note = _fit_with_fallbacks(model, reml=True)
+    by_name = dict(zip(model.exog_vc.names, map(float, fit.vcomp), strict=True))
+    variance = np.array([by_name["row"], by_name["column"], float(fit.scale)])
+    missing = np.full(3, math.nan)
+    return _components_record(
+        variance,
+        names,
+        method=f"REML ({optimiser}), incomplete table" + (f"; {note}" if note else ""),
+        lower=missing,
+        upper=missing,
+        level=level,
+        interval=f"{NO_INTERVAL}: the table is incomplete",
+        p=missing,
+        converged=bool(fit.converged),
+        size=(len(long), long["row"].nunique(), long["column"].nunique()),
+    )
+
+
+def _components_record(
+    variance: Array,
+    names: tuple[str, str, str],
+    *,
+    method: str,
+    lower: Array,
+    upper: Array,
+    level: float,
+    interval: str,
+    p: Sequence[float] | Array,
+    converged: bool,
+    size: tuple[int, int, int],
+) -> VarianceComponents:
+    kept = np.clip(variance, 0, None)
+
+    def named(values: Sequence[float] | Array) -> dict[str, float]:
+        return dict(zip(names, map(float, values), strict=True))
+
+    return VarianceComponents(
+        method=method,
+        sd=named(np.sqrt(kept)),
+        shares=named(kept / kept.sum()),
+        shares_lower=named(lower),
+        shares_upper=named(upper),
+        p_values=named(p),
+        level=level,
+        interval=interval,
+        converged=converged,
+        n=size[0],
+        n_rows=size[1],
+        n_columns=size[2],
+        boundary=tuple(name for name, v in zip(names, variance, strict=True) if v <= 1e-8 * kept.sum()),
     )

@@ -153,7 +153,7 @@ def _formula(blocks: Blocks, names: Sequence[str]) -> str:
 def _random_intercept(frame: pd.DataFrame, blocks: Blocks) -> dict[str, object]:
     found = mixed_model(frame, _formula(blocks, ("geometry", "scale")), "heritage")
     note = found.note if found.converged else f"did not converge; {found.note}"
-    return {"sd": found.sd["Intercept"], "residual_sd": found.residual_sd, "note": note}
+    return {"sd": found.group_sd, "residual_sd": found.residual_sd, "note": note}
 
 
 def _likelihood_ratio(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position
-from thermostats.modelling.classical.within import within_correlation
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.components import Components, draw, left_out

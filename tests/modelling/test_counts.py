@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -14,14 +15,16 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import (
     barnard_exact,
     classification_accuracy,
+    clustered_sign_permutation,
     fisher_exact,
-    mcnemar_exact,
     one_sample_bound,
     proportion,
     roc_threshold,
 )
 
 TEA = [[3, 1], [1, 3]]
+LABS = list("EEEMMT")
+NAMES = list("abcdef")
 
 
 def test_fishers_tea() -> None:
@@ -76,30 +79,19 @@ def test_share_above_a_bound() -> None:
     assert one_sample_bound(values, 10.0, seed=0).p_value == 1
 
 
-def test_kappa_and_accuracy_of_a_textbook_table() -> None:
-    """Cells 20, 5, 10, 15: observed agreement 0.7, expected 0.5, κ = 0.4."""
+def test_accuracy_of_a_textbook_table() -> None:
+    """Cells 20, 5, 10, 15."""
     predicted = ["yes"] * 25 + ["no"] * 25
     observed = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
     result = classification_accuracy(predicted, observed)
-    assert (result.estimate, result.kappa, result.majority) == pytest.approx((0.7, 0.4, 0.6))
+    assert (result.estimate, result.majority) == pytest.approx((0.7, 0.6))
     assert result.p_value == pytest.approx(stats.binom.sf(34, 50, 0.6))
     assert result.balanced_accuracy == pytest.approx((20 / 30 + 15 / 20) / 2)
-    assert result.kappa_lower < 0.4 < result.kappa_upper
 
 
 def test_one_class_alone_gives_no_p() -> None:
     result = classification_accuracy(["a", "b", "a"], ["a", "a", "a"])
     assert math.isnan(result.p_value) and result.test.startswith("none")
-    assert math.isnan(classification_accuracy(["a", "a"], ["a", "a"]).kappa)
-
-
-def test_mcnemar_is_binomial_on_the_discordant() -> None:
-    a = [True] * 16
-    b = [True] * 7 + [False] * 9
-    result = mcnemar_exact(a, b)
-    assert (result.p_value, result.estimate, result.n) == (pytest.approx(2 / 2**9), 1.0, 16)
-    with pytest.raises(UsageError, match="same cases"):
-        mcnemar_exact(a, a)
 
 
 def test_a_clean_cut_is_found_in_both_directions() -> None:
@@ -140,3 +132,64 @@ def test_bad_counts_and_columns_are_refused() -> None:
         classification_accuracy(["a", None], ["a", "b"])
     with pytest.raises(UsageError, match="outcome"):
         roc_threshold([1, 2, 3, 4], [True] * 4, seed=0)
+
+
+@pytest.mark.parametrize("signs", [[1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]])
+def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int]) -> None:
+    inside = np.array(LABS) == "E"
+    null = [abs(np.array(s)[inside].mean() - np.array(s)[~inside].mean()) for s in itertools.permutations(signs)]
+    observed = abs(np.array(signs)[inside].mean() - np.array(signs)[~inside].mean())
+    result = clustered_sign_permutation(signs, LABS, NAMES, focal="E", seed=0)
+    assert result.p_families == pytest.approx(np.mean(np.array(null) >= observed - 1e-9)) == result.p_value
+    assert result.smallest_p_families == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
+    assert "exact" in result.counted_families
+
+
+def test_a_family_counts_once_by_the_share_of_its_models() -> None:
+    single = clustered_sign_permutation([1, 1, 0, 0, 0, 0], LABS, NAMES, focal="E", seed=0)
+    twins = clustered_sign_permutation([1, 1, 1, 0, 0, 0, 0], ["E", *LABS], ["a", *NAMES], focal="E", seed=0)
+    assert twins.p_families == single.p_families
+    assert twins.estimate == pytest.approx(3 / 4) and single.estimate == pytest.approx(2 / 3)
+    assert (twins.n, twins.n_families, twins.n_labs) == (7, 6, 3)
+
+
+def test_balanced_focal_groups_agree_with_fisher() -> None:
+    labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
+    result = clustered_sign_permutation(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
+    assert result.p_families == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])
+
+
+def test_families_keep_the_size_that_models_lose() -> None:
+    """Eight families of four like-signed models in four labs, signs unrelated to labs."""
+    rng = np.random.default_rng(0)
+    labs, families = np.repeat(list("abcd"), 8), np.repeat(list("ijklmnop"), 4)
+    p = []
+    for i in range(60):
+        sign = np.repeat(rng.permutation([1, 1, 1, 0, 0, 0, 0, 0]), 4)
+        over_models = clustered_sign_permutation(sign, labs, [str(n) for n in range(32)], focal="a", seed=i)
+        p.append((over_models.p_value, clustered_sign_permutation(sign, labs, families, focal="a", seed=i).p_value))
+    models, by_family = (np.array(p) <= 0.12).mean(axis=0)
+    assert models > 0.3
+    assert by_family <= 0.21
+
+
+def test_many_families_are_sampled_with_the_seed() -> None:
+    labs, families, signs = ["a"] * 9 + ["b"] * 9, [f"f{i}" for i in range(18)], [1] * 8 + [0] * 9 + [1]
+    first, again = (
+        clustered_sign_permutation(signs, labs, families, focal="a", seed=1, resamples=999) for _ in range(2)
+    )
+    assert first.p_families == again.p_families
+    assert "Monte Carlo" in first.counted_families and math.isnan(first.smallest_p_families)
+    exact = stats.fisher_exact([[8, 1], [1, 8]])[1]
+    assert first.p_families == pytest.approx(exact, abs=0.01)
+
+
+def test_bad_signs_labs_and_families_are_refused() -> None:
+    for match, signs, labs, families, focal in (
+        ("sign does not vary", [1, 1], "ab", "xy", "a"),
+        ("labs", [1, 0], "aa", "xy", "a"),
+        ("labs", [1, 0], "ab", "xy", "c"),
+        ("family", [1, 0], "ab", "xx", "a"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            clustered_sign_permutation(signs, list(labs), list(families), focal=focal, seed=0)
