@@ -1,4 +1,4 @@
-"""Hold the findings of today's code against the frozen ones: `python tests/golden/golden.py [C04 …]`; 1 where they differ.
+"""Hold today’s findings against the frozen ones: `python tests/golden/golden.py [C04 …]`; 1 where they differ.
 
 Numbers that no draws enter must agree to 1e-9 (`--rounding` for another generation of the libraries), means of draws
 to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal. `findings.json` holds the frozen ones by
