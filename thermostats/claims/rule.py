@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pandas as pd
@@ -22,7 +22,7 @@ import pandas as pd
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, all_of, any_of, if_probable
 from thermostats.errors import DataError
-from thermostats.words import figure, plural
+from thermostats.words import figure, listed
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -326,18 +326,21 @@ class AnyRow(_Rules):
 class AtLeast(_Rules):
     """So many models and groups (labs, recipes) must be there; with fewer the statement needs measurement."""
 
-    models: int = 1
-    groups: int = 1
+    models: int = 0
+    groups: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Least rows of the result's tables, by name."""
 
     def verdict(self, result: Result) -> Verdict:
         """SUPPORTED stands for "enough"."""
         enough = result.n_models >= self.models and result.n_groups >= self.groups
+        enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
 
     def words(self) -> str:
         """How many are needed."""
-        groups = f" of {plural(self.groups, 'group')}" if self.groups > 1 else ""
-        return f"needs at least {plural(self.models, 'model')}{groups}"
+        counts = {"model": self.models, "group": self.groups, **self.rows}
+        return f"needs at least {listed([f'{least} {name}' for name, least in counts.items() if least])}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@
     ### notes
     - One sentence, or several; a note that comes out empty is left out.
 
-A heading of level two is a finding's name, a heading of level three a part of its words. Places are Jinja's;
+A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`), a heading of level three a
+part of its words. Places are Jinja's;
 filters are the functions of `thermostats.words`. The rule is not written here: it states itself.
 """
 
@@ -82,7 +83,8 @@ class Template:
 
         Raises DataError where the words ask for what the analysis does not give.
         """
-        source = self.sections.get(finding, {}).get(part, "")
+        own = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
+        source = own.get(part, "")
         try:
             return _environment().from_string(source).render(values).strip()
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
