@@ -16,7 +16,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from thermostats.cli.app import app
-from thermostats.cli.new import new_claim
+from thermostats.cli.new_analysis import new_claim
 from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
 from thermostats.tables.join import join

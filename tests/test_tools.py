@@ -16,7 +16,7 @@ from conftest import layer, model, run, table
 
 import thermostats
 from thermostats.cli import citing, doctor
-from thermostats.cli.new import new_claim, new_heritage
+from thermostats.cli.new_analysis import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.reporting.engine import report

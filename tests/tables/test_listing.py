@@ -9,9 +9,9 @@ import pytest
 from conftest import layer, model, run, table
 
 from thermostats.cli import listing
-from thermostats.cli.asked import DESCRIBED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
+from thermostats.tables.arguments import DESCRIBED
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES

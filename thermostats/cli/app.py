@@ -11,13 +11,13 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import import_published, named, studies
-from thermostats.cli.asked import DESCRIBED, check_table
-from thermostats.cli.options import Analyses, Data, Json, Verbs, check_file
-from thermostats.cli.tools import app as tools
+from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import folders
+from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.verbs import Analyses, Data, Json, Verbs, check_file
 
 app = Verbs(
     name="thermostats",

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pandera.pandas as pa
 
-from thermostats.cli.asked import DESCRIBED, check_table
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
+from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.filling import when_joined
 from thermostats.tables.folders import layers, own_files

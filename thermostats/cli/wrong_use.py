@@ -10,10 +10,10 @@ from typing import NoReturn
 
 import typer
 
-from thermostats.cli.options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
+from thermostats.verbs import NEW
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 import thermostats
-from thermostats.cli.asked import check_export
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import croissant, datapackage, store
+from thermostats.tables.arguments import check_export
 from thermostats.tables.codebook import codebook
 from thermostats.tables.schemas import TABLES
 

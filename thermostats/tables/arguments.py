@@ -1,4 +1,4 @@
-"""What is asked of tables, held against what there is before pandas is loaded."""
+"""Names of tables and formats that a user gives, checked before pandas is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several verbs have, and how help shows options."""
+"""What the verbs of the package and of its studies share: options, and how help shows them."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from thermostats.cli.asked import check_export
-from thermostats.cli.options import NEW, Data, Json, Verbs
 from thermostats.tables import folders
+from thermostats.tables.arguments import check_export
 from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.verbs import NEW, Data, Json, Verbs
 
 app = Verbs()
 new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
@@ -132,7 +132,7 @@ def claim(
 
     Example: `thermostats new claim depth-helps`
     """
-    from thermostats.cli.new import new_claim  # noqa: PLC0415
+    from thermostats.cli.new_analysis import new_claim  # noqa: PLC0415
 
     _say_begun(new_claim(name, folder), as_json)
 
@@ -149,7 +149,7 @@ def heritage(
 
     Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.cli.new import new_heritage  # noqa: PLC0415
+    from thermostats.cli.new_analysis import new_heritage  # noqa: PLC0415
 
     _say_begun(new_heritage(title, folder), as_json)
 
