@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.measurement import devices
-from thermostats.measurement.devices import check_device, check_here, count_gpus
-from thermostats.measurement.prompt_sets import check_set
+from thermostats.measurement import settings
+from thermostats.measurement.settings import check_device, check_here, check_set, count_gpus
 
 LARGE = [
     "altair",
@@ -171,7 +170,7 @@ def test_gpus_are_counted_by_the_driver(
         return driver
 
     monkeypatch.setattr(ctypes, "CDLL", library)
-    monkeypatch.setattr(devices, "AMD", tmp_path / "kfd")
+    monkeypatch.setattr(settings, "AMD", tmp_path / "kfd")
     assert count_gpus() == count
     there = ["auto", "cpu", *(f"cuda:{number}" for number in range(count)), *(["cuda"] if count else [])]
     for device in there:

@@ -15,8 +15,8 @@ from conftest import SHA, STUDY, layer, model, run, table
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
-from thermostats.measurement.facts import model_row, stored_dtype
-from thermostats.measurement.specs import specs
+from thermostats.measurement.model_row import model_row, stored_dtype
+from thermostats.measurement.spec import specs
 from thermostats.modelling.inference import cache as draws
 from thermostats.reporting import freshness
 from thermostats.reporting.claim_page import read_entry

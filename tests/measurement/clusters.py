@@ -25,7 +25,7 @@ import small
 
 from thermostats.measurement.engines import Engine, Job, open_engine
 from thermostats.measurement.execute import execute
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store

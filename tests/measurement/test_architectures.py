@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import (
+    ARCHITECTURES,
     UnknownArchitectureError,
     UnsupportedArchitectureError,
     eager_is_wrong,
     lookup,
 )
 from thermostats.measurement.layouts import geometry, query_to_kv_head, split, stored_rows, value_rows
-from thermostats.measurement.registry import ARCHITECTURES
 
 SHAPE = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 3}
 
@@ -118,7 +118,7 @@ def test_hybrids_are_refused_by_name(model_type: str) -> None:
 
 def test_unknown_class_says_how_to_add_an_entry_and_what_is_near() -> None:
     with pytest.raises(
-        UnknownArchitectureError, match=r"did you mean .*gpt_neox.*got 'gpt_neoxx'.*registry\.py"
+        UnknownArchitectureError, match=r"did you mean .*gpt_neox.*got 'gpt_neoxx'.*architectures\.py"
     ) as caught:
         lookup({"model_type": "gpt_neoxx"})
     assert caught.value.exit_code == 2
@@ -131,7 +131,7 @@ def test_configuration_without_heads_is_named() -> None:
 
 def test_no_torch_is_loaded() -> None:
     code = (
-        "import sys, thermostats.measurement.registry, thermostats.measurement.layouts, "
+        "import sys, thermostats.measurement.architectures, thermostats.measurement.layouts, "
         "thermostats.measurement.batching, thermostats.measurement.layer_rows; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,23 +9,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
+import torch
+import transformers
 
-from thermostats.errors import ThermostatsError  # noqa: E402
-from thermostats.measurement import attention, sheaf  # noqa: E402
-from thermostats.measurement.architectures import lookup  # noqa: E402
-from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
-from thermostats.measurement.hub import model_folder  # noqa: E402
-from thermostats.measurement.layouts import split  # noqa: E402
-from thermostats.measurement.loading import load  # noqa: E402
-from thermostats.measurement.modules import Decoder, configuration, decoder, input_of, submodule  # noqa: E402
-from thermostats.measurement.spectra import weights  # noqa: E402
-from thermostats.measurement.tokenising import tokenise  # noqa: E402
-from thermostats.measurement.transitions import transitions  # noqa: E402
-from thermostats.tables.store import validate  # noqa: E402
+from thermostats.errors import ThermostatsError
+from thermostats.measurement import attention, sheaf
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.batching import TokenisedPrompt, tokenise
+from thermostats.measurement.forward import Decoder, configuration, decoder, input_of, submodule
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.layouts import split
+from thermostats.measurement.loading import load
+from thermostats.measurement.spectra import weights
+from thermostats.measurement.transitions import transitions
+from thermostats.tables.store import validate
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 EAGER_IS_WRONG = "falcon_multi_head_sequential"

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.engines import Job, open_engine
 from thermostats.measurement.estimate import PROCESS, Need, Place
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 

@@ -9,19 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
+import torch
 
-from thermostats.measurement.architectures import lookup  # noqa: E402
-from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
-from thermostats.measurement.forward import as_measured  # noqa: E402
-from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.layouts import stored_rows, value_rows  # noqa: E402
-from thermostats.measurement.modules import Decoder, configuration, decoder, input_of, submodule, tensor_of  # noqa: E402
-from thermostats.measurement.oracle import conformance  # noqa: E402
-from thermostats.measurement.registry import ARCHITECTURES  # noqa: E402
+from thermostats.measurement.architectures import ARCHITECTURES, lookup
+from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.forward import Decoder, as_measured, configuration, decoder, input_of, submodule, tensor_of
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.layouts import stored_rows, value_rows
+from thermostats.measurement.oracle import conformance
 
 LENGTHS = (2, 9, 6, 5)
 

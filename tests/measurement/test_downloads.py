@@ -17,7 +17,7 @@ from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.execute import _measured
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 

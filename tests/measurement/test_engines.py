@@ -13,21 +13,22 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import small  # noqa: E402
+import small
+import transformers
 
-from thermostats.cli.listing import rows  # noqa: E402
-from thermostats.errors import UsageError  # noqa: E402
-from thermostats.measurement.engines import Job, open_engine  # noqa: E402
-from thermostats.measurement.engines.local import Inline, Local  # noqa: E402
-from thermostats.measurement.estimate import Need, Place, estimate, refusal  # noqa: E402
-from thermostats.measurement.execute import execute, largest_first  # noqa: E402
-from thermostats.measurement.outcome import Outcome, lost  # noqa: E402
-from thermostats.measurement.settings import Settings  # noqa: E402
-from thermostats.measurement.spec import RunSpec  # noqa: E402
-from thermostats.tables import states, store  # noqa: E402
+from thermostats.cli.listing import rows
+from thermostats.errors import UsageError
+from thermostats.measurement.engines import Job, open_engine
+from thermostats.measurement.engines.local import Inline, Local
+from thermostats.measurement.estimate import Need, Place, estimate, refusal
+from thermostats.measurement.execute import execute, largest_first
+from thermostats.measurement.session import Outcome, lost
+from thermostats.measurement.settings import Settings
+from thermostats.measurement.spec import RunSpec
+from thermostats.tables import states, store
 
 GAINS = ("gains",)
 

@@ -14,7 +14,7 @@ from thermostats.cli.listing import rows
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
-from thermostats.measurement.outcome import Outcome, lost, tell
+from thermostats.measurement.session import Outcome, lost, write_state
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
 
@@ -97,7 +97,7 @@ def test_states_are_listed_beside_runs_while_they_last(asked: list[RunSpec], tmp
     told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
     assert {told["m1"], told["m2"]} == {"waiting"}
     working.close()
-    tell(data, asked[1], states.RUNNING)
+    write_state(data, asked[1], states.RUNNING)
     (path,) = (path for path in (data / states.FOLDER).glob("*.json") if '"running"' in path.read_text())
     path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
     told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}

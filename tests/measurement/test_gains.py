@@ -9,23 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
+import torch
+import transformers
 
-from thermostats.errors import ThermostatsError, UsageError  # noqa: E402
-from thermostats.measurement.architectures import UnknownArchitectureError, lookup  # noqa: E402
-from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
-from thermostats.measurement.forward import as_measured, make_batches  # noqa: E402
-from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.hub import model_folder  # noqa: E402
-from thermostats.measurement.loading import load  # noqa: E402
-from thermostats.measurement.modules import Decoder, configuration, decoder  # noqa: E402
-from thermostats.measurement.oracle import fallback  # noqa: E402
-from thermostats.measurement.registry import ARCHITECTURES  # noqa: E402
-from thermostats.measurement.tokenising import tokenise  # noqa: E402
-from thermostats.tables.schemas import TABLES  # noqa: E402
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.measurement.architectures import ARCHITECTURES, UnknownArchitectureError, lookup
+from thermostats.measurement.batching import TokenisedPrompt, tokenise
+from thermostats.measurement.forward import Decoder, as_measured, configuration, decoder, make_batches
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.loading import load
+from thermostats.measurement.oracle import fallback
+from thermostats.tables.schemas import TABLES
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 

@@ -15,10 +15,10 @@ from threading import Thread
 
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
 
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
 COMMIT = "0" * 40

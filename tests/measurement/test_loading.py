@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
-from huggingface_hub import errors as hub_errors  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+import tiny
+import tokenizers
+import torch
+import transformers
+from huggingface_hub import errors as hub_errors
+from safetensors.torch import load_file, save_file
 
-from thermostats.errors import DataError, ThermostatsError, UsageError  # noqa: E402
-from thermostats.measurement import hub, loading  # noqa: E402
-from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError  # noqa: E402
-from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
-from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.hub import model_folder  # noqa: E402
-from thermostats.measurement.loading import load  # noqa: E402
-from thermostats.measurement.tokenising import tokenise  # noqa: E402
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement import hub, loading
+from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError
+from thermostats.measurement.batching import TokenisedPrompt, tokenise
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.loading import load
 
 WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
 

@@ -8,21 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
 
-from thermostats.measurement.architectures import lookup  # noqa: E402
-from thermostats.measurement.batching import TokenisedPrompt  # noqa: E402
-from thermostats.measurement.facts import model_row  # noqa: E402
-from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.hub import model_folder  # noqa: E402
-from thermostats.measurement.loading import load  # noqa: E402
-from thermostats.measurement.modules import configuration, decoder  # noqa: E402
-from thermostats.measurement.spectra import weights  # noqa: E402
-from thermostats.tables.schemas import TABLES  # noqa: E402
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.forward import configuration, decoder
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.loading import load
+from thermostats.measurement.model_row import model_row
+from thermostats.measurement.spectra import weights
+from thermostats.tables.schemas import TABLES
 
 NAMES = {
     "model.language_model.": "language_model.model.",

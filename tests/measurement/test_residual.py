@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
+import torch
 
-from thermostats.measurement import residual  # noqa: E402
-from thermostats.measurement.architectures import lookup  # noqa: E402
-from thermostats.measurement.modules import Decoder, configuration, decoder  # noqa: E402
+from thermostats.measurement import residual
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.forward import Decoder, configuration, decoder
 
 
 def opened(dtype: torch.dtype = torch.float32, name: str = "gpt2") -> Decoder:

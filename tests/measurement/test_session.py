@@ -10,16 +10,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-from conftest import snapshot  # noqa: E402
+import torch
+import transformers
+from conftest import snapshot
 
-from thermostats.errors import UsageError  # noqa: E402
-from thermostats.measurement import session  # noqa: E402
-from thermostats.measurement.execute import execute, measure  # noqa: E402
-from thermostats.measurement.spec import RunSpec  # noqa: E402
-from thermostats.tables import store  # noqa: E402
+from thermostats.errors import UsageError
+from thermostats.measurement import session
+from thermostats.measurement.execute import execute, measure
+from thermostats.measurement.spec import RunSpec
+from thermostats.tables import store
 
 STORIES = Path(__file__).resolve().parents[3] / "shared" / "models" / "stories260k"
 needs_stories = pytest.mark.skipif(not STORIES.is_dir(), reason="the model stories260k is not beside the checkout")
@@ -197,7 +199,7 @@ def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> Non
 
 
 def test_heritage_comes_from_models_of_the_same_organisation(data: Path) -> None:
-    from thermostats.measurement.facts import _heritage_of
+    from thermostats.measurement.model_row import _heritage_of
 
     models = store.load("models", data)
     assert _heritage_of("EleutherAI/pythia-14m", models) == "EleutherAI"

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.spec import RunSpec
-from thermostats.measurement.specs import specs
+from thermostats.measurement.spec import RunSpec, specs
 
 FILES = {
     "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = ["gains"]\n',

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import tiny  # noqa: E402
+import tiny
 
-from thermostats.measurement.architectures import lookup  # noqa: E402
-from thermostats.measurement.layouts import split  # noqa: E402
-from thermostats.measurement.modules import configuration, decoder, submodule  # noqa: E402
-from thermostats.measurement.spectra import weights  # noqa: E402
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.forward import configuration, decoder, submodule
+from thermostats.measurement.layouts import split
+from thermostats.measurement.spectra import weights
 
 
 @pytest.mark.parametrize("name", tiny.CONFIGURATIONS)

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.terminal import CACHE_VARIABLE, _progress, measure_models, own_cache, plain_report, summary
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from thermostats.measurement import devices
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement import settings
+from thermostats.measurement.session import Outcome
 from thermostats.studies.nursery import corpora, measuring, repeat, runner
 from thermostats.studies.nursery import design as designs
 from thermostats.studies.nursery.cli import _progress, app
@@ -73,7 +73,7 @@ def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, 
     monkeypatch.setattr("thermostats.studies.nursery.cli.count_gpus", lambda: gpus)
     run("train", "r05-1", "--folder", tmp_path, "--device", "auto")
     assert asked["device"] == device
-    assert devices.NAMES.fullmatch(asked["device"])
+    assert settings.NAMES.fullmatch(asked["device"])
 
 
 def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):

@@ -136,7 +136,7 @@ def _runs(data: str | Path | None, own: bool = False) -> Rows:
 
 
 def _architectures(data: str | Path | None) -> Rows:
-    from thermostats.measurement.registry import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
+    from thermostats.measurement.architectures import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
 
     del data
     listed = [

@@ -1,13 +1,14 @@
 """What the package knows of a model class: one small frozen entry each, looked up by the configuration's model type.
 
-This module and its data (`registry`) are plain Python: reading weights from disk needs no torch.
+Plain Python: reading weights from disk needs no torch. Adding a family means adding an entry to `ARCHITECTURES` and a
+tiny test model; every entry is held to `tests/measurement/test_conformance.py`, which asks the model itself.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from thermostats.errors import UsageError
@@ -111,6 +112,193 @@ class Architecture:
         return names if self.moved is None else (*names, names[0].replace(*self.moved))
 
 
+def _of(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
+    """Another model type, which differs from an entry in these fields."""
+    return replace(entry, name=model_type, model_type=model_type, **changes)
+
+
+def _if(entry: Architecture, name: str, conditions: dict[str, object], **changes: Any) -> Architecture:
+    """A variant of an entry's model type, chosen by configuration values."""
+    return replace(entry, name=name, when=tuple(conditions.items()), **changes)
+
+
+def _trunk(prefix: str, blocks: str, final_norm: str, embedding: str) -> dict[str, str]:
+    return {"prefix": prefix, "blocks": blocks, "final_norm": final_norm, "embedding": embedding}
+
+
+def _reads(attention: str, attention_norm: str, mlp_norm: str) -> dict[str, str]:
+    return {"attention": attention, "attention_norm": attention_norm, "mlp_norm": mlp_norm}
+
+
+def _matrices(value: str, output: str, layout: str = "separate", n_kv_heads: str = "all") -> dict[str, str]:
+    return {"value": value, "output": output, "layout": layout, "n_kv_heads": n_kv_heads}
+
+
+LLAMA = Architecture(name="llama", model_type="llama")
+"""Norm, attention, norm, gated feed-forward layer, each added to the stream; most later models share its names."""
+
+GPT2 = _of(
+    LLAMA,
+    "gpt2",
+    **_trunk("transformer", "h", "ln_f", "wte"),
+    **_reads("attn", "ln_1", "ln_2"),
+    **_matrices("attn.c_attn", "attn.c_proj", "stacked"),
+    transposed=True,
+)
+GPTJ = _of(GPT2, "gptj", **_matrices("attn.v_proj", "attn.out_proj"), transposed=False, mlp_norm="ln_1", parallel=True)
+BIGCODE = _of(GPT2, "gpt_bigcode", transposed=False, n_kv_heads="one")
+GPT_NEOX = _of(
+    LLAMA,
+    "gpt_neox",
+    **_trunk("gpt_neox", "layers", "final_layer_norm", "embed_in"),
+    **_matrices("attention.query_key_value", "attention.dense", "grouped"),
+    unembedding=("lm_head", "embed_out"),
+    attention="attention",
+    parallel=True,
+)
+OPT = _of(
+    LLAMA,
+    "opt",
+    **_trunk("model", "decoder.layers", "decoder.final_layer_norm", "decoder.embed_tokens"),
+    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    mlp="fc1",
+    mlp_out="fc2",
+    packs=False,
+)
+XGLM = _of(OPT, "xglm", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
+BLOOM = _of(
+    LLAMA,
+    "bloom",
+    **_trunk("transformer", "h", "ln_f", "word_embeddings"),
+    **_matrices("self_attention.query_key_value", "self_attention.dense", "grouped"),
+    attention="self_attention",
+    attention_out="self_attention.dense",
+    mlp_out="mlp.dense_4h_to_h",
+    packs=False,
+)
+FALCON = _of(
+    BLOOM,
+    "falcon",
+    **{"attention_out": "", "mlp_out": "", "n_kv_heads": "one", "mlp_norm": "input_layernorm"},
+    parallel=True,
+    eager_wrong=(("alibi", True),),
+)
+_NEW: dict[str, object] = {"new_decoder_architecture": True}
+_SEQUENTIAL: dict[str, Any] = {"mlp_norm": "post_attention_layernorm", "parallel": False}
+GEMMA2 = _of(
+    LLAMA,
+    "gemma2",
+    mlp_norm="pre_feedforward_layernorm",
+    attention_write="post_attention_layernorm",
+    mlp_write="post_feedforward_layernorm",
+)
+STABLELM = _of(LLAMA, "stablelm")
+DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
+_PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
+
+ARCHITECTURES: tuple[Architecture, ...] = (
+    _of(
+        GPT2,
+        "openai-gpt",
+        **{"final_norm": "", "embedding": "tokens_embed", "attention_norm": "", "mlp_norm": "ln_1"},
+        additive=False,
+        packs=False,
+    ),
+    GPT2,
+    _of(
+        GPTJ,
+        "gpt_neo",
+        value="attn.attention.v_proj",
+        output="attn.attention.out_proj",
+        mlp_norm="ln_2",
+        parallel=False,
+    ),
+    GPTJ,
+    _if(GPT_NEOX, "gpt_neox_sequential", {"use_parallel_residual": False}, parallel=False),
+    GPT_NEOX,
+    _if(BIGCODE, "gpt_bigcode_multi_head", {"multi_query": False}, n_kv_heads="all", layout="grouped"),
+    BIGCODE,
+    _of(GPTJ, "codegen", value="attn.qkv_proj", layout="partitioned"),
+    _if(
+        OPT,
+        "opt_post_norm",
+        {"do_layer_norm_before": False},
+        **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm"},
+        additive=False,
+    ),
+    OPT,
+    BLOOM,
+    _if(FALCON, "falcon_new_one_norm", {**_NEW, "num_ln_in_parallel_attn": 1}, n_kv_heads="config"),
+    _if(FALCON, "falcon_new", _NEW, n_kv_heads="config", attention_norm="ln_attn", mlp_norm="ln_mlp"),
+    _if(
+        FALCON,
+        "falcon_multi_head_sequential",
+        {"multi_query": False, "parallel_attn": False},
+        n_kv_heads="all",
+        **_SEQUENTIAL,
+    ),
+    _if(FALCON, "falcon_multi_head", {"multi_query": False}, n_kv_heads="all"),
+    _if(FALCON, "falcon_sequential", {"parallel_attn": False}, **_SEQUENTIAL),
+    FALCON,
+    _of(
+        GPT2,
+        "mpt",
+        **_trunk("transformer", "blocks", "norm_f", "wte"),
+        **_reads("attn", "norm_1", "norm_2"),
+        **_matrices("attn.Wqkv", "attn.out_proj", "stacked"),
+        transposed=False,
+        mlp="ffn",
+        mlp_out="ffn.down_proj",
+        packs=False,
+    ),
+    XGLM,
+    _of(XGLM, "biogpt", prefix="biogpt", unembedding=("output_projection",)),
+    _of(
+        LLAMA,
+        "persimmon",
+        final_norm="final_layernorm",
+        **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
+    ),
+    LLAMA,
+    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "gemma", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
+    *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
+    GEMMA2,
+    _of(GEMMA2, "gemma3_text"),
+    _of(
+        GEMMA2,
+        "gemma3",
+        **_trunk("model", "language_model.layers", "language_model.norm", "language_model.embed_tokens"),
+        unembedding=("lm_head", "language_model.lm_head"),
+        moved=("model.language_model", "language_model.model"),
+        outside=("vision_tower", "multi_modal_projector"),
+    ),
+    _of(LLAMA, "phi", final_norm="final_layernorm", output="self_attn.dense", **_PARALLEL),
+    _of(LLAMA, "phi3", value="self_attn.qkv_proj", layout="stacked"),
+    _if(STABLELM, "stablelm_parallel", {"use_parallel_residual": True}, **_PARALLEL),
+    STABLELM,
+    _of(GEMMA2, "olmo2", attention_norm="", mlp_norm=""),
+    _of(LLAMA, "cohere", **_PARALLEL),
+    _of(LLAMA, "granite", residual_multiplier="residual_multiplier"),
+    _of(LLAMA, "glm4", attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm"),
+    _of(LLAMA, "apertus", attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm"),
+    DEEPSEEK,
+    _of(DEEPSEEK, "deepseek_v3"),
+    _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+)
+
+_REFUSED = {
+    "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
+    "granitemoehybrid mamba mamba2 falcon_mamba",
+    "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
+    "qwen3_next minimax lfm2 kimi_linear",
+    "it is not a decoder: its blocks do not read left to right": "bert roberta distilbert electra deberta deberta-v2 "
+    "t5 mt5 bart",
+}
+UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
+"""Model types that are refused, each with the reason."""
+
+
 def config_of(model: Config) -> Config:
     """The part of a configuration that describes the decoder (multi-modal models nest it in ``text_config``)."""
     nested = model.get("text_config")
@@ -131,8 +319,6 @@ def lookup(config: Config) -> Architecture:
 
     Raises UnsupportedArchitectureError for model types known not to fit, UnknownArchitectureError for the others.
     """
-    from thermostats.measurement.registry import ARCHITECTURES, UNSUPPORTED  # noqa: PLC0415  (it imports this module)
-
     whole = str(config.get("model_type") or "")
     own = any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
@@ -153,6 +339,6 @@ def lookup(config: Config) -> Architecture:
         where="model_type of config.json",
         got=repr(model_type),
         allowed="see `thermostats ls architectures`",
-        next_step="add an Architecture entry to thermostats/measurement/registry.py and a tiny configuration of the "
+        next_step="add an entry to thermostats/measurement/architectures.py and a tiny configuration of the "
         "class to tests/measurement/tiny.py; the conformance tests say whether it is right",
     )

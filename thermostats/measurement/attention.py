@@ -19,13 +19,11 @@ from torch import Tensor, nn
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import Progress, as_measured, call, make_batches
+from thermostats.measurement.estimate import check_batches
+from thermostats.measurement.forward import Decoder, Progress, as_measured, call, make_batches, submodule
 from thermostats.measurement.lanczos import norms
-from thermostats.measurement.layouts import geometry, split
-from thermostats.measurement.memory import check_batches
-from thermostats.measurement.modules import Decoder, submodule
+from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
-from thermostats.measurement.thirds import published_heads
 from thermostats.tables.schemas import TABLES
 
 OnLayer = Callable[[int, Tensor], None]

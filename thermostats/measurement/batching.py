@@ -1,9 +1,14 @@
-"""Tokenised prompts into batches within a budget of tokens: padded on the right, or packed into one row. No torch."""
+"""Texts to the tokens a model reads, and those into batches within a budget: padded, or packed into one row.
+
+What a tokenizer puts in front stays: models were trained to read a beginning-of-text token first, and it is position
+`first`. What it puts behind is taken off, as it would put `last` behind the prompt. No torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from thermostats.errors import UsageError
 
@@ -89,3 +94,33 @@ def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
         if all(len(pack) == 1 or size <= budget for pack, size in zip(found, filled, strict=True)):
             return [pack for pack in found if pack]
     return [[i] for i in order]
+
+
+@dataclass(frozen=True)
+class Tokenised:
+    """Prompts as tokens, and the special tokens put in front of each and taken off its end, as text."""
+
+    prompts: tuple[TokenisedPrompt, ...]
+    special_before: str
+    special_removed: str
+
+
+def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> Tokenised:
+    """Tokenise pairs of prompt_id and text. Raises UsageError where a text gives no tokens of its own."""
+    prompts, before, removed = [], set(), set()
+    for prompt_id, text in texts:
+        bare = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if not bare:
+            raise UsageError(
+                "the prompt is empty",
+                where=f"prompt {prompt_id}",
+                got=repr(text),
+                next_step="remove it or give it a text",
+            )
+        ids = list(tokenizer(text)["input_ids"])
+        start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
+        kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
+        before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
+        removed.add(" ".join(tokenizer.convert_ids_to_tokens(ids[len(kept) :])))
+        prompts.append(TokenisedPrompt(prompt_id, tuple(kept)))
+    return Tokenised(tuple(prompts), " | ".join(sorted(before)), " | ".join(sorted(removed)))

@@ -1,25 +1,33 @@
-"""Memory that measuring a spec takes, told from the model's configuration before anything is loaded.
+"""Memory that measuring takes, and what is free.
 
-Weights are counted on a model built without memory (torch's meta device), so that every class transformers knows is
-counted exactly; activations follow from the shapes of the largest batch. A prompt's tokens are taken as a quarter of
-its bytes, as in English text: the tokenizer is not read yet, and a batch is held against memory again before it runs.
+Of a spec it is told from the configuration before anything is loaded: weights are counted on a model built without
+memory (torch's meta device), so that every class transformers knows is counted exactly; activations follow from the
+shapes of the largest batch. A prompt's tokens are taken as a quarter of its bytes, as in English text: the tokenizer is
+not read yet, and a batch is held against memory again before it runs.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, TransientError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
-from thermostats.measurement.facts import FEED_FORWARD
+from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.layouts import geometry
+from thermostats.measurement.model_row import FEED_FORWARD
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
+
+if TYPE_CHECKING:
+    import torch
+
+    from thermostats.measurement.forward import Batch, Decoder
 
 WIDTHS = 10
 """Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
@@ -150,3 +158,74 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
 def gib(n_bytes: float) -> str:
     """Bytes in GiB, as text."""
     return f"{n_bytes / 2**30:.3g} GiB"
+
+
+def memory_needed(folder: Path, dtype: str) -> int:
+    """Bytes of the weights in memory at a precision, from the files' headers alone."""
+    return ITEM[dtype] * sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
+
+
+def memory_available(device: torch.device) -> int | None:
+    """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
+    if device.type == "cuda":
+        import torch  # noqa: PLC0415 - loaded only where it is needed
+
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, StopIteration):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        if limit != "max":
+            found.append(int(limit) - int(statistics["anon"]))
+    except (OSError, KeyError, ValueError):
+        pass  # no control group, or one of another version
+    return min(found) if found else None
+
+
+def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
+    """Raise ThermostatsError where the weights alone are more than the memory that is free."""
+    needed, free = memory_needed(folder, dtype), memory_available(device)
+    if free is not None and needed > free:
+        raise TransientError(
+            "not enough memory for the model",
+            where=f"{folder.name} in {dtype} on {device}",
+            got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
+            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
+            "the files alone",
+        )
+
+
+def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
+    """About how many bytes one forward pass holds at most above the model, see `estimate.pass_bytes`."""
+    rows, n = batch.input_ids.shape
+    return pass_bytes(
+        decoder.entry,
+        decoder.config,
+        rows=rows,
+        n=n,
+        item=decoder.dtype.itemsize,
+        eager=getattr(decoder.model.config, "_attn_implementation", "eager") == "eager",
+        prompts=len(batch.indices) if outputs else 0,
+    )
+
+
+def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
+    """Raise ThermostatsError where the largest batch would not fit beside the model."""
+    needed, batch = max(((activation_bytes(decoder, b, outputs=outputs), b) for b in batches), key=lambda pair: pair[0])
+    free = memory_available(decoder.device)
+    if free is not None and needed > free:
+        rows, n = batch.input_ids.shape
+        raise TransientError(
+            "not enough memory for a batch of prompts",
+            where=f"on {decoder.device}",
+            got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
+            next_step="try a smaller --token-budget, shorter prompts, or --dtype bfloat16; attention weights take "
+            "H·n² numbers a prompt: leave out --what attention where prompts are long",
+        )

@@ -16,9 +16,19 @@ from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
-from thermostats.measurement.outcome import Outcome, Progress, failed, outcome_of, spec_id, tell
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import finished_runs, folder_of, measure_plan, model_id, plan
+from thermostats.measurement.session import (
+    Outcome,
+    Progress,
+    failed,
+    finished_runs,
+    folder_of,
+    measure_plan,
+    model_id,
+    plan,
+    spec_id,
+    write_state,
+)
 from thermostats.measurement.settings import RETRIES, Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
@@ -109,7 +119,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
         refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
         if refused is None:
             fitting.append(job)
-            tell(data, job.spec, states.WAITING)
+            write_state(data, job.spec, states.WAITING)
         else:
             yield _failed(job, data, failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
@@ -127,7 +137,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     yield _failed(job, data, failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.again and job.attempt <= retries:
-                    tell(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
+                    write_state(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
@@ -145,7 +155,7 @@ def _told(job: Job, outcome: Outcome) -> Outcome:
 
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
-    tell(data, job.spec, states.FAILED, reason, job.attempt)
+    write_state(data, job.spec, states.FAILED, reason, job.attempt)
     return _told(job, replace(outcome, reason=reason))
 
 
@@ -165,7 +175,7 @@ def _planned(job: Job, data: Path, place: Place) -> Outcome:
         planned = plan(job.spec, data)
     except Exception as error:  # told as an outcome, as when it is measured
         return failed(job.spec, error)
-    return _told(job, outcome_of(planned, "skipped" if planned.finished else "planned"))
+    return _told(job, planned.outcome("skipped" if planned.finished else "planned"))
 
 
 def _configured(spec: RunSpec) -> Path:

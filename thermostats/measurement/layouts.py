@@ -1,7 +1,9 @@
 """W_V and W_O out of the tensors a model stores them in, by the layout its entry declares. numpy alone.
 
 Convention: matrices map column vectors, so W_V is (K·d_h × d) and W_O is (d × H·d_h); query head h reads the values of
-key/value head h // (H/K).
+key/value head h // (H/K). For comparison only, W_V as the study cut it: the last third of the fused matrix's first
+axis, as stored. That is W_V where queries, keys and values lie one below the other; GPT-NeoX and BLOOM interleave them
+per head and GPT-2 stores its matrix transposed, so that there it is something else.
 """
 
 from __future__ import annotations
@@ -183,3 +185,22 @@ def split(entry: Architecture, config: Config, value: NDArray[Any], output: NDAr
     fused, w_o = oriented(entry, config, value, output)
     w_v = fused if entry.layout == "separate" else fused[value_rows(entry, config).ravel()]
     return ValueOutput(w_v, w_o, query_to_kv_head(entry, config), geometry(entry, config).d_head)
+
+
+def published_thirds(entry: Architecture, value: NDArray[Any]) -> NDArray[Any]:
+    """The rows that the study took for W_V out of the tensor `entry.value` as stored; a view."""
+    if entry.layout == "separate":
+        return value
+    return value[2 * (value.shape[0] // 3) :]
+
+
+def published_heads(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
+    """Those rows cut into H heads of d_h consecutive rows (H × d_h × columns); rows beyond the last are zero.
+
+    Fewer rows than H·d_h are left with grouped queries and with GPT-2's transposed matrix.
+    """
+    g = geometry(entry, config)
+    rows = published_thirds(entry, value)[: g.n_heads * g.d_head]
+    heads = np.zeros((g.n_heads * g.d_head, value.shape[1]), value.dtype)
+    heads[: rows.shape[0]] = rows
+    return heads.reshape(g.n_heads, g.d_head, value.shape[1])

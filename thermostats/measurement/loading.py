@@ -12,6 +12,7 @@ from torch import nn
 
 from thermostats.errors import DataError, TransientError, UsageError
 from thermostats.measurement.architectures import (
+    ARCHITECTURES,
     Architecture,
     Config,
     RemoteCodeError,
@@ -20,11 +21,11 @@ from thermostats.measurement.architectures import (
     lookup,
 )
 from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
+from thermostats.measurement.estimate import check_memory
+from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.memory import DTYPES, check_memory
-from thermostats.measurement.modules import Decoder, decoder
 from thermostats.measurement.oracle import fallback
-from thermostats.measurement.registry import ARCHITECTURES
+from thermostats.measurement.spec import PRECISIONS
 from thermostats.measurement.spectra import read_config
 
 ATTENTION = ("default", "eager", "sdpa")
@@ -61,7 +62,7 @@ def load(
     and for remote code without `trust_remote_code`; DataError where files are missing, damaged, or weights and
     configuration disagree; ThermostatsError where memory does not suffice or transformers cannot load the model.
     """
-    _check_choice("--dtype", dtype, tuple(DTYPES))
+    _check_choice("--dtype", dtype, PRECISIONS)
     _check_choice("--attention", attention, ATTENTION)
     config = read_config(folder.path)
     _check_remote_code(config, folder, trust_remote_code)
@@ -78,7 +79,7 @@ def load(
         check_memory(folder.path, dtype, target)
     words = _tokenizer(folder, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
-    model = _model(folder, DTYPES[dtype], spread, attention, trust_remote_code)
+    model = _model(folder, getattr(torch, dtype), spread, attention, trust_remote_code)
     if entry is None:
         entry = fallback(model, ARCHITECTURES)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None

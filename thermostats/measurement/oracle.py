@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import Architecture, UnknownArchitectureError
-from thermostats.measurement.forward import as_measured
+from thermostats.measurement.forward import Decoder, as_measured, decoder, input_of, submodule, tensor_of
 from thermostats.measurement.layouts import geometry, split
-from thermostats.measurement.modules import Decoder, decoder, input_of, submodule, tensor_of
 
 TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Largest relative difference that still is rounding at a precision; a wrong layout is wrong by about 1."""
@@ -82,7 +81,7 @@ def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architectur
         "no entry fits this model",
         where=type(model).__name__,
         got=f"names fit but not the arithmetic: {', '.join(tried)}" if tried else "no entry whose modules are there",
-        next_step="add an entry to thermostats/measurement/registry.py",
+        next_step="add an entry to thermostats/measurement/architectures.py",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.prompt_sets import no_such_set
+from thermostats.measurement.settings import no_such_set
 from thermostats.tables import store
 from thermostats.tables.bounded import PROMPTS, read_bytes
 from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thermostats.measurement.modules import Decoder, input_of, submodule, tensor_of
+from thermostats.measurement.forward import Decoder, input_of, submodule, tensor_of
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and

@@ -6,9 +6,13 @@ attention implementation that is its default, and `attention` with eager attenti
 
 from __future__ import annotations
 
+import hashlib
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -16,25 +20,54 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import RemoteCodeError, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.facts import model_row, stored_dtype
 from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
-from thermostats.tables import store
+from thermostats.tables import states, store
 from thermostats.tables.folders import has_run
 from thermostats.tables.join import join
 from thermostats.tables.runs import run_id
 
+PACKAGES = ("thermostats", "torch", "transformers", "numpy")
 MEASURE_VERSION = "1"
 """Changes when the same model and prompts would give other numbers."""
 STORED = (*PRECISIONS, "float64", "mixed")
 """Precisions that checkpoints are stored in."""
-Progress = Callable[[str, int, int], None]
-"""Called with what is being measured, prompts done and prompts in all."""
+Progress = Callable[[str, str, int, int], None]
+"""Called with the model, what is being measured, prompts done and prompts in all."""
+PartProgress = Callable[[str, int, int], None]
+"""The same without the model."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run) or `failed`."""
+
+    model: str
+    status: str
+    revision: str = ""
+    runs: tuple[str, ...] = ()
+    """Runs measured, or to be measured."""
+    finished: tuple[str, ...] = ()
+    """Runs that were finished before and are skipped."""
+    rows: dict[str, int] | None = None
+    n_params: int | None = None
+    gigabytes: float | None = None
+    """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    seconds: float = 0.0
+    reason: str = ""
+    """Why it failed, with what to do next."""
+    wrong_use: bool = False
+    """It failed because it was asked for wrongly."""
+    again: bool = False
+    """It failed by the machine's or the network's fault, and may be tried again."""
+    attempts: int = 1
 
 
 @dataclass(frozen=True)
@@ -61,16 +94,15 @@ class Plan:
         """Nothing is left to measure."""
         return not any(run.tables for run in self.runs)
 
-
-@dataclass(frozen=True)
-class Done:
-    """What came of a spec: run_ids measured and skipped, rows added by table."""
-
-    model_id: str
-    measured: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    rows: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    def outcome(self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0) -> Outcome:
+        """The outcome of a spec that was planned, and measured where there are rows."""
+        todo, finished = (
+            tuple(run.run["run_id"] for run in self.runs if bool(run.tables) is left) for left in (True, False)
+        )
+        n_params = int(self.model["n_params"])
+        return Outcome(
+            self.folder.model_id, status, self.folder.revision, todo, finished, rows, n_params, None, seconds
+        )
 
 
 def plan(spec: RunSpec, data: Path) -> Plan:
@@ -80,9 +112,8 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     """
     folder = folder_of(spec)
     prompts = load_prompts(spec.prompts, data)
-    models = store.load("models", data)
-    known = models[(models["model_id"] == folder.model_id) & (models["revision"] == folder.revision)]
-    row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, models)
+    known = _known(folder.model_id, folder.revision, data)
+    row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
     planned = []
     for kind, tables in _kinds(spec).items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
@@ -120,49 +151,84 @@ def folder_of(spec: RunSpec) -> ModelFolder:
     return replace(found, model_id=spec.name) if spec.name else found
 
 
-def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Done:
+def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress | None = None) -> Outcome:
+    """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
+    try:
+        write_state(data, spec, states.RUNNING, attempt=attempt)
+        planned = plan(spec, data)
+        outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
+    except Exception as error:  # one model's fault must not take the others with it
+        outcome = failed(spec, error)
+        with suppress(DataError):  # where nothing can be written, the outcome says it
+            write_state(data, spec, states.FAILED, outcome.reason, attempt)
+        return outcome
+    states.clear(data, spec_id(spec))
+    return outcome
+
+
+def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Outcome:
     """Measure what a plan lacks and join it into the data folder, run by run; a finished run survives what follows.
 
     Raises ThermostatsError where a run cannot be measured; runs before it are kept.
     """
     started = perf_counter()
     rows: dict[str, int] = {}
-    todo = [run for run in planned.runs if run.tables]
-    for run in todo:
+    spec = planned.spec
+    label = spec.model if spec.revision == "main" else f"{spec.model}@{spec.revision}"
+    for run in planned.runs:
+        if not run.tables:
+            continue
         tick = perf_counter()
-        frames = MEASURE[run.kind](planned, run, progress)
+        frames = MEASURE[run.kind](planned, run, None if progress is None else partial(progress, label))
         recorded = {
             "special_tokens": str(frames.pop("special_tokens", "")),
-            "versions": _versions(),
+            "versions": " ".join(f"{name}={version(name)}" for name in PACKAGES),
             "device": str(frames.pop("device", "cpu")),
             "seconds": perf_counter() - tick,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        joined = [_table("models", planned.model)] if not _is_known(planned.model, data) else []
-        if run.run["prompt_set"] and not _set_is_known(planned.prompts, data):
+        known = len(_known(planned.model["model_id"], planned.model["revision"], data))
+        joined = [] if known else [_table("models", planned.model)]
+        if run.run["prompt_set"] not in {"", *store.load("prompts", data)["prompt_set"]}:
             joined.append(planned.prompts)
         joined.append(_table("runs", {**run.run, **recorded}))
         joined += [frame.assign(run_id=run.run["run_id"]) for name, frame in frames.items() if name in run.tables]
         for done in join(joined, data=data):
             rows[done.table] = rows.get(done.table, 0) + done.added
-    return Done(
-        planned.folder.model_id,
-        tuple(run.run["run_id"] for run in todo),
-        tuple(run.run["run_id"] for run in planned.runs if not run.tables),
-        rows,
-        perf_counter() - started,
-    )
+    return planned.outcome("measured", rows, round(perf_counter() - started, 1))
+
+
+def failed(spec: RunSpec, error: BaseException) -> Outcome:
+    """The outcome of a spec that could not be measured."""
+    if isinstance(error, ThermostatsError):
+        reason, again = str(error), isinstance(error, TransientError)
+    else:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
+        again = isinstance(error, OSError | MemoryError)
+    wrong_use = isinstance(error, UsageError)
+    return Outcome(spec.model, "failed", spec.revision, reason=reason, wrong_use=wrong_use, again=again)
+
+
+def lost(spec: RunSpec, reason: str) -> Outcome:
+    """The outcome of a spec whose process is gone."""
+    return Outcome(spec.model, "failed", spec.revision, reason=reason, again=True)
 
 
 def _described(spec: RunSpec, folder: ModelFolder, models: pd.DataFrame) -> dict[str, Any]:
+    named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
     try:
-        return model_row(
-            folder.path, model_id=folder.model_id, revision=folder.revision, known=models, heritage=spec.heritage
-        )
+        return model_row(folder.path, known=models, **named)
     except UnknownArchitectureError:
         if spectra.read_config(folder.path).get("auto_map") and not spec.trust_remote_code:
             raise RemoteCodeError(folder.model_id) from None
         raise
+
+
+def _known(model: str, revision: str, data: Path) -> pd.DataFrame:
+    """Rows of `models` that a model has already."""
+    models = store.load("models", data)
+    return models[(models["model_id"] == model) & (models["revision"] == revision)]
 
 
 def _kinds(spec: RunSpec) -> dict[str, list[str]]:
@@ -175,102 +241,90 @@ def _kinds(spec: RunSpec) -> dict[str, list[str]]:
 
 
 def _run(kind: str, spec: RunSpec, model: str, revision: str, dtype: str, prompts: pd.DataFrame) -> dict[str, Any]:
+    with_prompts = kind != "weights"
     row = {
         "model_id": model,
         "revision": revision,
         "dtype": dtype,
         "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
-        "prompt_set": str(prompts["prompt_set"].iloc[0]),
-        "prompt_sha": prompt_sha(prompts),
+        "prompt_set": str(prompts["prompt_set"].iloc[0]) if with_prompts else "",
+        "prompt_sha": prompt_sha(prompts) if with_prompts else "",
         "measure_version": MEASURE_VERSION,
         "source": spec.source,
     }
-    if kind == "weights":
-        row |= {"prompt_set": "", "prompt_sha": ""}
     return {"run_id": run_id(row), **row}
 
 
-def _weights(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
+    return store.validate(pd.DataFrame([row]), name)
+
+
+def _weights(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     del run
     if progress is not None:
         progress("weights", 0, 1)
-    config = spectra.read_config(planned.folder.path)
-    values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(planned.folder.path))
+    folder = planned.folder.path
+    config = spectra.read_config(folder)
+    values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
     rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
-    return {"weights": spectra.weights(planned.folder.path, thirds=True), "summaries": pd.DataFrame(rows)}
+    return {"weights": spectra.weights(folder, thirds=True), "summaries": pd.DataFrame(rows)}
 
 
-def _residual(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
 
-    loaded, words = _loaded(planned, "default")
+    loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
-    measured = measure_gains(
-        loaded.decoder,
-        words.prompts,
-        decode=decode,
-        token_budget=planned.spec.token_budget,
-        progress=_part("gains", progress),
-    )
-    frames = {"layers": measured.layers, "summaries": measured.summaries, **_where(loaded, words)}
+    measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
+    frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
-def _attention(planned: Plan, run: Planned, progress: Progress | None) -> dict[str, Any]:
+def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.attention import measure_attention  # noqa: PLC0415 - as above
 
     del run
-    loaded, words = _loaded(planned, "eager")
-    rows = measure_attention(
-        loaded.decoder, words.prompts, token_budget=planned.spec.token_budget, progress=_part("attention", progress)
-    )
-    return {"attention": rows, "transitions": transitions(rows), **_where(loaded, words)}
+    loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
+    rows = measure_attention(loaded.decoder, tokens, **options)
+    return {"attention": rows, "transitions": transitions(rows), **provenance}
 
 
-MEASURE: dict[str, Callable[[Plan, Planned, Progress | None], dict[str, Any]]] = {
+MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]]] = {
     "weights": _weights,
     "residual": _residual,
     "attention": _attention,
 }
 
 
-def _loaded(planned: Plan, attention: str) -> tuple[Any, Any]:
+def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
+    """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
+    from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
-    from thermostats.measurement.tokenising import tokenise  # noqa: PLC0415 - as above
 
     spec = planned.spec
-    loaded = load(
-        planned.folder,
-        dtype=spec.dtype,
-        device=spec.device,
-        device_map=spec.device_map,
-        attention=attention,
-        trust_remote_code=spec.trust_remote_code,
-    )
-    texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
-    return loaded, tokenise(loaded.tokenizer, texts)
+    options = {name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")}
+    loaded = load(planned.folder, attention=attention, **options)
+    found = tokenise(loaded.tokenizer, planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None))
+    passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
+    return loaded, found.prompts, passes, {"device": loaded.device, "special_tokens": found.special_before}
 
 
-def _where(loaded: Any, words: Any) -> dict[str, str]:
-    return {"device": loaded.device, "special_tokens": words.special_before}
+def spec_id(spec: RunSpec) -> str:
+    """Name of a spec's state: 16 hexadecimal digits of the SHA-256 of what is measured."""
+    parts = (spec.model, spec.name, spec.source, spec.revision, spec.dtype, spec.prompts, *sorted(spec.what))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _part(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(name, done, total)
+def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
+    """Write down that a spec waits, runs or failed."""
+    written = states.State(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
+    states.write(data, spec_id(spec), written)
 
 
-def _versions() -> str:
-    return " ".join(f"{name}={version(name)}" for name in ("thermostats", "torch", "transformers", "numpy"))
+def quiet() -> None:
+    """No bars and no warnings of transformers in this process; what matters is told as an outcome."""
+    import transformers  # noqa: PLC0415 - loaded only where something is measured
 
-
-def _is_known(row: dict[str, Any], data: Path) -> bool:
-    models = store.load("models", data)
-    return bool(((models["model_id"] == row["model_id"]) & (models["revision"] == row["revision"])).any())
-
-
-def _set_is_known(prompts: pd.DataFrame, data: Path) -> bool:
-    return str(prompts["prompt_set"].iloc[0]) in set(store.load("prompts", data)["prompt_set"])
-
-
-def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
-    return store.validate(pd.DataFrame([row]), name)
+    logging: Any = transformers.utils.logging
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()

@@ -1,10 +1,30 @@
-"""What can be asked of a measurement, held against what there is; loads neither tables nor torch."""
+"""What to measure: a `RunSpec`, and many of them from a file, one model a row of CSV or JSONL, or `[[spec]]` of TOML.
+
+In TOML and JSONL a list stands for each of its values, so that every checkpoint of a family is one entry:
+
+    [[spec]]
+    model = "EleutherAI/pythia-160m"
+    revision = ["step1000", "step2000", "step4000"]
+
+Loads neither tables nor torch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+import io
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import product
+from pathlib import Path
+from typing import Any
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.tables.bounded import PROMPTS, read_bytes
 
 WHAT = {
     "weights": ("weights", ("weights", "summaries")),
@@ -47,3 +67,158 @@ class RunSpec:
             raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError("a batch holds a token at least", where="token budget", got=str(self.token_budget))
+
+
+TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
+FIELDS = (*TEXT, "what", "token_budget")
+"""What a file may say of a model; whether code of its own may run is said on the command line alone."""
+MOST = 100_000
+"""Specs that one entry may stand for."""
+SUFFIXES = (".toml", ".csv", ".jsonl")
+
+
+def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
+    """Specs of hub ids, model folders and files of specs, in order, each once; `options` where a file does not say.
+
+    Paths are made absolute, so that a worker elsewhere finds them.
+
+    Raises UsageError for fields or values that do not exist, DataError for a file that cannot be read.
+    """
+    found: list[RunSpec] = []
+    for model in models:
+        path = Path(model).expanduser()
+        if path.suffix.lower() in SUFFIXES and path.is_file():
+            found += read_specs(path, options)
+        elif path.suffix.lower() in SUFFIXES and not path.exists():
+            raise UsageError("no such file of specs", got=model, next_step="check the path")
+        else:
+            found.append(RunSpec(model, **options))
+    return list(dict.fromkeys(_placed(spec) for spec in found))
+
+
+def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Specs of a file, in its order.
+
+    Raises as `specs` does, with the line or the number of the entry.
+    """
+    rows = {".toml": _toml, ".csv": _csv, ".jsonl": _jsonl}[path.suffix.lower()](_utf8(path), path)
+    found = [spec for where, row in rows for spec in _each(row, options, where)]
+    if not found:
+        raise DataError("no specs in this file", where=path, next_step="write one model a line, or [[spec]] tables")
+    return found
+
+
+def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterator[RunSpec]:
+    for name in row:
+        if name not in FIELDS:
+            near = get_close_matches(str(name), FIELDS, n=1)
+            raise UsageError(
+                "unknown field of a spec",
+                where=where,
+                got=repr(name),
+                allowed=", ".join(FIELDS),
+                next_step=f"did you mean {near[0]}?" if near else "",
+            )
+    given = {name: value for name, value in row.items() if value not in (None, "")}
+    if "model" not in given:
+        raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
+    if isinstance(given.get("what"), str):
+        given["what"] = [part.strip() for part in given["what"].split(",")]
+    choices = [
+        [(name, tuple(value))]
+        if name == "what" and isinstance(value, list)
+        else [(name, one) for one in (value if isinstance(value, list) else [value])]
+        for name, value in given.items()
+    ]
+    if (count := math.prod(len(choice) for choice in choices)) > MOST:
+        raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
+    for fields in map(dict, product(*choices)):
+        _check_types(fields, where)
+        try:
+            yield RunSpec(**{**options, **fields})
+        except UsageError as error:
+            raise UsageError(
+                error.what, where=f"{where}, {error.where}".rstrip(", "), got=error.got, allowed=error.allowed
+            ) from error
+
+
+def _check_types(fields: dict[str, Any], where: str) -> None:
+    budget = fields.get("token_budget")
+    if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
+        fields["token_budget"] = int(budget)
+    for name, value in fields.items():
+        fits = {"what": tuple, "token_budget": int}.get(name, str)
+        inner = value if isinstance(value, tuple) else ()
+        if type(value) is not fits or not all(isinstance(one, str) for one in inner):
+            allowed = "a whole number" if fits is int else "text"
+            raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
+
+
+def _placed(spec: RunSpec) -> RunSpec:
+    """The spec with absolute paths where it names a folder or a file."""
+    model, prompts = Path(spec.model).expanduser(), Path(spec.prompts)
+    try:
+        if model.is_dir():
+            spec = replace(spec, model=str(model.resolve()))
+        return replace(spec, prompts=str(prompts.resolve())) if prompts.is_file() else spec
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "neither a model nor a path", got=repr(spec.model)[:80], allowed="owner/name, or a folder"
+        ) from error
+
+
+Rows = Iterable[tuple[str, Mapping[str, Any]]]
+
+
+def _toml(text: str, path: Path) -> Rows:
+    try:
+        parsed = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not TOML: {error}", where=path) from error
+    entries = parsed.pop("spec", [])
+    if parsed or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise DataError(
+            "a file of specs holds nothing but tables [[spec]]", where=path, got=", ".join(parsed) or repr(entries)[:60]
+        )
+    return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
+
+
+def _csv(text: str, path: Path) -> Rows:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    rows: list[tuple[str, Mapping[str, Any]]] = []
+    try:
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise DataError("not as many cells as columns", where=where, allowed=", ".join(reader.fieldnames or []))
+            rows.append((where, row))
+    except csv.Error as error:
+        raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
+    return rows
+
+
+def _jsonl(text: str, path: Path) -> Rows:
+    rows: list[tuple[str, Mapping[str, Any]]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"line is not JSON: {error}", where=where) from error
+        if not isinstance(row, dict):
+            raise DataError("line is not a JSON object", where=where, got=line[:60])
+        rows.append((where, row))
+    return rows
+
+
+def _utf8(path: Path) -> str:
+    try:
+        return read_bytes(path, PROMPTS).decode("utf-8-sig")
+    except OSError as error:
+        raise DataError("specs cannot be read", where=path, got=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "specs are not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}"
+        ) from error

@@ -15,10 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError
-from thermostats.measurement.devices import check_device, check_here
-from thermostats.measurement.prompt_sets import check_set
-from thermostats.measurement.settings import RETRIES, Settings
-from thermostats.measurement.specs import specs
+from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
+from thermostats.measurement.spec import specs
 from thermostats.tables import folders
 from thermostats.tables.begin import writable_folder
 
@@ -64,7 +62,7 @@ def measure_models(
         from thermostats.measurement.engines import open_engine  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - as above
         from thermostats.measurement.execute import execute  # noqa: PLC0415 - as above
-        from thermostats.measurement.outcome import quiet  # noqa: PLC0415 - as above
+        from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
         quiet()
     except ImportError as error:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Need, Place
-from thermostats.measurement.outcome import Outcome, Progress
+from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.outcome import Outcome, Progress, lost, measure_one, quiet
+from thermostats.measurement.session import Outcome, Progress, lost, measure_one, quiet
 from thermostats.measurement.settings import Settings
 
 CPUS = 4
@@ -170,7 +170,7 @@ def local_place(settings: Settings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
     import torch  # noqa: PLC0415 - loaded only where something is measured
 
-    from thermostats.measurement.memory import memory_available  # noqa: PLC0415 - as above
+    from thermostats.measurement.estimate import memory_available  # noqa: PLC0415 - as above
 
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", memory_available(torch.device("cpu")))

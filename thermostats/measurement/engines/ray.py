@@ -16,7 +16,7 @@ import ray.exceptions
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.outcome import Outcome, lost, measure_one, quiet
+from thermostats.measurement.session import Outcome, lost, measure_one, quiet
 from thermostats.measurement.settings import Settings
 
 SPARE = 1.1

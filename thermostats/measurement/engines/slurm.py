@@ -17,7 +17,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.outcome import Outcome, lost, measure_one, quiet
+from thermostats.measurement.session import Outcome, lost, measure_one, quiet
 from thermostats.measurement.settings import Settings
 from thermostats.tables.states import FOLDER
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.devices import check_device, check_here, count_gpus
+from thermostats.measurement.settings import check_device, check_here, count_gpus
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, Verbs, check_file

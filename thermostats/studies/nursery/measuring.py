@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from thermostats.measurement.execute import execute
-from thermostats.measurement.facts import model_row
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.model_row import model_row
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
 from thermostats.studies.nursery.records import Trained, model_folder, read_losses, read_record, step_folder
 from thermostats.tables import store
