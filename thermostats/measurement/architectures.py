@@ -323,12 +323,10 @@ def lookup(config: Config) -> Architecture:
     own = any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
-        raise UnsupportedArchitectureError(
-            f"models of type {model_type} are not measured",
-            where=UNSUPPORTED[model_type],
-            allowed="decoders in which every block is attention plus a feed-forward layer",
-            next_step="see `thermostats ls architectures`",
-        )
+        step = "see `thermostats ls architectures`"
+        what = f"models of type {model_type} are not measured"
+        allowed = "decoders in which every block is attention plus a feed-forward layer"
+        raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
     for entry in ARCHITECTURES:
         if entry.model_type == model_type and _matches(config_of(config), entry.when):
             return entry

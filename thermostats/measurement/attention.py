@@ -108,18 +108,12 @@ def check_eager(decoder: Decoder) -> None:
     """Raise ThermostatsError where the model's attention has no weights to show, or wrong ones."""
     used = getattr(decoder.model.config, "_attn_implementation", None)
     if eager_is_wrong(decoder.entry, decoder.config):
-        raise ThermostatsError(
-            "eager attention is wrong for this model: it applies the position bias twice",
-            where=decoder.entry.name,
-            next_step="leave out --what attention",
-        )
+        what = "eager attention is wrong for this model: it applies the position bias twice"
+        raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
     if used != "eager":
-        raise ThermostatsError(
-            "only eager attention has weights to show",
-            where=type(decoder.model).__name__,
-            got=str(used),
-            next_step="load the model with attention eager",
-        )
+        step = "load the model with attention eager"
+        what = "only eager attention has weights to show"
+        raise ThermostatsError(what, where=type(decoder.model).__name__, got=str(used), next_step=step)
 
 
 def layer_values(decoder: Decoder, layer: int) -> LayerValues:
@@ -136,11 +130,8 @@ def layer_values(decoder: Decoder, layer: int) -> LayerValues:
 def _numbers(module: nn.Module) -> NDArray[np.float32]:
     weight = module.weight
     if not isinstance(weight, Tensor) or weight.is_meta:
-        raise ThermostatsError(
-            "a projection's weights are not in memory",
-            where=type(module).__name__,
-            next_step="load the model without offloading to disk",
-        )
+        step = "load the model without offloading to disk"
+        raise ThermostatsError("a projection's weights are not in memory", where=type(module).__name__, next_step=step)
     return weight.detach().float().cpu().numpy()
 
 
@@ -148,9 +139,7 @@ def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
     for item in output if isinstance(output, tuple | list) else ():
         if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
             return item
-    raise ThermostatsError(
-        "the attention module shows no weights",
-        where=f"{decoder.entry.attention} of {type(decoder.model).__name__}",
-        allowed=f"a tensor batch × {heads} × n × n among its outputs",
-        next_step="leave out --what attention, or report the version of transformers",
-    )
+    step = "leave out --what attention, or report the version of transformers"
+    allowed = f"a tensor batch × {heads} × n × n among its outputs"
+    where = f"{decoder.entry.attention} of {type(decoder.model).__name__}"
+    raise ThermostatsError("the attention module shows no weights", where=where, allowed=allowed, next_step=step)

@@ -37,21 +37,16 @@ def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None,
         if n == 0:
             raise UsageError("the prompt is empty: no tokens", where=where, next_step="remove it or give it a text")
         if context is not None and n > context:
-            raise UsageError(
-                "the prompt is longer than the model's context",
-                where=where,
-                got=f"{n} tokens",
-                allowed=f"at most {context}",
-                next_step="shorten or remove it",
-            )
+            what, got, allowed = "the prompt is longer than the model's context", f"{n} tokens", f"at most {context}"
+            raise UsageError(what, where=where, got=got, allowed=allowed, next_step="shorten or remove it")
         if vocabulary is not None and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
-            raise UsageError(
+            what, got, allowed = (
                 "a token is outside the model's vocabulary",
-                where=where,
-                got=str(max(prompt.token_ids)),
-                allowed=f"0 to {vocabulary - 1}",
-                next_step="use the tokenizer that belongs to the model",
+                max(prompt.token_ids),
+                f"0 to {vocabulary - 1}",
             )
+            step = "use the tokenizer that belongs to the model"
+            raise UsageError(what, where=where, got=got, allowed=allowed, next_step=step)
 
 
 def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:
@@ -111,12 +106,8 @@ def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> Tokenised:
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         if not bare:
-            raise UsageError(
-                "the prompt is empty",
-                where=f"prompt {prompt_id}",
-                got=repr(text),
-                next_step="remove it or give it a text",
-            )
+            step = "remove it or give it a text"
+            raise UsageError("the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step)
         ids = list(tokenizer(text)["input_ids"])
         start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
         kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids

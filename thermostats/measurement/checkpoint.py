@@ -68,13 +68,9 @@ class StoredTensor:
         Raises DataError where the dtype is none that spectra are computed from.
         """
         if self.dtype not in STORAGE:
-            raise DataError(
-                f"tensor {self.name} is stored in a format that is not measured",
-                where=self.path,
-                got=self.dtype,
-                allowed=", ".join(STORAGE),
-                next_step="use a checkpoint whose weights are not quantised",
-            )
+            step = "use a checkpoint whose weights are not quantised"
+            what = f"tensor {self.name} is stored in a format that is not measured"
+            raise DataError(what, where=self.path, got=self.dtype, allowed=", ".join(STORAGE), next_step=step)
         return self.map_bytes()
 
 
@@ -100,12 +96,9 @@ def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
         return read_pickle(folder / PICKLE)
     if (folder / PICKLE_INDEX).is_file():
         return _sharded(folder / PICKLE_INDEX, read_pickle)
-    raise DataError(
-        "no weights in this folder",
-        where=folder,
-        allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}",
-        next_step="download the model again, or name another folder",
-    )
+    step = "download the model again, or name another folder"
+    what = "no weights in this folder"
+    raise DataError(what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step)
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
@@ -121,12 +114,9 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
             continue
         dtype, shape, first, last = _entry(path, name, entry)
         if last > size:
-            raise DataError(
-                "safetensors file is shorter than its header says",
-                where=path,
-                got=f"{size} bytes of data, tensor {name} ends at {last}",
-                next_step="download the file again",
-            )
+            step = "download the file again"
+            what = "safetensors file is shorter than its header says"
+            raise DataError(what, where=path, got=f"{size} bytes of data, tensor {name} ends at {last}", next_step=step)
         spans.append((first, last, name))
         tensors[name] = StoredTensor(name, path, dtype, shape, _mapper(path, dtype, shape, start + first))
     _check_spans(path, sorted(spans), size)
@@ -141,11 +131,8 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     try:
         import torch  # noqa: PLC0415 - only pickles need it
     except ImportError as error:
-        raise DataError(
-            "a PyTorch pickle can only be read with torch",
-            where=path,
-            next_step="install thermostats[measure], or use a checkpoint in safetensors",
-        ) from error
+        step = "install thermostats[measure], or use a checkpoint in safetensors"
+        raise DataError("a PyTorch pickle can only be read with torch", where=path, next_step=step) from error
     try:
         zipped = zipfile.is_zipfile(path)
         if zipped:
@@ -155,12 +142,9 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         raise
     except Exception as error:  # torch raises whatever its unpickler met
         reason = str(error).strip().split("\n")[0]
-        raise DataError(
-            "PyTorch pickle cannot be read as plain weights",
-            where=path,
-            got=reason,
-            next_step="use a checkpoint in safetensors, or convert it where you trust it",
-        ) from error
+        step = "use a checkpoint in safetensors, or convert it where you trust it"
+        what = "PyTorch pickle cannot be read as plain weights"
+        raise DataError(what, where=path, got=reason, next_step=step) from error
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise DataError("PyTorch pickle holds something else than named tensors", where=path, got=type(loaded).__name__)
     names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
@@ -177,13 +161,10 @@ def _check_stored(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         packed = [part for part in archive.infolist() if part.compress_type != zipfile.ZIP_STORED]
     if packed:
-        raise DataError(
-            "PyTorch pickle is compressed",
-            where=path,
-            got=f"{packed[0].filename} of {packed[0].file_size} bytes",
-            allowed="parts as torch stores them",
-            next_step="use a checkpoint in safetensors",
-        )
+        step = "use a checkpoint in safetensors"
+        what = "PyTorch pickle is compressed"
+        got = f"{packed[0].filename} of {packed[0].file_size} bytes"
+        raise DataError(what, where=path, got=got, allowed="parts as torch stores them", next_step=step)
 
 
 def _torch_mapper(tensor: Any) -> Callable[[], NDArray[Any]]:
@@ -214,12 +195,9 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             prefix = stream.read(8)
             length = int.from_bytes(prefix, "little")
             if len(prefix) < 8 or length > min(size - 8, HEADER_LIMIT):
-                raise DataError(
-                    "not a safetensors file, or a truncated one",
-                    where=path,
-                    got=f"a header of {length} bytes in a file of {size}",
-                    next_step="download the file again",
-                )
+                step = "download the file again"
+                what = "not a safetensors file, or a truncated one"
+                raise DataError(what, where=path, got=f"a header of {length} bytes in a file of {size}", next_step=step)
             header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
@@ -249,12 +227,9 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
     offsets = _naturals(fields.get("data_offsets"), path, f"tensor {name} has no valid data_offsets")
     needed = math.prod(shape) * ITEM_BYTES[dtype]
     if len(offsets) != 2 or offsets[1] - offsets[0] != needed:
-        raise DataError(
-            f"tensor {name} does not fill its bytes",
-            where=path,
-            got=f"data_offsets {list(offsets)}",
-            allowed=f"two, {needed} bytes apart for {dtype} {list(shape)}",
-        )
+        what = f"tensor {name} does not fill its bytes"
+        allowed = f"two, {needed} bytes apart for {dtype} {list(shape)}"
+        raise DataError(what, where=path, got=f"data_offsets {list(offsets)}", allowed=allowed)
     return dtype, shape, offsets[0], offsets[1]
 
 
@@ -264,12 +239,8 @@ def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
         or len(value) > DIMENSIONS
         or not all(type(item) is int and 0 <= item < 2**63 for item in value)
     ):
-        raise DataError(
-            complaint,
-            where=path,
-            got=repr(value)[:100],
-            allowed=f"a list of at most {DIMENSIONS} whole numbers, none negative",
-        )
+        allowed = f"a list of at most {DIMENSIONS} whole numbers, none negative"
+        raise DataError(complaint, where=path, got=repr(value)[:100], allowed=allowed)
     return tuple(value)
 
 
@@ -294,12 +265,9 @@ def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) ->
     for file, names in shards:
         path = index.parent / file
         if not path.is_file():
-            raise DataError(
-                "a shard of the model is missing",
-                where=path,
-                got=f"{index.name} names it for {names[0]}",
-                next_step="download the model again",
-            )
+            step = "download the model again"
+            what = "a shard of the model is missing"
+            raise DataError(what, where=path, got=f"{index.name} names it for {names[0]}", next_step=step)
         found = read(path)
         if absent := [name for name in names if name not in found]:
             raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
@@ -322,11 +290,7 @@ def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
     for name, file in places.items():
         wrong = not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
         if wrong or len(file.encode("utf-8", "surrogatepass")) > 255:
-            raise DataError(
-                f"index places {name} outside the model's folder",
-                where=index,
-                got=repr(file)[:100],
-                allowed="a file name without a folder",
-            )
+            what = f"index places {name} outside the model's folder"
+            raise DataError(what, where=index, got=repr(file)[:100], allowed="a file name without a folder")
         shards.setdefault(file, []).append(name)
     return iter(shards.items())

@@ -44,11 +44,8 @@ class Downloads:
             try:
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
-                raise UsageError(
-                    "another command downloads to this cache within a budget",
-                    where=cache,
-                    next_step="wait for it, or leave out --disk-budget",
-                ) from error
+                what = "another command downloads to this cache within a budget"
+                raise UsageError(what, where=cache, next_step="wait for it, or leave out --disk-budget") from error
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -107,13 +104,9 @@ class Downloads:
         except ThermostatsError:
             size = hub.download_size(spec.model, revision=spec.revision)
         if size > budget:
-            raise UsageError(
-                "the model is larger than the disk budget",
-                where=spec.model,
-                got=gib(size),
-                allowed=gib(budget),
-                next_step="raise --disk-budget",
-            )
+            step = "raise --disk-budget"
+            what = "the model is larger than the disk budget"
+            raise UsageError(what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step)
         with self.freed:
             while self._delete_until(budget - size) > budget - size and not self.stopped:
                 self.freed.wait()

@@ -147,12 +147,10 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
         would.append("a smaller --token-budget or shorter prompts")
     would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--device cpu")
     would.append("--what weights, which reads the files alone")
-    return ThermostatsError(
-        "the model cannot fit, and was not loaded",
-        where=f"{spec.model} in {spec.dtype}",
-        got=f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are",
-        next_step="what would fit: " + "; ".join(would),
-    )
+    what = "the model cannot fit, and was not loaded"
+    got = f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are"
+    where = f"{spec.model} in {spec.dtype}"
+    return ThermostatsError(what, where=where, got=got, next_step="what would fit: " + "; ".join(would))
 
 
 def gib(n_bytes: float) -> str:

@@ -53,13 +53,12 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
     try:
         return parent.get_submodule(path)
     except AttributeError as error:
-        raise ThermostatsError(
-            f"the entry {entry.name} does not fit the model",
-            where=type(parent).__name__,
-            got=f"no module {path}",
-            next_step="correct the entry in thermostats/measurement/architectures.py, or report the model and the "
-            "version of transformers",
-        ) from error
+        step = (
+            "correct the entry in thermostats/measurement/architectures.py, or report the model and the "
+            "version of transformers"
+        )
+        what = f"the entry {entry.name} does not fit the model"
+        raise ThermostatsError(what, where=type(parent).__name__, got=f"no module {path}", next_step=step) from error
 
 
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:

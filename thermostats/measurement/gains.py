@@ -91,20 +91,15 @@ def measure_gains(
 
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     if decoder.base is decoder.model:
-        raise ThermostatsError(
-            "outputs need a model with its head",
-            where=type(decoder.model).__name__,
-            next_step="load it with AutoModelForCausalLM, or ask for gains alone",
-        )
+        step = "load it with AutoModelForCausalLM, or ask for gains alone"
+        raise ThermostatsError("outputs need a model with its head", where=type(decoder.model).__name__, next_step=step)
     with head_on_last_token(decoder, batch):
         logits: torch.Tensor = call(decoder.model, batch).logits
     if logits.shape[1] != 1:
-        raise ThermostatsError(
-            "the head read more than the last token",
-            where=type(decoder.model).__name__,
-            got=f"{logits.shape[1]} tokens",
-            next_step="correct `blocks` of the entry: its parent must be the module whose output the head reads",
-        )
+        step = "correct `blocks` of the entry: its parent must be the module whose output the head reads"
+        what = "the head read more than the last token"
+        got = f"{logits.shape[1]} tokens"
+        raise ThermostatsError(what, where=type(decoder.model).__name__, got=got, next_step=step)
     return logits[:, 0]
 
 

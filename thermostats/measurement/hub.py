@@ -73,18 +73,12 @@ def local_folder(model: str) -> Path | None:
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise UsageError(
-                "not a model's folder: there is no config.json",
-                where=path.resolve(),
-                next_step="name the folder that `save_pretrained` wrote, or a hub id",
-            )
+            step = "name the folder that `save_pretrained` wrote, or a hub id"
+            raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        raise UsageError(
-            "no such model folder",
-            got=model,
-            next_step="give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders",
-        )
+        step = "give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders"
+        raise UsageError("no such model folder", got=model, next_step=step)
     return None
 
 
@@ -173,11 +167,9 @@ def _no_id(model: str) -> UsageError:
 
 
 def _not_here(model: str, revision: str) -> ThermostatsError:
-    return ThermostatsError(
-        "the model is not in the cache, and downloading was not allowed",
-        where=f"{model}, revision {revision}",
-        next_step=f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}",
-    )
+    step = f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}"
+    what = "the model is not in the cache, and downloading was not allowed"
+    return ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
 
 
 @contextmanager
@@ -189,34 +181,22 @@ def _said(model: str, revision: str) -> Iterator[None]:
     except HFValidationError as error:
         raise _no_id(model) from error
     except GatedRepoError as error:
-        raise ThermostatsError(
-            "the model is gated: its owner grants access",
-            where=where,
-            next_step=f"accept the conditions on https://huggingface.co/{model} and log in with `hf auth login`",
-        ) from error
+        step = f"accept the conditions on https://huggingface.co/{model} and log in with `hf auth login`"
+        raise ThermostatsError("the model is gated: its owner grants access", where=where, next_step=step) from error
     except RepositoryNotFoundError as error:
-        raise ThermostatsError(
-            "the hub has no such model, or it is private",
-            where=where,
-            next_step="check the id; for a private model log in with `hf auth login`",
-        ) from error
+        step = "check the id; for a private model log in with `hf auth login`"
+        raise ThermostatsError("the hub has no such model, or it is private", where=where, next_step=step) from error
     except RevisionNotFoundError as error:
         raise ThermostatsError("the model has no such revision", where=where, next_step="check --revision") from error
     except UNREACHABLE as error:
         status = _status(error)
         if status in (401, 403):
-            raise ThermostatsError(
-                "the hub refuses access to the model",
-                where=where,
-                got=f"status {status}",
-                next_step="log in anew with `hf auth login`: the token may have expired, or lack the right to read",
-            ) from error
-        raise TransientError(
-            "the model is not in the cache and the hub cannot be reached",
-            where=where,
-            got=_cause(error),
-            next_step=f"check the network, HF_HUB_OFFLINE and free disk space, or {LOCAL}",
-        ) from error
+            step = "log in anew with `hf auth login`: the token may have expired, or lack the right to read"
+            what = "the hub refuses access to the model"
+            raise ThermostatsError(what, where=where, got=f"status {status}", next_step=step) from error
+        step = f"check the network, HF_HUB_OFFLINE and free disk space, or {LOCAL}"
+        what = "the model is not in the cache and the hub cannot be reached"
+        raise TransientError(what, where=where, got=_cause(error), next_step=step) from error
 
 
 def _status(error: BaseException | None) -> int | None:

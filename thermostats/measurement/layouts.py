@@ -69,23 +69,16 @@ def stated_count(decoder: Config, key: str) -> int:
     """A number that a configuration states, held against what such numbers are."""
     value = decoder.get(key)
     if type(value) is not int or not 0 < value <= LARGEST:
-        raise DataError(
-            f"the configuration's {key} is no number of its kind",
-            where="config.json",
-            got=repr(value)[:60],
-            allowed=f"a whole number from 1 to {LARGEST}",
-        )
+        what = f"the configuration's {key} is no number of its kind"
+        raise DataError(what, where="config.json", got=repr(value)[:60], allowed=f"a whole number from 1 to {LARGEST}")
     return value
 
 
 def _required(config: Config, quantity: str) -> int:
     value = config_value(config, quantity)
     if value is None:
-        raise DataError(
-            f"the configuration does not state {quantity}",
-            where="config.json",
-            allowed=f"one of {', '.join(ALIASES[quantity])}",
-        )
+        what = f"the configuration does not state {quantity}"
+        raise DataError(what, where="config.json", allowed=f"one of {', '.join(ALIASES[quantity])}")
     return value
 
 
@@ -96,11 +89,9 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")):
-        raise DataError(
-            "the configuration's heads do not go into each other or into its width",
-            where="config.json",
-            got=f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads",
-        )
+        what = "the configuration's heads do not go into each other or into its width"
+        got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
+        raise DataError(what, where="config.json", got=got)
     d_head, d_value_in = stated_count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
     if entry.layout == "latent":
         d_head, d_value_in = stated_count(decoder, "v_head_dim"), stated_count(decoder, "kv_lora_rank")
@@ -148,12 +139,8 @@ def stored_rows(entry: Architecture, config: Config) -> int:
 def _checked(matrix: NDArray[Any], shape: tuple[int, int], module: str, entry: Architecture) -> NDArray[Any]:
     oriented = matrix.T if entry.transposed else matrix
     if oriented.shape != shape:
-        raise DataError(
-            "weights and configuration disagree on a matrix's shape (outputs × inputs)",
-            where=f"{module}, architecture {entry.name}",
-            got=oriented.shape,
-            allowed=str(shape),
-        )
+        what = "weights and configuration disagree on a matrix's shape (outputs × inputs)"
+        raise DataError(what, where=f"{module}, architecture {entry.name}", got=oriented.shape, allowed=str(shape))
     return oriented
 
 

@@ -68,12 +68,9 @@ def load(
     _check_remote_code(config, folder, trust_remote_code)
     entry = _entry(config)
     if entry is not None and attention == "eager" and eager_is_wrong(entry, config):
-        raise UsageError(
-            "eager attention is wrong for this model: it applies the position bias twice",
-            where=folder.model_id,
-            allowed="sdpa",
-            next_step="leave out what needs attention weights",
-        )
+        step = "leave out what needs attention weights"
+        what = "eager attention is wrong for this model: it applies the position bias twice"
+        raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
@@ -137,12 +134,8 @@ def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
 
 
 def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> NoReturn:
-    raise DataError(
-        "the folder has no usable tokenizer",
-        where=folder.path,
-        got=reason,
-        next_step="put tokenizer.json beside the weights, or measure --what weights, which needs none",
-    ) from cause
+    step = "put tokenizer.json beside the weights, or measure --what weights, which needs none"
+    raise DataError("the folder has no usable tokenizer", where=folder.path, got=reason, next_step=step) from cause
 
 
 def _model(
@@ -167,20 +160,14 @@ def _model(
             **choice,
         )
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise TransientError(
-            "out of memory while loading the model",
-            where=folder.model_id,
-            got=_reason(error),
-            next_step="try --dtype bfloat16 or --device-map auto",
-        ) from error
+        step = "try --dtype bfloat16 or --device-map auto"
+        what = "out of memory while loading the model"
+        raise TransientError(what, where=folder.model_id, got=_reason(error), next_step=step) from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
-        raise DataError(
-            "transformers cannot load the model",
-            where=folder.path,
-            got=_reason(error),
-            allowed="weights that its configuration describes",
-            next_step="download it again, or check that config.json and weights belong together",
-        ) from error
+        step = "download it again, or check that config.json and weights belong together"
+        what = "transformers cannot load the model"
+        allowed = "weights that its configuration describes"
+        raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
     model: nn.Module = loaded[0]
     _check_complete(folder, loaded[1])
     return model.eval()

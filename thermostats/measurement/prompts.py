@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
 from thermostats.measurement.settings import no_such_set
 from thermostats.tables import store
-from thermostats.tables.bounded import PROMPTS, read_bytes
 from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)
 
 Row = dict[str, Any]
@@ -42,30 +40,20 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     found = read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):
-        raise UsageError(
-            "a prompt set of this name is in the tables with other prompts: what was measured keeps its prompts",
-            where=path,
-            got=path.stem,
-            next_step="give the changed file another name",
-        )
+        what = "a prompt set of this name is in the tables with other prompts: what was measured keeps its prompts"
+        raise UsageError(what, where=path, got=path.stem, next_step="give the changed file another name")
     return found
 
 
 def read_prompts(path: Path) -> pd.DataFrame:
     """Prompts of a user's file as rows of the table `prompts`; see `load_prompts`."""
-    readers: dict[str, Callable[[str, Path], Iterable[tuple[int, Row]]]] = {
-        ".txt": _text_lines,
-        ".csv": _csv_rows,
-        ".jsonl": _json_lines,
-    }
-    reader = readers.get(path.suffix.lower())
+    reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise UsageError(
-            "prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=", ".join(readers)
-        )
+        allowed = ", ".join(READERS)
+        raise UsageError("prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=allowed)
     rows: list[Row] = []
     known: set[str] = set()
-    for line, fields in reader(_utf8(path), path):
+    for line, fields in reader(read_text(path, "prompts"), path):
         rows.append(_checked(fields, line, len(rows) + 1, path))
         if rows[-1]["prompt_id"] in known:
             raise DataError("a prompt_id stands twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
@@ -85,70 +73,41 @@ def text_sha256(text: str) -> str:
 
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
-        raise DataError(
-            f"the texts of prompt set {name} are not shipped, as they are not ours to ship",
-            got=f"{len(rows)} hashes",
-            next_step="thermostats import DIR on the study's files fills them into your own data folder",
-        )
+        step = "thermostats import DIR on the study's files fills them into your own data folder"
+        what = f"the texts of prompt set {name} are not shipped, as they are not ours to ship"
+        raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
     wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]
     if wrong:
         raise DataError(f"a text of prompt set {name} is not the one its hash is of", where=f"prompt {wrong[0]}")
     return rows
 
 
-def _utf8(path: Path) -> str:
-    try:
-        return read_bytes(path, PROMPTS).decode("utf-8-sig")
-    except OSError as error:
-        raise DataError("prompts cannot be read", where=path, got=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            "prompts are not UTF-8 text",
-            where=path,
-            got=f"byte {error.object[error.start]:#04x} at {error.start}",
-            next_step="save the file as UTF-8",
-        ) from error
-
-
-def _text_lines(text: str, path: Path) -> Iterable[tuple[int, Row]]:
+def _text_lines(text: str, path: Path) -> Records:
     del path
     return [(number, {"text": line.rstrip("\n")}) for number, line in enumerate(io.StringIO(text, newline=None), 1)]
 
 
-def _csv_rows(text: str, path: Path) -> Iterable[tuple[int, Row]]:
-    reader = csv.DictReader(io.StringIO(text), strict=True)
-    try:
-        _check_fields(reader.fieldnames or [], path)
-        return [(reader.line_num, dict(row)) for row in reader]
-    except csv.Error as error:
-        raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
+def _csv_rows(text: str, path: Path) -> Records:
+    names, rows = csv_records(text, path)
+    _check_fields(names, path)
+    return rows
 
 
-def _json_lines(text: str, path: Path) -> Iterable[tuple[int, Row]]:
-    found = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"line is not JSON: {error}", where=f"{path}, line {number}") from error
-        if not isinstance(fields, dict):
-            raise DataError("line is not a JSON object", where=f"{path}, line {number}", got=line[:60])
-        _check_fields(list(fields), path)
-        found.append((number, fields))
-    return found
+def _json_lines(text: str, path: Path) -> Records:
+    rows = jsonl_records(text, path)
+    for _, fields in rows:
+        _check_fields(fields, path)
+    return rows
+
+
+READERS: dict[str, Callable[[str, Path], Records]] = {".txt": _text_lines, ".csv": _csv_rows, ".jsonl": _json_lines}
 
 
 def _check_fields(names: Iterable[str], path: Path) -> None:
     unknown = [str(name) for name in names if name not in FIELDS]
     if unknown or "text" not in names:
-        raise DataError(
-            "unknown field" if unknown else "the field text is missing",
-            where=path,
-            got=", ".join(unknown or names),
-            allowed=", ".join(FIELDS),
-        )
+        what = "unknown field" if unknown else "the field text is missing"
+        raise DataError(what, where=path, got=", ".join(unknown or names), allowed=", ".join(FIELDS))
 
 
 def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
@@ -161,17 +120,10 @@ def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
         if value is not None and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise DataError(f"{label} holds half a character", where=where, got=ascii(value)[:60])
     if None in fields or not text or not text.strip():
-        raise DataError(
-            "more cells than columns" if None in fields else "empty prompt",
-            where=where,
-            next_step="remove the line or fill it",
-        )
-    return {
-        "prompt_id": name or f"p{number:03d}",
-        "text": text,
-        "category": category or "",
-        "complexity": _rank(fields.get("complexity"), where),
-    }
+        what = "more cells than columns" if None in fields else "empty prompt"
+        raise DataError(what, where=where, next_step="remove the line or fill it")
+    rank = _rank(fields.get("complexity"), where)
+    return {"prompt_id": name or f"p{number:03d}", "text": text, "category": category or "", "complexity": rank}
 
 
 def _rank(value: Any, where: str) -> int | None:

@@ -40,21 +40,13 @@ class Settings:
     def __post_init__(self) -> None:
         """Raise UsageError for an engine that does not exist, or an option of sbatch without a value."""
         if self.name not in ENGINES:
-            raise UsageError(
-                "no such engine",
-                where="--engine",
-                got=self.name,
-                allowed=", ".join(ENGINES),
-                next_step=did_you_mean(self.name, ENGINES),
-            )
+            allowed, near = ", ".join(ENGINES), did_you_mean(self.name, ENGINES)
+            raise UsageError("no such engine", where="--engine", got=self.name, allowed=allowed, next_step=near)
         for option in self.slurm:
             if not all(option.partition("=")):
+                step, allowed = "for example --slurm partition=gpu", "name=value"
                 raise UsageError(
-                    "not an option of sbatch",
-                    where="--slurm",
-                    got=option,
-                    allowed="name=value",
-                    next_step="for example --slurm partition=gpu",
+                    "not an option of sbatch", where="--slurm", got=option, allowed=allowed, next_step=step
                 )
 
 
@@ -78,13 +70,12 @@ def check_here(device: str) -> None:
     kind, _, number = device.partition(":")
     if kind != "cuda" or (count := count_gpus()) is None or int(number or 0) < count:
         return
-    raise UsageError(
+    what, allowed = (
         "there is no such GPU on this machine",
-        where="--device",
-        got=device,
-        allowed=", ".join(["auto", "cpu", *(f"cuda:{i}" for i in range(count))]),
-        next_step="leave --device out: the first GPU is taken where there is one, else the processor",
+        ", ".join(["auto", "cpu", *map("cuda:{}".format, range(count))]),
     )
+    step = "leave --device out: the first GPU is taken where there is one, else the processor"
+    raise UsageError(what, where="--device", got=device, allowed=allowed, next_step=step)
 
 
 def count_gpus() -> int | None:
@@ -118,9 +109,6 @@ def check_set(name: str, folder: Path) -> None:
 def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
     """The error for a name that is none of these sets' and no file's."""
     known = sorted(set(sets) - {""})
-    return UsageError(
-        "no such prompt set or file",
-        got=repr(name),
-        allowed=", ".join([*known, "a file .txt, .csv or .jsonl"]),
-        next_step=did_you_mean(name, known, "thermostats ls prompts"),
-    )
+    allowed = ", ".join([*known, "a file .txt, .csv or .jsonl"])
+    near = did_you_mean(name, known, "thermostats ls prompts")
+    return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)

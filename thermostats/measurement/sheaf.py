@@ -182,11 +182,9 @@ def _labels(heads: int) -> list[str]:
 
 def _check_shape(A: Floats, spectra: ValueSpectra) -> None:
     if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[1] == 0 or A.shape[0] != spectra.squared.shape[0]:
-        raise DataError(
-            "attention does not fit W_V",
-            got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads",
-            allowed="attention of shape (H, n, n), W_V of shape (H, d_h, d)",
-        )
+        what = "attention does not fit W_V"
+        allowed = "attention of shape (H, n, n), W_V of shape (H, d_h, d)"
+        raise DataError(what, got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads", allowed=allowed)
 
 
 def _smallest_positive(values: Floats, relative: float) -> Floats:

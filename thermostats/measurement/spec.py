@@ -11,20 +11,16 @@ Loads neither tables nor torch.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from thermostats.errors import DataError, UsageError
-from thermostats.tables.bounded import PROMPTS, read_bytes
+from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.measurement.records import csv_records, jsonl_records, read_text
 
 WHAT = {
     "weights": ("weights", ("weights", "summaries")),
@@ -74,7 +70,6 @@ FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
 MOST = 100_000
 """Specs that one entry may stand for."""
-SUFFIXES = (".toml", ".csv", ".jsonl")
 
 
 def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
@@ -87,9 +82,9 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
     found: list[RunSpec] = []
     for model in models:
         path = Path(model).expanduser()
-        if path.suffix.lower() in SUFFIXES and path.is_file():
+        if path.suffix.lower() in READERS and path.is_file():
             found += read_specs(path, options)
-        elif path.suffix.lower() in SUFFIXES and not path.exists():
+        elif path.suffix.lower() in READERS and not path.exists():
             raise UsageError("no such file of specs", got=model, next_step="check the path")
         else:
             found.append(RunSpec(model, **options))
@@ -101,7 +96,7 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
 
     Raises as `specs` does, with the line or the number of the entry.
     """
-    rows = {".toml": _toml, ".csv": _csv, ".jsonl": _jsonl}[path.suffix.lower()](_utf8(path), path)
+    rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
     found = [spec for where, row in rows for spec in _each(row, options, where)]
     if not found:
         raise DataError("no specs in this file", where=path, next_step="write one model a line, or [[spec]] tables")
@@ -111,14 +106,8 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
 def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterator[RunSpec]:
     for name in row:
         if name not in FIELDS:
-            near = get_close_matches(str(name), FIELDS, n=1)
-            raise UsageError(
-                "unknown field of a spec",
-                where=where,
-                got=repr(name),
-                allowed=", ".join(FIELDS),
-                next_step=f"did you mean {near[0]}?" if near else "",
-            )
+            near, allowed = did_you_mean(str(name), FIELDS), ", ".join(FIELDS)
+            raise UsageError("unknown field of a spec", where=where, got=repr(name), allowed=allowed, next_step=near)
     given = {name: value for name, value in row.items() if value not in (None, "")}
     if "model" not in given:
         raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
@@ -137,9 +126,8 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
         try:
             yield RunSpec(**{**options, **fields})
         except UsageError as error:
-            raise UsageError(
-                error.what, where=f"{where}, {error.where}".rstrip(", "), got=error.got, allowed=error.allowed
-            ) from error
+            place = f"{where}, {error.where}".rstrip(", ")
+            raise UsageError(error.what, where=place, got=error.got, allowed=error.allowed) from error
 
 
 def _check_types(fields: dict[str, Any], where: str) -> None:
@@ -162,9 +150,8 @@ def _placed(spec: RunSpec) -> RunSpec:
             spec = replace(spec, model=str(model.resolve()))
         return replace(spec, prompts=str(prompts.resolve())) if prompts.is_file() else spec
     except (OSError, ValueError) as error:
-        raise UsageError(
-            "neither a model nor a path", got=repr(spec.model)[:80], allowed="owner/name, or a folder"
-        ) from error
+        got, allowed = repr(spec.model)[:80], "owner/name, or a folder"
+        raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 
 Rows = Iterable[tuple[str, Mapping[str, Any]]]
@@ -177,48 +164,21 @@ def _toml(text: str, path: Path) -> Rows:
         raise DataError(f"not TOML: {error}", where=path) from error
     entries = parsed.pop("spec", [])
     if parsed or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise DataError(
-            "a file of specs holds nothing but tables [[spec]]", where=path, got=", ".join(parsed) or repr(entries)[:60]
-        )
+        got = ", ".join(parsed) or repr(entries)[:60]
+        raise DataError("a file of specs holds nothing but tables [[spec]]", where=path, got=got)
     return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
 
 
 def _csv(text: str, path: Path) -> Rows:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    rows: list[tuple[str, Mapping[str, Any]]] = []
-    try:
-        for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            if None in row or None in row.values():
-                raise DataError("not as many cells as columns", where=where, allowed=", ".join(reader.fieldnames or []))
-            rows.append((where, row))
-    except csv.Error as error:
-        raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
-    return rows
+    names, rows = csv_records(text, path)
+    for line, row in rows:
+        if None in row or None in row.values():
+            raise DataError("not as many cells as columns", where=f"{path}, line {line}", allowed=", ".join(names))
+    return [(f"{path}, line {line}", row) for line, row in rows]
 
 
 def _jsonl(text: str, path: Path) -> Rows:
-    rows: list[tuple[str, Mapping[str, Any]]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        where = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"line is not JSON: {error}", where=where) from error
-        if not isinstance(row, dict):
-            raise DataError("line is not a JSON object", where=where, got=line[:60])
-        rows.append((where, row))
-    return rows
+    return [(f"{path}, line {line}", row) for line, row in jsonl_records(text, path)]
 
 
-def _utf8(path: Path) -> str:
-    try:
-        return read_bytes(path, PROMPTS).decode("utf-8-sig")
-    except OSError as error:
-        raise DataError("specs cannot be read", where=path, got=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            "specs are not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}"
-        ) from error
+READERS = {".toml": _toml, ".csv": _csv, ".jsonl": _jsonl}

@@ -54,12 +54,8 @@ def read_config(folder: Path) -> Config:
     try:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
-        raise DataError(
-            "no configuration",
-            where=path,
-            got=error.strerror or str(error),
-            next_step="name a folder that holds a Hugging Face model",
-        ) from error
+        step = "name a folder that holds a Hugging Face model"
+        raise DataError("no configuration", where=path, got=error.strerror or str(error), next_step=step) from error
     except (ValueError, RecursionError) as error:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
     if not isinstance(config, dict):
@@ -151,13 +147,11 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
     found = _find(tensors, names)
     if found is None:
         some = next(iter(tensors.values()), None)
-        raise DataError(
-            "the checkpoint lacks a tensor that its architecture has",
-            where="" if some is None else some.path.parent,
-            got=f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}",
-            allowed=" or ".join(names),
-            next_step="check that config.json belongs to these weights",
-        )
+        step = "check that config.json belongs to these weights"
+        what = "the checkpoint lacks a tensor that its architecture has"
+        allowed = " or ".join(names)
+        got = f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}"
+        raise DataError(what, where="" if some is None else some.path.parent, got=got, allowed=allowed, next_step=step)
     return found
 
 

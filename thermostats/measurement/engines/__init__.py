@@ -66,8 +66,5 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
 
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the engine {settings.name} is not installed",
-            got=str(error),
-            next_step=f"pip install 'thermostats[{settings.name}]'",
-        ) from error
+        step = f"pip install 'thermostats[{settings.name}]'"
+        raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
