@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
-from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, Progress, as_measured, call, make_batches, submodule
+from thermostats.measurement.forward import Decoder, as_measured, call, make_batches, submodule
 from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
@@ -62,16 +62,10 @@ def measure_attention(
 
             def reduce(layer: int, weights: Tensor, batch: Any = batch) -> None:
                 kept = weights.detach().float().cpu().numpy()
+                exact, published = values[layer].exact, values[layer].published
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
-                    rows.extend(
-                        layer_rows(
-                            kept[row, :, :n, :n],
-                            values[layer].exact,
-                            layer=layer + 1,
-                            prompt_id=prompts[i].prompt_id,
-                            published=values[layer].published,
-                        )
-                    )
+                    key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id, "published": published}
+                    rows.extend(layer_rows(kept[row, :, :n, :n], exact, **key))
 
             with collecting(decoder, reduce):
                 call(decoder.base, batch)

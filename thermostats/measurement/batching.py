@@ -6,7 +6,7 @@ What a tokenizer puts in front stays: models were trained to read a beginning-of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from thermostats.errors import UsageError
 
 BUDGET = {"cpu": 256, "accelerator": 16384}
 """Tokens of a padded batch, padding included: beyond it a batch is no faster, only larger."""
+
+Progress = Callable[[int, int], None]
+"""Called with prompts done and prompts in all."""
 
 
 @dataclass(frozen=True)

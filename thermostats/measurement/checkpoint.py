@@ -10,6 +10,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +21,13 @@ from thermostats.errors import DataError
 from thermostats.tables.bounded import INDEX as INDEX_BYTES
 from thermostats.tables.bounded import read_bytes
 
-ITEM_BYTES = {
-    "F64": 8,
-    "F32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I64": 8,
-    "I32": 4,
-    "I16": 2,
-    "I8": 1,
-    "U64": 8,
-    "U32": 4,
-    "U16": 2,
-    "U8": 1,
-    "BOOL": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "F8_E8M0": 1,
-    "F8_E4M3FNUZ": 1,
-    "F8_E5M2FNUZ": 1,
-    "C64": 8,
+_DTYPES = {
+    8: "F64 I64 U64 C64",
+    4: "F32 I32 U32",
+    2: "F16 BF16 I16 U16",
+    1: "I8 U8 BOOL F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
 }
+ITEM_BYTES = {name: size for size, names in _DTYPES.items() for name in names.split()}
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
 """Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
@@ -88,14 +75,11 @@ def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
 
     Raises DataError where there are no weights, a shard is missing, or a file does not hold what it says.
     """
-    if (folder / SINGLE).is_file():
-        return read_safetensors(folder / SINGLE)
-    if (folder / INDEX).is_file():
-        return _sharded(folder / INDEX, read_safetensors)
-    if (folder / PICKLE).is_file():
-        return read_pickle(folder / PICKLE)
-    if (folder / PICKLE_INDEX).is_file():
-        return _sharded(folder / PICKLE_INDEX, read_pickle)
+    for single, index, read in ((SINGLE, INDEX, read_safetensors), (PICKLE, PICKLE_INDEX, read_pickle)):
+        if (folder / single).is_file():
+            return read(folder / single)
+        if (folder / index).is_file():
+            return _sharded(folder / index, read)
     step = "download the model again, or name another folder"
     what = "no weights in this folder"
     raise DataError(what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step)
@@ -118,7 +102,7 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
             what = "safetensors file is shorter than its header says"
             raise DataError(what, where=path, got=f"{size} bytes of data, tensor {name} ends at {last}", next_step=step)
         spans.append((first, last, name))
-        tensors[name] = StoredTensor(name, path, dtype, shape, _mapper(path, dtype, shape, start + first))
+        tensors[name] = StoredTensor(name, path, dtype, shape, partial(_mapped, path, dtype, shape, start + first))
     _check_spans(path, sorted(spans), size)
     return tensors
 
@@ -148,12 +132,11 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise DataError("PyTorch pickle holds something else than named tensors", where=path, got=type(loaded).__name__)
     names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
-    return {
-        str(name): StoredTensor(
-            str(name), path, names.get(value.dtype, str(value.dtype)), tuple(value.shape), _torch_mapper(value)
-        )
-        for name, value in loaded.items()
-    }
+    tensors = {}
+    for name, value in loaded.items():
+        dtype = names.get(value.dtype, str(value.dtype))
+        tensors[str(name)] = StoredTensor(str(name), path, dtype, tuple(value.shape), partial(_torch_words, value))
+    return tensors
 
 
 def _check_stored(path: Path) -> None:
@@ -167,25 +150,19 @@ def _check_stored(path: Path) -> None:
         raise DataError(what, where=path, got=got, allowed="parts as torch stores them", next_step=step)
 
 
-def _torch_mapper(tensor: Any) -> Callable[[], NDArray[Any]]:
-    def words() -> NDArray[Any]:
-        import torch  # noqa: PLC0415 - only pickles need it
+def _torch_words(tensor: Any) -> NDArray[Any]:
+    import torch  # noqa: PLC0415 - only pickles need it
 
-        plain = tensor.detach()
-        if plain.dtype == torch.bfloat16:
-            return np.asarray(plain.view(torch.int16).numpy()).view(np.uint16)
-        return np.asarray(plain.numpy())
-
-    return words
+    plain = tensor.detach()
+    if plain.dtype == torch.bfloat16:
+        return np.asarray(plain.view(torch.int16).numpy()).view(np.uint16)
+    return np.asarray(plain.numpy())
 
 
-def _mapper(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> Callable[[], NDArray[Any]]:
-    def words() -> NDArray[Any]:
-        if math.prod(shape) == 0:
-            return np.empty(shape, STORAGE[dtype])
-        return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
-
-    return words
+def _mapped(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
+    if math.prod(shape) == 0:
+        return np.empty(shape, STORAGE[dtype])
+    return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
@@ -220,9 +197,8 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
     fields = entry if isinstance(entry, dict) else {}
     dtype = fields.get("dtype")
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
-        raise DataError(
-            f"tensor {name} has an unknown dtype", where=path, got=repr(dtype), allowed=", ".join(ITEM_BYTES)
-        )
+        what, allowed = f"tensor {name} has an unknown dtype", ", ".join(ITEM_BYTES)
+        raise DataError(what, where=path, got=repr(dtype), allowed=allowed)
     shape = _naturals(fields.get("shape"), path, f"tensor {name} has no valid shape")
     offsets = _naturals(fields.get("data_offsets"), path, f"tensor {name} has no valid data_offsets")
     needed = math.prod(shape) * ITEM_BYTES[dtype]
@@ -234,11 +210,8 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
 
 
 def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
-    if (
-        not isinstance(value, list)
-        or len(value) > DIMENSIONS
-        or not all(type(item) is int and 0 <= item < 2**63 for item in value)
-    ):
+    listed = isinstance(value, list) and len(value) <= DIMENSIONS
+    if not listed or not all(type(item) is int and 0 <= item < 2**63 for item in value):
         allowed = f"a list of at most {DIMENSIONS} whole numbers, none negative"
         raise DataError(complaint, where=path, got=repr(value)[:100], allowed=allowed)
     return tuple(value)
@@ -249,14 +222,12 @@ def _check_spans(path: Path, spans: Sequence[tuple[int, int, str]], size: int) -
     end = 0
     for first, last, name in spans:
         if first != end:
-            raise DataError(
-                "tensors overlap or leave a gap", where=path, got=f"{name} starts at {first}", allowed=str(end)
-            )
+            got = f"{name} starts at {first}"
+            raise DataError("tensors overlap or leave a gap", where=path, got=got, allowed=str(end))
         end = last
     if end != size:
-        raise DataError(
-            "safetensors file does not end with its last tensor", where=path, got=f"{size} bytes", allowed=str(end)
-        )
+        what = "safetensors file does not end with its last tensor"
+        raise DataError(what, where=path, got=f"{size} bytes", allowed=str(end))
 
 
 def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:

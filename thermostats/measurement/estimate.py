@@ -91,7 +91,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     config = read_config(folder)
     entry = lookup(config)
     n_params = count_parameters(folder)
-    if not any(WHAT[name][0] != "weights" for name in spec.what):
+    if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
     lengths = sorted(-(-len(text.encode()) // BYTES_PER_TOKEN) + 1 for text in texts)
     longest, budget = lengths[-1], spec.token_budget or BUDGET[kind]
@@ -195,23 +195,16 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
             "not enough memory for the model",
             where=f"{folder.name} in {dtype} on {device}",
             got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
-            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights, which reads "
-            "the files alone",
+            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights",
         )
 
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
     """About how many bytes one forward pass holds at most above the model, see `estimate.pass_bytes`."""
     rows, n = batch.input_ids.shape
-    return pass_bytes(
-        decoder.entry,
-        decoder.config,
-        rows=rows,
-        n=n,
-        item=decoder.dtype.itemsize,
-        eager=getattr(decoder.model.config, "_attn_implementation", "eager") == "eager",
-        prompts=len(batch.indices) if outputs else 0,
-    )
+    eager = getattr(decoder.model.config, "_attn_implementation", "eager") == "eager"
+    prompts, item = len(batch.indices) if outputs else 0, decoder.dtype.itemsize
+    return pass_bytes(decoder.entry, decoder.config, rows=rows, n=n, item=item, eager=eager, prompts=prompts)
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
@@ -224,6 +217,5 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
             "not enough memory for a batch of prompts",
             where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
-            next_step="try a smaller --token-budget, shorter prompts, or --dtype bfloat16; attention weights take "
-            "H·n² numbers a prompt: leave out --what attention where prompts are long",
+            next_step="try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention",
         )

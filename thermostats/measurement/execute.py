@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,14 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError
+from thermostats.measurement import session
 from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import (
-    Outcome,
-    Progress,
-    failed,
-    finished_runs,
-    folder_of,
-    measure_plan,
-    model_id,
-    plan,
-    spec_id,
-    write_state,
-)
+from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import RETRIES, Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
@@ -59,15 +50,17 @@ def execute(
         prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
         left = []
         for spec in specs:
-            finished = finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
+            finished = (
+                session.finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
+            )
             if finished is None:
                 left.append(spec)
                 continue
             if not dry_run:
-                states.clear(folder, spec_id(spec))
-            yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
-        texts = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
-        jobs = largest_first(left, texts, engine.place)
+                states.clear(folder, session.spec_id(spec))
+            yield Outcome(session.model_id(spec), "skipped", spec.revision, finished=finished)
+        by_set = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
+        jobs = largest_first(left, by_set, engine.place)
         if dry_run:
             yield from (_planned(job, folder, engine.place) for job in jobs)
         else:
@@ -85,9 +78,9 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
     Raises ThermostatsError where the model cannot be measured; nothing half-written is left.
     """
     folder = writable_folder(data)
-    planned = plan(RunSpec(model, **options), folder)
+    planned = session.plan(RunSpec(model, **options), folder)
     if not planned.finished:
-        measure_plan(planned, folder)
+        session.measure_plan(planned, folder)
     runs = {run.run["run_id"] for run in planned.runs}
     layers = store.load("layers", folder, runs=runs)
     layers = layers[layers["run_id"].isin(runs)].reset_index(drop=True)
@@ -97,19 +90,22 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
 def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
     """Specs as jobs, the one that needs most memory first, those whose need cannot be told last.
 
-    `texts`: of each prompt set.
-
-    One configuration is read for all revisions of a model: a family's checkpoints differ in weights alone.
+    `texts`: of each prompt set. One configuration is read for all revisions of a model: a family's checkpoints differ
+    in weights alone.
     """
     alike = {_shape(spec): spec for spec in reversed(specs)}
-
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         folders = list(pool.map(_config, alike.values()))
     needs = {
         shape: _need(folder, spec, texts[spec.prompts], place.kind)
         for (shape, spec), folder in zip(alike.items(), folders, strict=True)
     }
-    jobs = [_job(spec, needs[_shape(spec)], place) for spec in specs]
+    jobs = []
+    for spec in specs:
+        need = needs[_shape(spec)]
+        devices = 1 if need is None else devices_needed(need, place)
+        spread = replace(spec, device_map="auto") if devices > 1 and spec.device_map is None else spec
+        jobs.append(Job(spread, need, devices))
     return sorted(jobs, key=lambda job: -1 if job.need is None else job.need.total, reverse=True)
 
 
@@ -119,9 +115,9 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
         refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
         if refused is None:
             fitting.append(job)
-            write_state(data, job.spec, states.WAITING)
+            session.write_state(data, job.spec, states.WAITING)
         else:
-            yield _failed(job, data, failed(job.spec, refused))
+            yield _failed(job, data, session.failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
     downloads = Downloads(fitting, cache, budget)
     waiting, running = len(fitting), 0
@@ -134,10 +130,10 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     running += 1
                 else:
                     downloads.done(job)
-                    yield _failed(job, data, failed(job.spec, error))
+                    yield _failed(job, data, session.failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.again and job.attempt <= retries:
-                    write_state(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
+                    session.write_state(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
@@ -155,7 +151,7 @@ def _told(job: Job, outcome: Outcome) -> Outcome:
 
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
-    write_state(data, job.spec, states.FAILED, reason, job.attempt)
+    session.write_state(data, job.spec, states.FAILED, reason, job.attempt)
     return _told(job, replace(outcome, reason=reason))
 
 
@@ -166,15 +162,15 @@ def _planned(job: Job, data: Path, place: Place) -> Outcome:
         if refused is not None:
             raise refused
         try:
-            folder_of(replace(job.spec, download=False))
+            session.folder_of(replace(job.spec, download=False))
         except ThermostatsError:
             if job.need is None:
                 _configured(job.spec)  # raises with the reason why the configuration cannot be had
                 raise
             return _told(job, Outcome(job.spec.model, "planned", job.spec.revision, n_params=job.need.n_params))
-        planned = plan(job.spec, data)
+        planned = session.plan(job.spec, data)
     except Exception as error:  # told as an outcome, as when it is measured
-        return failed(job.spec, error)
+        return session.failed(job.spec, error)
     return _told(job, planned.outcome("skipped" if planned.finished else "planned"))
 
 
@@ -184,24 +180,15 @@ def _configured(spec: RunSpec) -> Path:
 
 
 def _config(spec: RunSpec) -> Path | None:
-    try:
+    with suppress(ThermostatsError):  # said when it is measured, by what finds it out then
         return _configured(spec)
-    except ThermostatsError:
-        return None  # said when it is measured, by what finds it out then
+    return None
 
 
 def _need(folder: Path | None, spec: RunSpec, texts: Sequence[str], kind: str) -> Need | None:
-    try:
+    with suppress(ThermostatsError):  # as above
         return None if folder is None or not texts else estimate(folder, spec, texts, kind)
-    except ThermostatsError:
-        return None  # as above
-
-
-def _job(spec: RunSpec, need: Need | None, place: Place) -> Job:
-    devices = 1 if need is None else devices_needed(need, place)
-    if devices > 1 and spec.device_map is None:
-        spec = replace(spec, device_map="auto")
-    return Job(spec, need, devices)
+    return None
 
 
 def _shape(spec: RunSpec) -> tuple[Any, ...]:
@@ -209,7 +196,6 @@ def _shape(spec: RunSpec) -> tuple[Any, ...]:
 
 
 def _prompts(name: str, data: Path) -> pd.DataFrame:
-    try:
+    with suppress(ThermostatsError):  # as above
         return load_prompts(name, data)
-    except ThermostatsError:
-        return pd.DataFrame(columns=["text"])  # said when it is measured
+    return pd.DataFrame(columns=["text"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -226,7 +226,3 @@ def head_on_last_token(decoder: Decoder, batch: Batch) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-Progress = Callable[[int, int], None]
-"""Called with prompts done and prompts in all."""

@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import (
-    Batch,
-    Decoder,
-    Progress,
-    as_measured,
-    call,
-    head_on_last_token,
-    make_batches,
-    padded,
-)
+from thermostats.measurement.forward import Batch, Decoder, as_measured, call, head_on_last_token, make_batches, padded
 from thermostats.measurement.layer_rows import layer_rows, layers_frame
 from thermostats.measurement.residual import PER_TOKEN, Record, recording
 from thermostats.tables.schemas import TABLES
@@ -80,7 +71,7 @@ def measure_gains(
                 rows.append(layer_rows(prompt_id, n, norms, spread[:, k], dtype))
                 if decoder.final_norm is not None:
                     ratio = final[row, start + n - 1] / norms["norm_in"][-1, n - 1]
-                    summaries.append((prompt_id, "normed_gain", ratio, dtype))
+                    summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
             if logits is not None and decode is not None:
                 outputs += output_rows(ids, logits, decode, dtype)
             done += len(ids)
@@ -117,18 +108,13 @@ def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
 
 
 def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
-    columns = ["prompt_id", "estimand", "value", "missing"]
-    table = [
-        (prompt_id, estimand, value, "")
-        if np.isfinite(value)
-        else (prompt_id, estimand, np.nan, f"norm not finite in {dtype}")
-        for prompt_id, estimand, value, dtype in rows
-    ]
-    return pd.DataFrame(table, columns=columns).sort_values(["prompt_id", "estimand"], ignore_index=True)
+    table = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
+    lost = ~np.isfinite(table["value"].to_numpy(dtype=np.float64))
+    table["value"], table["missing"] = table["value"].mask(lost), table["missing"].where(lost, "")
+    return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
 OUTPUTS = [name for name in TABLES["outputs"].columns if name != "run_id"]
-VALUES = ("entropy", "top_probability", "logit_mean", "logit_sd", "logit_range")
 
 
 def escape(token: str) -> str:
@@ -151,15 +137,13 @@ def output_rows(
         "logit_sd": wide.std(-1, correction=0),
         "logit_range": wide.amax(-1) - wide.amin(-1),
     }
-    table = {name: values.double().cpu().numpy() for name, values in columns.items()}
-    finite = torch.isfinite(wide).all(-1).cpu().numpy()
+    finite = torch.isfinite(wide).all(-1)
+    table = {name: torch.where(finite, x.double(), torch.nan).cpu().numpy() for name, x in columns.items()}
     rows: list[dict[str, Any]] = []
-    for i, (prompt_id, token) in enumerate(zip(prompt_ids, top.tolist(), strict=True)):
-        row = {name: float(table[name][i]) if finite[i] else float("nan") for name in VALUES}
-        rows.append(
-            {"prompt_id": prompt_id, "top_token": escape(decode(token)) if finite[i] else "", **row}
-            | {"missing": "" if finite[i] else f"logits not finite in {dtype}"}
-        )
+    for i, (prompt_id, token, known) in enumerate(zip(prompt_ids, top.tolist(), finite.tolist(), strict=True)):
+        row = {"prompt_id": prompt_id, "top_token": escape(decode(token)) if known else ""}
+        row |= {name: float(values[i]) for name, values in table.items()}
+        rows.append({**row, "missing": "" if known else f"logits not finite in {dtype}"})
     return rows
 
 

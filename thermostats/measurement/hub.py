@@ -34,6 +34,19 @@ NETWORK: tuple[type[Exception], ...] = tuple(kind for kind in HfHubHTTPError.__m
 """What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no OSError."""
 UNREACHABLE: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *NETWORK)
 
+REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
+    GatedRepoError: (
+        "the model is gated: its owner grants access",
+        "accept the conditions on https://huggingface.co/{model} and log in with `hf auth login`",
+    ),
+    RepositoryNotFoundError: (
+        "the hub has no such model, or it is private",
+        "check the id; for a private model log in with `hf auth login`",
+    ),
+    RevisionNotFoundError: ("the model has no such revision", "check --revision"),
+}
+"""What is wrong and what to do next; a gated repository is one that is not found, too, and stands first."""
+
 LOCAL = "name a local folder: `thermostats nursery models` prints three"
 
 
@@ -90,7 +103,7 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
     path = Path(model).expanduser()
     if path.is_dir():
         return path
-    with _said(model, revision):
+    with _explained(model, revision):
         for place in {None, cache}:
             kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
             if isinstance(kept, str):
@@ -103,10 +116,9 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
 
 def download_size(model: str, *, revision: str = "main") -> int:
     """Bytes that downloading a model takes; raises as `model_folder` does."""
-    with _said(model, revision):
-        info = HfApi().model_info(
-            model, revision=revision, files_metadata=True, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
-        )
+    with _explained(model, revision):
+        timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+        info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
     safe = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
     weights = safe or filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS)
@@ -122,17 +134,9 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None) -> Path |
     """The snapshot in a cache where it holds a configuration and all weights."""
     for weights in (SAFE, PICKLED):
         patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
+        kept: dict[str, Any] = {"revision": revision, "local_files_only": True, "cache_dir": cache}
         try:
-            path = Path(
-                snapshot_download(
-                    model,
-                    revision=revision,
-                    allow_patterns=patterns,
-                    ignore_patterns=OTHERS,
-                    local_files_only=True,
-                    cache_dir=cache,
-                )
-            )
+            path = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **kept))
             open_checkpoint(path)
         except (LocalEntryNotFoundError, DataError):
             continue
@@ -146,7 +150,7 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None) -> Path |
 def _downloaded(model: str, revision: str, download: bool, code: bool, cache: Path | None) -> Path:
     if not download:
         raise _not_here(model, revision)
-    with _said(model, revision):
+    with _explained(model, revision):
         _ask(model, revision)
         options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
         path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
@@ -161,9 +165,8 @@ def _ask(model: str, revision: str) -> None:
 
 
 def _no_id(model: str) -> UsageError:
-    return UsageError(
-        "not the id of a model", got=repr(model), allowed="owner/name", next_step="or a folder that exists"
-    )
+    step = "or a folder that exists"
+    return UsageError("not the id of a model", got=repr(model), allowed="owner/name", next_step=step)
 
 
 def _not_here(model: str, revision: str) -> ThermostatsError:
@@ -173,21 +176,16 @@ def _not_here(model: str, revision: str) -> ThermostatsError:
 
 
 @contextmanager
-def _said(model: str, revision: str) -> Iterator[None]:
-    """The hub's refusals and broken connections, told as what to do about them."""
+def _explained(model: str, revision: str) -> Iterator[None]:
+    """The hub's refusals and broken connections as errors that say what to do about them."""
     where = f"{model}, revision {revision}"
     try:
         yield
     except HFValidationError as error:
         raise _no_id(model) from error
-    except GatedRepoError as error:
-        step = f"accept the conditions on https://huggingface.co/{model} and log in with `hf auth login`"
-        raise ThermostatsError("the model is gated: its owner grants access", where=where, next_step=step) from error
-    except RepositoryNotFoundError as error:
-        step = "check the id; for a private model log in with `hf auth login`"
-        raise ThermostatsError("the hub has no such model, or it is private", where=where, next_step=step) from error
-    except RevisionNotFoundError as error:
-        raise ThermostatsError("the model has no such revision", where=where, next_step="check --revision") from error
+    except tuple(REFUSALS) as error:
+        what, step = next(REFUSALS[kind] for kind in REFUSALS if isinstance(error, kind))
+        raise ThermostatsError(what, where=where, next_step=step.format(model=model)) from error
     except UNREACHABLE as error:
         status = _status(error)
         if status in (401, 403):

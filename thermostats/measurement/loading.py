@@ -76,7 +76,8 @@ def load(
         check_memory(folder.path, dtype, target)
     words = _tokenizer(folder, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
-    model = _model(folder, getattr(torch, dtype), spread, attention, trust_remote_code)
+    options = {"dtype": getattr(torch, dtype), "device_map": spread, "trust_remote_code": trust_remote_code}
+    model = _model(folder, attention, **options)
     if entry is None:
         entry = fallback(model, ARCHITECTURES)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
@@ -94,9 +95,8 @@ def pick_device(device: str) -> torch.device:
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-        raise UsageError(
-            "no such device here", where="--device", got=f"{device} ({reason})", allowed="auto, cpu, cuda, …"
-        ) from error
+        got, allowed = f"{device} ({reason})", "auto, cpu, cuda, …"
+        raise UsageError("no such device here", where="--device", got=got, allowed=allowed) from error
     return wanted
 
 
@@ -123,9 +123,8 @@ def _entry(config: Config) -> Architecture | None:
 
 def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
     try:
-        found = transformers.AutoTokenizer.from_pretrained(
-            folder.path, local_files_only=True, trust_remote_code=trust_remote_code
-        )
+        options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+        found = transformers.AutoTokenizer.from_pretrained(folder.path, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
         _no_tokenizer(folder, _reason(error), error)
     if len(found) == 0 or not found("a")["input_ids"]:
@@ -138,27 +137,14 @@ def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> 
     raise DataError("the folder has no usable tokenizer", where=folder.path, got=reason, next_step=step) from cause
 
 
-def _model(
-    folder: ModelFolder,
-    dtype: torch.dtype,
-    device_map: str | Mapping[str, Any] | None,
-    attention: str,
-    trust_remote_code: bool,
-) -> nn.Module:
+def _model(folder: ModelFolder, attention: str, **options: Any) -> nn.Module:
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
-    choice = {} if attention == "default" else {"attn_implementation": attention}
+    if attention != "default":
+        options["attn_implementation"] = attention
+    options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
     try:
-        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            folder.path,
-            dtype=dtype,
-            device_map=device_map,
-            local_files_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            weights_only=True,
-            trust_remote_code=trust_remote_code,
-            **choice,
-        )
+        auto: Any = transformers.AutoModelForCausalLM
+        model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --device-map auto"
         what = "out of memory while loading the model"
@@ -168,31 +154,27 @@ def _model(
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
-    model: nn.Module = loaded[0]
-    _check_complete(folder, loaded[1])
-    return model.eval()
+    _check_complete(folder, info)
+    found: nn.Module = model.eval()
+    return found
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any]) -> None:
     """Raise DataError where a weight was left at random, ignored, or had another shape."""
-    shapes = [
-        f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
+    shapes = {
+        name: f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
         for name, stored, wanted in info["mismatched_keys"]
-    ]
-    missing = sorted(set(info["missing_keys"]) - {name for name, _, _ in info["mismatched_keys"]})
+    }
+    missing = sorted(set(info["missing_keys"]) - set(shapes))
     unexpected = sorted(name for name in info["unexpected_keys"] if not name.endswith(BUFFERS))
+    found = {"of another shape": list(shapes.values()), "missing": missing, "unexpected": unexpected}
     problems = [
-        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})"
-        for what, names in (("of another shape", shapes), ("missing", missing), ("unexpected", unexpected))
-        if names
+        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in found.items() if names
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
-        raise DataError(
-            "weights and configuration disagree",
-            where=folder.path,
-            got="tensors " + ", ".join(problems),
-            next_step="check that config.json and the weights belong to the same model",
-        )
+        step = "check that config.json and the weights belong to the same model"
+        got = "tensors " + ", ".join(problems)
+        raise DataError("weights and configuration disagree", where=folder.path, got=got, next_step=step)
 
 
 def _reason(error: BaseException) -> str:
