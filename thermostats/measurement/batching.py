@@ -43,13 +43,9 @@ def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None,
             what, got, allowed = "the prompt is longer than the model's context", f"{n} tokens", f"at most {context}"
             raise UsageError(what, where=where, got=got, allowed=allowed, next_step="shorten or remove it")
         if vocabulary is not None and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
-            what, got, allowed = (
-                "a token is outside the model's vocabulary",
-                max(prompt.token_ids),
-                f"0 to {vocabulary - 1}",
-            )
+            what, allowed = "a token is outside the model's vocabulary", f"0 to {vocabulary - 1}"
             step = "use the tokenizer that belongs to the model"
-            raise UsageError(what, where=where, got=got, allowed=allowed, next_step=step)
+            raise UsageError(what, where=where, got=max(prompt.token_ids), allowed=allowed, next_step=step)
 
 
 def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:

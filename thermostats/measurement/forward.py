@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -81,6 +81,24 @@ def input_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor:
     """The hidden states among what a module was called with."""
     x: torch.Tensor = args[0] if args else kwargs["hidden_states"]
     return x
+
+
+def on_entry(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
+    """Until the stack is closed, hand over the hidden states that a module is called with."""
+
+    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        keep(input_of(args, kwargs))
+
+    stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+
+
+def on_exit(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
+    """Until the stack is closed, hand over the hidden states that a module returns."""
+
+    def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        keep(tensor_of(output))
+
+    stack.callback(module.register_forward_hook(hook).remove)
 
 
 OVERHEAD = {"cpu": 16, "accelerator": 256}
@@ -164,19 +182,19 @@ def make_batches(
 def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
     """These prompts in a batch, a row each."""
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True)
-    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True)
-    lengths = tuple(len(row) for row in tokens)
-    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids.to(decoder.device), mask.to(decoder.device))
+    lengths = tuple(map(len, tokens))
+    ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True).to(decoder.device)
+    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True).to(decoder.device)
+    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids, mask)
 
 
 def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    lengths = [len(row) for row in tokens]
+    lengths = tuple(map(len, tokens))
     ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
     positions = torch.cat([torch.arange(n) for n in lengths]).unsqueeze(0).to(decoder.device)
     starts = tuple(accumulate(lengths[:-1], initial=0))
-    return Batch(tuple(indices), tuple(lengths), starts, ids, torch.ones_like(ids), positions)
+    return Batch(tuple(indices), lengths, starts, ids, torch.ones_like(ids), positions)
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
@@ -205,8 +223,7 @@ def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
         "out of memory during the forward pass",
         where=str(batch.input_ids.device),
         got=f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens ({str(error).splitlines()[0][:120]})",
-        next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto over several "
-        "devices",
+        next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
     )
 
 

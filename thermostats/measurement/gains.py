@@ -142,8 +142,8 @@ def output_rows(
     rows: list[dict[str, Any]] = []
     for i, (prompt_id, token, known) in enumerate(zip(prompt_ids, top.tolist(), finite.tolist(), strict=True)):
         row = {"prompt_id": prompt_id, "top_token": escape(decode(token)) if known else ""}
-        row |= {name: float(values[i]) for name, values in table.items()}
-        rows.append({**row, "missing": "" if known else f"logits not finite in {dtype}"})
+        numbers = {name: float(values[i]) for name, values in table.items()}
+        rows.append({**row, **numbers, "missing": "" if known else f"logits not finite in {dtype}"})
     return rows
 
 

@@ -10,9 +10,10 @@ normed latent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import Architecture, UnknownArchitectureError
-from thermostats.measurement.forward import Decoder, as_measured, decoder, input_of, submodule, tensor_of
+from thermostats.measurement.forward import Decoder, as_measured, decoder, input_of, on_entry, on_exit, submodule
 from thermostats.measurement.layouts import geometry, split
 
 TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -123,35 +124,23 @@ def _run(found: Decoder, layer: int, token: int, delta: Tensor | None) -> dict[s
         x = x + delta.to(x.device)
         return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
 
-    def keep(name: str) -> Callable[..., None]:
-        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            kept[name] = _flat(tensor_of(output))
-
-        return hook
-
-    def keep_input(name: str) -> Callable[..., None]:
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            kept[name] = _flat(input_of(args, kwargs))
-
-        return hook
+    def keep(name: str, x: Tensor) -> None:
+        kept[name] = x.detach().double().cpu().numpy().ravel().copy()
 
     with ExitStack() as stack, as_measured(found.model):
-        for path, hook in ((changed, change), ("", keep_input("x_in")), (entry.output, keep_input("heads"))):
-            module = submodule(block, path, entry)
-            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+        module = submodule(block, changed, entry)
+        stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
+        on_entry(stack, block, partial(keep, "x_in"))
+        on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
         for path, name in (
             ("", "x_out"),
             (entry.attention_out or entry.attention, "attention"),
             (entry.attention_write or entry.attention_out or entry.attention, "attention_write"),
             (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
         ):
-            stack.callback(submodule(block, path, entry).register_forward_hook(keep(name)).remove)
+            on_exit(stack, submodule(block, path, entry), partial(keep, name))
         found.base(input_ids=torch.tensor([[token]], device=found.device))
     multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     kept["step"] = kept["x_out"] - kept["x_in"]
     kept["writes"] = multiplier * (kept["attention_write"] + kept["mlp_write"])
     return kept
-
-
-def _flat(x: Tensor) -> np.ndarray[Any, Any]:
-    return x.detach().double().cpu().numpy().ravel().copy()

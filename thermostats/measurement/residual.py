@@ -8,15 +8,16 @@ because the stream of a whole model does not fit where its norms do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import EllipsisType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from thermostats.measurement.forward import Decoder, input_of, submodule, tensor_of
+from thermostats.measurement.forward import Decoder, on_entry, on_exit, submodule
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
@@ -72,58 +73,34 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
             weights[device] = members.to(device)
         return weights[device]
 
-    def enter(layer: int) -> Callable[..., None]:
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            x = input_of(args, kwargs)
-            known = x is stream["tensor"]
-            record["norm_in"][layer] = record["norm_out"][layer - 1] if known else norms(x, shape)
-            stream["tensor"] = x
+    def enter(layer: int, x: Tensor) -> None:
+        known = x is stream["tensor"]
+        record["norm_in"][layer] = record["norm_out"][layer - 1] if known else norms(x, shape)
+        stream["tensor"] = x
 
-        return hook
+    def leave(layer: int, x: Tensor) -> None:
+        before, norm = stream["tensor"].to(x.device), norms(x, shape)
+        record["norm_out"][layer] = norm
+        record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
+        record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
+        stream["tensor"] = x
 
-    def leave(layer: int) -> Callable[..., None]:
-        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            x, before = tensor_of(output), stream["tensor"].to(tensor_of(output).device)
-            norm = norms(x, shape)
-            record["norm_out"][layer] = norm
-            record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
-            record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
-            stream["tensor"] = x
+    def keep(name: str, layer: int | EllipsisType, x: Tensor) -> None:
+        record[name][layer] = norms(x, shape)
 
-        return hook
-
-    def keep_input(name: str, layer: int) -> Callable[..., None]:
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            record[name][layer] = norms(input_of(args, kwargs), shape)
-
-        return hook
-
-    def keep_output(name: str, layer: int | EllipsisType) -> Callable[..., None]:
-        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            record[name][layer] = norms(tensor_of(output), shape)
-
-        return hook
-
+    entry = decoder.entry
     with ExitStack() as stack:
-
-        def on_entry(module: nn.Module, hook: Callable[..., None]) -> None:
-            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-
-        def on_exit(module: nn.Module, hook: Callable[..., None]) -> None:
-            stack.callback(module.register_forward_hook(hook).remove)
-
-        entry = decoder.entry
         for layer, block in enumerate(decoder.blocks):
-            on_entry(block, enter(layer))
+            on_entry(stack, block, partial(enter, layer))
             for part, place, out, write in (
                 ("attention", entry.attention, entry.attention_out, entry.attention_write),
                 ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write),
             ):
-                on_entry(submodule(block, place, entry), keep_input(f"{part}_in", layer))
-                on_exit(submodule(block, out or place, entry), keep_output(f"{part}_out", layer))
+                on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in", layer))
+                on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out", layer))
                 if write:
-                    on_exit(submodule(block, write, entry), keep_output(f"{part}_write", layer))
-            on_exit(block, leave(layer))
+                    on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write", layer))
+            on_exit(stack, block, partial(leave, layer))
         if decoder.final_norm is not None:
-            on_exit(decoder.final_norm, keep_output("final_norm", ...))
+            on_exit(stack, decoder.final_norm, partial(keep, "final_norm", ...))
         yield record

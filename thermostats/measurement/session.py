@@ -198,6 +198,12 @@ def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) ->
     return planned.outcome("measured", rows, round(perf_counter() - started, 1))
 
 
+def measure_quietly(spec: RunSpec, data: str, attempt: int) -> Outcome:
+    """What a process elsewhere runs: `measure_one` without anything printed."""
+    quiet()
+    return measure_one(spec, Path(data), attempt)
+
+
 def failed(spec: RunSpec, error: BaseException) -> Outcome:
     """The outcome of a spec that could not be measured."""
     if isinstance(error, ThermostatsError):

@@ -16,7 +16,7 @@ import ray.exceptions
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.session import Outcome, lost, measure_one, quiet
+from thermostats.measurement.session import Outcome, lost, measure_quietly
 from thermostats.measurement.settings import Settings
 
 SPARE = 1.1
@@ -39,7 +39,7 @@ class Ray:
                     got=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
                     next_step="check the address, as `ray start` printed it; without one Ray runs on this machine",
                 ) from error
-        self.task: Any = ray.remote(_measure)
+        self.task: Any = ray.remote(measure_quietly)
         self.nodes: Any = ray.nodes
         self.running: dict[Any, Job] = {}
         self.asked: dict[Any, dict[str, float]] = {}
@@ -107,8 +107,3 @@ def request(job: Job, place: Place) -> dict[str, float]:
     if place.each is None or job.devices > 1:
         return {"num_gpus": job.devices}
     return {"num_gpus": min(1.0, math.ceil(100 * SPARE * (job.n_bytes + PROCESS) / place.each) / 100)}
-
-
-def _measure(spec: Any, data: str, attempt: int) -> Outcome:
-    quiet()
-    return measure_one(spec, Path(data), attempt)

@@ -17,7 +17,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.session import Outcome, lost, measure_one, quiet
+from thermostats.measurement.session import Outcome, lost, measure_quietly
 from thermostats.measurement.settings import Settings
 from thermostats.tables.states import FOLDER
 
@@ -80,7 +80,7 @@ class Slurm:
         for (memory, devices), jobs in sorted(sizes.items(), reverse=True):
             self._set(memory, devices)
             specs, attempts = [job.spec for job in jobs], [job.attempt for job in jobs]
-            handles = self.executor.map_array(_measure, specs, [str(self.data)] * len(jobs), attempts)
+            handles = self.executor.map_array(measure_quietly, specs, [str(self.data)] * len(jobs), attempts)
             self.running |= dict(zip(handles, jobs, strict=True))
 
     def _set(self, memory: int, devices: int) -> None:
@@ -104,11 +104,6 @@ class Slurm:
 def gigabytes(job: Job) -> int:
     """Memory of a job in GB, the next power of two: jobs of one array ask for the same."""
     return int(2 ** math.ceil(math.log2(SPARE * (job.n_bytes + PROCESS) / 1e9)))
-
-
-def _measure(spec: Any, data: str, attempt: int) -> Outcome:
-    quiet()
-    return measure_one(spec, Path(data), attempt)
 
 
 def _heard(handle: Any, job: Job) -> Outcome:
