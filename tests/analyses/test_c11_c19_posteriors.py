@@ -13,7 +13,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import both
 from thermostats.studies.delia2026 import unembedding
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, gain_by_prompt
-from thermostats.studies.delia2026.derived import LLAMA_FILE
+from thermostats.studies.delia2026.anomalies import LLAMA_FILE
 
 ROOT = Path(__file__).parents[2]
 

@@ -110,8 +110,8 @@ class Claim:
     def overall(self, all_of: Sequence[str], name: str = "whole") -> Callable[[Answer], Answer]:
         """Declare a verdict over findings, named without the claim's id; it has no estimate of its own.
 
-        The decorated function is given the findings by name and returns the Result with words, table and figure. It
-        stands first on the page.
+        The decorated function is given the evidence and the findings by name, and returns a Result with words, table
+        and figure. The finding stands first on the page.
         """
 
         def declare(answer: Answer) -> Answer:
@@ -148,7 +148,7 @@ class Claim:
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             if question.parts:
                 parts = [found[name] for name in question.parts]
-                result = question.answer({name.partition(".")[2]: finding for name, finding in found.items()})
+                result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
                 found[question.id] = together(self.id, self.words, question, parts, result)
             else:
                 named = evidence.named(question.evidence) if question.evidence else evidence

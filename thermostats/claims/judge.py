@@ -55,6 +55,8 @@ def answered(claim: str, words: Template, question: Question, result: Result) ->
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return _finding(claim, words, question, result, UNMEASURED, Reason.NONE, None)
     rules = [rule for rule in (question.primary, question.robustness) if rule is not None]
+    if result.fit is None and len(rules) > 1:  # too few rows for the model: the test stands alone
+        rules = [rule for rule in rules if not isinstance(rule, Posterior)]
     asked = next((rule for rule in rules if isinstance(rule, Posterior)), None)
     verdicts = {id(rule): rule.verdict(result) for rule in rules}
     if UNMEASURED in verdicts.values():

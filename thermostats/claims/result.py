@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from thermostats.errors import DataError
 
@@ -67,8 +65,8 @@ class Result:
     draw: Callable[..., object] | None = None
     """Draws the finding's figure onto the matplotlib axes it is given."""
     fit: Fitted | None = None
-    statements: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Draws, chain × draw, of the statements that a rule asks the fit about, beside `fit.probabilities`."""
+    statements: Mapping[str, Any] = field(default_factory=dict)
+    """Truth values, chain × draw, of statements that a rule asks the fit about and `fit.probabilities` lacks."""
     model: str = ""
     """What was fitted to what, in one sentence; empty: the template's."""
     fit_tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pandas as pd
 
@@ -33,23 +33,23 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 PARTS = {"estimate": "{}", "lower": "the lower end of {}", "upper": "the upper end of {}", "p": "the p-value of {}"}
 
 
-class Condition(Protocol):
-    """Something that holds of a result, or of one row of its tables, and says what it is."""
+class Condition(ABC):
+    """Something that holds of a result, or of one row of its tables, and says what it is; joined with `&` and `|`."""
 
+    @abstractmethod
     def holds(self, result: Result) -> bool:
         """Whether the result meets it."""
 
+    @abstractmethod
     def words(self) -> str:
         """The condition as a person reads it."""
 
-
-class _Joined:
-    """Conditions are joined with `&` and `|`."""
-
-    def __and__(self: Condition, other: Condition) -> Condition:
+    def __and__(self, other: Condition) -> Condition:
+        """Both."""
         return Both(self, other)
 
-    def __or__(self: Condition, other: Condition) -> Condition:
+    def __or__(self, other: Condition) -> Condition:
+        """One of them, or both."""
         return Either(self, other)
 
 
@@ -101,7 +101,7 @@ class V:
 
 
 @dataclass(frozen=True)
-class Compare(_Joined):
+class Compare(Condition):
     """A number of the result against a bar, or against another number of it."""
 
     value: V
@@ -120,7 +120,7 @@ class Compare(_Joined):
 
 
 @dataclass(frozen=True)
-class Both(_Joined):
+class Both(Condition):
     """Both conditions."""
 
     one: Condition
@@ -136,7 +136,7 @@ class Both(_Joined):
 
 
 @dataclass(frozen=True)
-class Either(_Joined):
+class Either(Condition):
     """One of two conditions, or both."""
 
     one: Condition
@@ -152,7 +152,7 @@ class Either(_Joined):
 
 
 @dataclass(frozen=True)
-class Each(_Joined):
+class Each(Condition):
     """A condition on every row of one of the result's tables; an empty table meets it not."""
 
     table: str
@@ -169,7 +169,7 @@ class Each(_Joined):
 
 
 @dataclass(frozen=True)
-class Some(_Joined):
+class Some(Condition):
     """A condition on at least one row of one of the result's tables; `adjust="holm"` adjusts column `p` over them."""
 
     table: str
@@ -190,28 +190,28 @@ NEVER = Each("", V("") > 0)
 """A condition that nothing meets, for a rule with one side."""
 
 
-class Rule(Protocol):
-    """Decides on a result and states itself."""
+class Rule(ABC):
+    """Decides on a result and states itself; `&`: one against decides, support needs all; `|`: the reverse."""
 
+    @abstractmethod
     def verdict(self, result: Result) -> Verdict:
         """What the result says by this rule."""
 
+    @abstractmethod
     def words(self) -> str:
         """The rule in words: `supported where …; not supported where …`."""
 
-
-class _Rules:
-    """Rules are joined with `&`: one against decides, support needs all; and `|`, the reverse."""
-
-    def __and__(self: Rule, other: Rule) -> Rule:
+    def __and__(self, other: Rule) -> Rule:
+        """Both must be met."""
         return All((self, other))
 
-    def __or__(self: Rule, other: Rule) -> Rule:
+    def __or__(self, other: Rule) -> Rule:
+        """One must be met."""
         return Any((self, other))
 
 
 @dataclass(frozen=True)
-class Decide(_Rules):
+class Decide(Rule):
     """Supported and not supported by a condition each, in that order; neither: inconclusive."""
 
     supported: Condition
@@ -259,7 +259,7 @@ def Within(name: str, low: float, high: float) -> Decide:
 
 
 @dataclass(frozen=True)
-class All(_Rules):
+class All(Rule):
     """Rules that must all be met."""
 
     rules: tuple[Rule, ...]
@@ -274,7 +274,7 @@ class All(_Rules):
 
 
 @dataclass(frozen=True)
-class Any(_Rules):
+class Any(Rule):
     """Rules of which one suffices."""
 
     rules: tuple[Rule, ...]
@@ -289,7 +289,7 @@ class Any(_Rules):
 
 
 @dataclass(frozen=True)
-class EveryRow(_Rules):
+class EveryRow(Rule):
     """A rule that every row of a table of the result must meet: one row against decides, support needs all."""
 
     rule: Rule
@@ -305,7 +305,7 @@ class EveryRow(_Rules):
 
 
 @dataclass(frozen=True)
-class AnyRow(_Rules):
+class AnyRow(Rule):
     """A rule that one row of a table of the result must meet; `adjust="holm"` adjusts the column `p` over the rows."""
 
     rule: Rule
@@ -323,7 +323,7 @@ class AnyRow(_Rules):
 
 
 @dataclass(frozen=True)
-class AtLeast(_Rules):
+class AtLeast(Rule):
     """So many models and groups (labs, recipes) must be there; with fewer the statement needs measurement."""
 
     models: int = 0
@@ -363,7 +363,7 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class Posterior(_Rules):
+class Posterior(Rule):
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
 
     `against` is another statement of the same fit: where given, its probability of at most 1 − sure speaks against.

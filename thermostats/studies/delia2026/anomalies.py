@@ -7,12 +7,17 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
-from thermostats.studies.delia2026.evidence import H4_V2, stated, stated_by_model
+from thermostats.studies.delia2026.evidence import FOUR, H4_V2, stated, stated_by_model
 from thermostats.words import short_name
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
+OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
+NOT_ASKED = ("google/gemma-7b", "EleutherAI/pythia-6.9b")
+"""Models of the benchmark that no explanation is about."""
 LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
+LLAMA_GAIN = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
 MISTRAL_FILE, MISTRAL = "mistral_paradox_investigation_results.json", "mistralai/Mistral-7B-v0.1"
 BY_FILE = {
     OPT_FILE: {
@@ -56,8 +61,8 @@ BY_TEST = {
 CATEGORY = "mean over the category {}"
 
 
-def figures_of_test(tables: Evidence, rows: pd.DataFrame, source: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Published and recomputed figures of a file of `BY_TEST` from its rows by prompt and category."""
+def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
+    """Figures of a file of `BY_TEST` from its rows by prompt and category."""
     published = stated_by_model(tables, source, BY_TEST[source])
     reproduced: dict[str, float] = {}
     for model, gain in rows.groupby("model_id")["value"]:
@@ -69,7 +74,7 @@ def figures_of_test(tables: Evidence, rows: pd.DataFrame, source: str) -> tuple[
         means = rows.groupby("category")["value"].mean()
         published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means.index}, source)
         reproduced |= {CATEGORY.format(name): float(mean) for name, mean in means.items()}
-    return published, reproduced
+    return Audit(published, reproduced)
 
 
 def attention_means(tables: Evidence) -> dict[str, float]:
@@ -90,7 +95,50 @@ def traces_and_norms(tables: Evidence) -> pd.DataFrame:
     norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
     norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
     table = norms.join(traces.rename("trace"), how="inner")
-    return table.assign(trace_over_W_V_squared=table["trace"] / np.square(table["W_V_frobenius"]))
+    table["trace_over_W_V_squared"] = table["trace"] / np.square(table["W_V_frobenius"])
+    table["raw_ratio"] = table["trace"] / table.loc[OPT, "trace"]
+    table["divided_ratio"] = table["trace_over_W_V_squared"] / table.loc[OPT, "trace_over_W_V_squared"]
+    for name in ("raw", "divided"):
+        table[f"{name}_factor"] = np.exp(np.log(table[f"{name}_ratio"]).abs())
+    return table.assign(sliced=table["estimand"].str.endswith("published_thirds"))
+
+
+def opt_audit(tables: Evidence) -> Audit:
+    """Attention entropy and sparsity of the OPT file."""
+    return Audit(stated_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE]), attention_means(tables))
+
+
+def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
+    """By model with a published unembedding: its spectral norm, the gain that the file multiplies, the measured one."""
+    spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
+    copied = tables.table("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
+    table = spectra[["heritage", "spectral_norm"]].assign(
+        gain_stated=copied.set_index("model_id")["value"],
+        last_gain_measured=gains.groupby("model_id")["value"].mean().reindex(spectra.index),
+    )
+    return table.assign(effective_amplification=table["spectral_norm"] * table["gain_stated"])
+
+
+def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
+    """Figures of the LLaMA and Mistral files; `table` from `unembeddings`."""
+    stated_in = [stated_by_model(tables, file, BY_FILE[file]) for file in (LLAMA_FILE, MISTRAL_FILE)]
+    return Audit(stated_in[0] | stated_in[1], projectors(tables, table))
+
+
+def llama_audit(tables: Evidence, gain: float) -> tuple[Audit, float]:
+    """The last ratio that called for an explanation, which runs over the final norm and pools all tokens."""
+    rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
+    pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
+    published = stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
+    return Audit(published, {"last ratio, final norm in it": pooled, "last gain, block": gain}), pooled
+
+
+def follows(tables: Evidence, source: str) -> dict[str, float]:
+    """Derived figures of a file that follow from its rows, their largest relative difference; how many do not."""
+    rows = tables.table("reconciliation", file=source, fate="derivable")
+    wrong = tables.table("inconsistencies", file=source, kind="does not follow")
+    largest = float(rows["largest_difference"].max()) if len(rows) else 0.0
+    return {"figures": int(rows["numbers"].sum()), "largest": largest, "wrong": len(wrong)}
 
 
 def projectors(tables: Evidence, table: pd.DataFrame) -> dict[str, float]:
