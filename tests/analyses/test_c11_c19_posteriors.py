@@ -12,8 +12,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import both
 from thermostats.studies.delia2026 import unembedding
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, gain_by_prompt
 from thermostats.studies.delia2026.anomalies import LLAMA_FILE
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, gain_by_prompt
 
 ROOT = Path(__file__).parents[2]
 
