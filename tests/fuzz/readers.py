@@ -17,7 +17,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.modelling.inference import cache as draws
+from thermostats.modelling.inference import draws
 from thermostats.reporting import freshness
 from thermostats.reporting.claim_page import read_entry
 from thermostats.studies.delia2026.importer import files, importer
@@ -99,7 +99,7 @@ def read_sidecars(path: Path) -> None:
         for read in (freshness.read_stamp, freshness.read_seconds, freshness.read_manifest, states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
-        draws.load(path)
+        draws.load_draws(path)
     finally:
         (folder / "0.json").unlink()
         folder.rmdir()

@@ -11,10 +11,10 @@ from calibrated import assert_calibrated, assert_covered, within
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import components, sampling
-from thermostats.modelling.inference.components import CANDIDATES
+from thermostats.modelling.inference import quadrature, sampling
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE
+from thermostats.modelling.inference.quadrature import CANDIDATES
 from thermostats.modelling.laws import benchmark, benchmark_entropy
 from thermostats.modelling.laws.benchmark import fit_benchmark
 from thermostats.modelling.laws.benchmark_entropy import SLOPE_SD, fit_slopes
@@ -232,7 +232,7 @@ def test_too_few_effective_weights_fail_the_gate(monkeypatch):
     usual = benchmark_entropy.sample(model, seed=1, settings=SHORT)
     assert usual.draws.status == "passed"
     assert 0.2 < usual.effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
-    monkeypatch.setattr(components, "_log_joint", steep(components._log_joint))
+    monkeypatch.setattr(quadrature, "_log_joint", steep(quadrature._log_joint))
     rough = benchmark_entropy.sample(model, seed=1, settings=SHORT)
     assert rough.effective < 400
     assert any("importance weights" in reason for reason in rough.draws.diagnostics.failures())

@@ -18,10 +18,11 @@ from thermostats.modelling.heritage.calibration import calibrate_closed_form, ca
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.model_rows import lines
 from thermostats.modelling.heritage.simulate import model_facts
-from thermostats.modelling.inference import cache, calibration
+from thermostats.modelling.inference import calibration
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.laws.line import fit_line
 from thermostats.modelling.laws.linear import simulator
+from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
 
@@ -117,7 +118,7 @@ def test_where_draws_are_too_few_there_is_a_second_attempt(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe\x00", b"a,b\n1,2\n"])
 def test_a_damaged_file_is_made_afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
     simulator = calibration.Simulator(
         joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
@@ -134,7 +135,7 @@ def test_a_damaged_file_is_made_afresh(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "file"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
     fit = CASES["line"].fit(gains(12, 4))
     with pytest.raises(UsageError, match="cannot be written"):
         fit.calibrate(2)
@@ -170,7 +171,7 @@ def test_closed_form_with_a_wrong_error_is_not() -> None:
 
 @pytest.mark.slow
 def test_sampled_model_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     quick = Settings(chains=2, draws=60, tune=100)
     told: list[tuple[int, int]] = []
     sizes = {"n_models": 8, "n_labs": 3, "n_prompts": 5, "seed": 5, "settings": quick}
@@ -195,7 +196,7 @@ def test_too_little() -> None:
 
 def test_a_fit_is_calibrated_on_its_own_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part by its name, by default the first; finished simulations are kept."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     fit = fit_line(gains(12, 4), "penultimate_gain", ["n_layers"], scale=0.5, seed=1, cache=False)
     told: list[tuple[int, int]] = []
     found = fit.calibrate(3, progress=lambda done, total: told.append((done, total)))

@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from simulated import crowding_table, model_table
 
 from thermostats.errors import UsageError
+from thermostats.modelling.inference.held_out import node_evidence
 from thermostats.modelling.inference.quadrature import log_evidence, posterior
-from thermostats.modelling.inference.rivals import node_evidence
 from thermostats.modelling.laws.crowding import Crowded, crowding_rows, fit_crowding, steps_of, threshold_of
 from thermostats.modelling.laws.linear import sample
 

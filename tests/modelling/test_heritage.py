@@ -18,9 +18,9 @@ from thermostats.modelling.heritage.fitted import HeritageFit, verdict
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
-from thermostats.modelling.inference import cache
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.interface import Fit
+from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
@@ -60,7 +60,7 @@ def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> He
     ]
     mixed = pd.concat([table[~table["model_id"].isin(chosen)], means.assign(prompt_id="", category="")])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
         return fit_heritage(mixed, estimand="simulated", seed=2)
 
 
@@ -139,7 +139,7 @@ def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models left out are as uncertain as new ones, the others as before; sampling and closed form agree."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     out = fitted.design.lab == 0
     before = fitted.draws.flat("m")
     settings = Settings(draws=400, tune=400)
@@ -166,7 +166,7 @@ def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
 
 @pytest.mark.slow
 def test_leave_one_lab_out(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     held = leave_one_out(fitted, by="heritage", seed=1)
     assert len(held.predictions) == 18
     assert held.coverage >= 0.75
@@ -175,7 +175,7 @@ def test_leave_one_lab_out(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     gate = fitted.check(seed=1)
     assert gate.passes, gate.reasons
     assert {check.name for check in gate.checks} == {
@@ -194,7 +194,7 @@ def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: p
 @pytest.mark.slow
 def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """What docs/how-to/heritage.md says of the closed form holds of the sampled model too, prompt by prompt."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     rows = gain_rows("penultimate_gain")
     rows = rows[rows["source"] != "thermostats"]
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
@@ -211,7 +211,7 @@ def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch:
 @pytest.mark.long
 def test_coverage_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated tables of one shape, one compilation: 94 % intervals cover the finite-population SDs of most."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     covered = []
     facts = model_facts(18, 6, np.random.default_rng(1))
     for seed in range(12):

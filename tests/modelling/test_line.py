@@ -11,18 +11,18 @@ from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.model_rows import lines
-from thermostats.modelling.inference import cache
 from thermostats.modelling.inference import quadrature as gaussian
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.sensitivity import HEAVY
 from thermostats.modelling.laws.line import fit_line
+from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
 
 
 def table(n: int = 24, slope: float = 0.3, labs: int = 4, lab_sd: float = 0.2, seed: int = 1) -> pd.DataFrame:

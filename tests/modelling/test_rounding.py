@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from test_gaussian import some_lines
+from test_quadrature import some_lines
 
 from thermostats.modelling.inference.quadrature import posterior
 from thermostats.modelling.laws.rounding import between

@@ -17,8 +17,9 @@ from calibrated import FALSE_ALARM
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import cache, sampling
-from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Settings, cache_key, load_draws
+from thermostats.tables.caching import CACHE_VARIABLE
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())
 GOLD = Path(__file__).parents[3] / "shared" / "reference"
@@ -27,7 +28,7 @@ QUICK = Settings(chains=2, draws=200, tune=200)
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
 def eight_schools(pm: Any, data: Mapping[str, Any]) -> None:
@@ -165,16 +166,16 @@ def test_draws_for_simulation_studies_are_those_of_a_fit() -> None:
 
 def test_key_follows_data_model_and_settings() -> None:
     data = {"y": np.array([0.3, -0.2]), "n": 2}
-    base = cache.key(normal_mean, data, seed=1)
-    assert base == cache.key(normal_mean, {"n": 2, "y": data["y"].copy()}, seed=1)
+    base = cache_key(normal_mean, data, seed=1)
+    assert base == cache_key(normal_mean, {"n": 2, "y": data["y"].copy()}, seed=1)
     assert (
         len(
             {
                 base,
-                cache.key(eight_schools, data, seed=1),
-                cache.key(normal_mean, data, seed=2),
-                cache.key(normal_mean, {**data, "n": 3}, seed=1),
-                cache.key(normal_mean, {**data, "y": np.array([0.3, -0.1])}, seed=1),
+                cache_key(eight_schools, data, seed=1),
+                cache_key(normal_mean, data, seed=2),
+                cache_key(normal_mean, {**data, "n": 3}, seed=1),
+                cache_key(normal_mean, {**data, "y": np.array([0.3, -0.1])}, seed=1),
             }
         )
         == 5
@@ -184,8 +185,8 @@ def test_key_follows_data_model_and_settings() -> None:
 def test_damaged_cache_file_counts_as_none(tmp_path: Path) -> None:
     path = tmp_path / "damaged.npz"
     path.write_bytes(b"PK\x03\x04 cut off")
-    assert cache.load(path) is None
-    assert cache.load(tmp_path / "absent.npz") is None
+    assert load_draws(path) is None
+    assert load_draws(tmp_path / "absent.npz") is None
 
 
 def test_failing_diagnostics_are_retried_once_and_said() -> None:

@@ -8,14 +8,14 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import cache
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.laws.share import MU_SD, fit_share
+from thermostats.tables.caching import CACHE_VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
 
 
 def table(counts: dict[str, tuple[int, int]]) -> pd.DataFrame:

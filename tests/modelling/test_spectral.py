@@ -9,7 +9,8 @@ from scipy import stats
 from simulated import model_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.quadrature import held_out, log_evidence, posterior
+from thermostats.modelling.inference.held_out import held_out
+from thermostats.modelling.inference.quadrature import log_evidence, posterior
 from thermostats.modelling.laws.spectral import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
 
 

@@ -14,10 +14,10 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of, update_table
 from thermostats.claims.posterior import both
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
-from thermostats.modelling.inference import cache
 from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.line import fit_line
+from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
 
@@ -28,7 +28,7 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "heritage": list("abcd") * 5})
     rows = rows.assign(x=rng.normal(size=20))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
         return fit_line(rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1)
 
 

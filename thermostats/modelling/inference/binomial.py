@@ -16,15 +16,12 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.quadrature import LARGEST, NEGLIGIBLE, narrowed, wide_axis
 
 MU_SD, TAU_SCALE = 1.5, 1.0
 NODES = 48
 MU_REACH, Z_REACH = 5.0, 6.0
 """Ends of the lines of μ and z in their prior standard deviations: 6e-7 and 2e-9 of the prior mass lie beyond."""
-SMALLEST, LARGEST = 1e-3, 6.0
-"""Ends of the first grid of τ in units of its scale."""
-NEGLIGIBLE = 14.0
-"""Nodes whose log density lies this far below the highest are left outside the second grid."""
 STEP = 0.5
 """Distance of the nodes of z at the largest τ, in standard deviations of a logit that its own group tells most of."""
 
@@ -98,7 +95,7 @@ def prior(groups: int, *, grouped: bool, seed: int, draws: int) -> Shares:
 
 
 def left_out_pit(k: Counts, n: Counts, folds: Sequence[str], *, seed: int, draws: int) -> Array:
-    """P(k_g < observed) + U P(k_g = observed) of every group, foretold from the other folds by exact refits."""
+    """P(k_g < observed) + U P(k_g = observed) of every group, predicted from the other folds by exact refits."""
     rng = np.random.default_rng([seed, 1])
     found, fold_of = np.empty(k.size), np.asarray(folds)
     for number, fold in enumerate(dict.fromkeys(folds)):
@@ -126,22 +123,11 @@ def _grid(k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, factor: 
     size = NODES if grouped else 10 * NODES
     reach = MU_REACH * MU_SD * factor
     mu: Array = np.linspace(-reach, reach, size, dtype=np.float64)
-    log_tau = np.zeros(1)
-    if grouped:
-        scale = TAU_SCALE * factor
-        log_tau = np.linspace(math.log(SMALLEST * scale), math.log(LARGEST * scale), size, dtype=np.float64)
+    log_tau = wide_axis(TAU_SCALE * factor, size) if grouped else np.zeros(1)
     density = _density(k, n, mu, log_tau, z, weight, grouped, factor)
     kept = density > density.max() - NEGLIGIBLE
-    mu = _narrowed(mu, kept.any(axis=1))
-    if grouped:
-        log_tau = _narrowed(log_tau, kept.any(axis=0))
+    mu, log_tau = narrowed(mu, kept.any(axis=1)), narrowed(log_tau, kept.any(axis=0))
     return mu, log_tau, _density(k, n, mu, log_tau, z, weight, grouped, factor)
-
-
-def _narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:
-    at = np.flatnonzero(kept)
-    ends = nodes[max(at[0] - 1, 0)], nodes[min(at[-1] + 1, nodes.size - 1)]
-    return np.linspace(*ends, nodes.size, dtype=np.float64)
 
 
 def _density(

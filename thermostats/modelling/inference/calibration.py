@@ -20,9 +20,16 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import cache as files
 from thermostats.modelling.inference import checks, sampling
-from thermostats.modelling.inference.draws import Array, Draws, Settings, element_names
+from thermostats.modelling.inference.draws import (
+    Array,
+    Draws,
+    Settings,
+    cache_key,
+    element_names,
+    source_of,
+    write_whole,
+)
 from thermostats.tables.caching import cache_folder
 
 SHORT = Settings(chains=2, draws=250, tune=300, target_accept=0.9)
@@ -204,9 +211,9 @@ def by_sampling(
         return refit if worst >= RANKED else sampled(outcome, seed, settings.retried())
 
     def key() -> str:
-        sources = [files.source_of(getattr(f, "func", f)) for f in (joint, told, quantities, calibrate) if f]
+        sources = [source_of(getattr(f, "func", f)) for f in (joint, told, quantities, calibrate) if f]
         same = {"settings": asdict(settings), "versions": sampling.versions(), "ranked": RANKED, "sources": sources}
-        return files.key(model, data, **same)
+        return cache_key(model, data, **same)
 
     return Simulator(joint=joint, posterior=posterior, key=key)
 
@@ -322,4 +329,4 @@ def _read(path: Path | None) -> pd.DataFrame:
 def _write(path: Path | None, rows: pd.DataFrame) -> None:
     """All simulations so far, whole or not at all."""
     if path is not None:
-        files.write(path, lambda file: rows.to_csv(file, index=False))
+        write_whole(path, lambda file: rows.to_csv(file, index=False))

@@ -1,8 +1,13 @@
-"""y = Xβ + u_group + ε by quadrature: exact posteriors, evidence and refits of small Gaussian models without sampling.
+"""Gaussian models by quadrature: exact posteriors, evidence and refits without sampling.
 
-β ~ N(prior mean, prior sd²), u_j ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²), σ and τ half-normal. Given σ and τ all is
-Gaussian; σ and τ are summed over a grid of their logarithms that is laid once coarsely and once where the mass is.
-The same model that `linear.sample` samples: here for what needs hundreds of refits, and as its check.
+`Lines`: y = Xβ + u_group + ε, β ~ N(prior mean, prior sd²), u_j ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²), σ and τ
+half-normal. Given σ and τ all is Gaussian; σ and τ are summed over a grid of their logarithms that is laid once
+coarsely and once where the mass is. The same model that `linear.sample` samples: here for what needs hundreds of
+refits, and as its check.
+
+`Components`, several kinds of effects, all summed out: z = U a + e, a_j ~ N(0, v_j), e ~ N(0, r²). v_j is known for
+the first columns of U and s_k² for columns of kind k; s_k and r are half-normal. With A = UᵀU/r² + diag(1/v) and
+b = Uᵀz/r², −2 log p(z) = n log 2πr² + log|A| + Σ log v + zᵀz/r² − bᵀA⁻¹b, and a given the scales is N(A⁻¹b, A⁻¹).
 """
 
 from __future__ import annotations
@@ -15,10 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from thermostats.errors import UsageError
-from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.draws import Array
 
 NODES = 24
+COMPONENT_NODES = 14
+"""Of every scale, first widely, then twice where the mass is."""
+CANDIDATES = 3
+"""Points within the nodes' cells for every draw, among which it is chosen by its density over that of its node."""
+NUMBERS = 4_000_000
+"""Numbers held at a time."""
 SMALLEST, LARGEST = 1e-3, 6.0
 """Ends of the first grid in units of the half-normal scale; the prior mass below is 0.08 %."""
 NEGLIGIBLE = 14.0
@@ -58,24 +68,6 @@ class Posterior:
     """draws × groups."""
     sigma: Array
     tau: Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Every row predicted from the folds it is not in."""
-
-    log_density: Array
-    """One joint log predictive density a fold, in the order of `folds`."""
-    folds: tuple[str, ...]
-    fold_of: NDArray[np.int64]
-    draws: Array
-    """Predictive draws, draws × rows, in the order of the rows."""
-    pit: Array
-    """Share of the predictive draws below each observation: uniform where the model is right."""
-
-    def interval(self, level: float = LEVEL) -> tuple[Array, Array]:
-        """Equal-tailed predictive interval of every row."""
-        return equal_tailed(self.draws, level)
 
 
 def log_evidence(lines: Lines) -> float:
@@ -118,32 +110,6 @@ def predict(found: Posterior, lines: Lines, *, seed: int) -> Array:
     return np.asarray(mean + spread * rng.standard_normal(mean.shape))
 
 
-def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000, exact: bool = False) -> HeldOut:
-    """Predict every fold from all others by exact refits; a fold that holds a whole group is predicted as a new group.
-
-    `exact`: what is foretold is without errors of measurement. The log density of a fold is log p(y) − log p(y without
-    the fold), exact to the quadrature.
-    Raises UsageError for fewer than 2 folds.
-    """
-    names = tuple(dict.fromkeys(folds))
-    if len(names) < 2:
-        raise UsageError("nothing to leave out", got=f"{len(names)} fold", allowed="at least 2")
-    fold_of = np.array([names.index(fold) for fold in folds])
-    whole = log_evidence(lines)
-    densities, predicted = np.empty(len(names)), np.empty((draws, lines.y.size))
-    for k in range(len(names)):
-        out = fold_of == k
-        found = posterior(lines.rows(~out), seed=seed + k, draws=draws)
-        seen = np.isin(lines.groups, lines.groups[~out])
-        asked = replace(lines, groups=np.where(seen, lines.groups, -1)).rows(out)
-        if exact:
-            asked = replace(asked, error=np.zeros(asked.y.size))
-        densities[k] = whole - found.log_evidence
-        predicted[:, out] = predict(found, asked, seed=seed + 1000 + k)
-    pit = (predicted < lines.y).mean(axis=0)
-    return HeldOut(log_density=densities, folds=names, fold_of=fold_of, draws=predicted, pit=pit)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Grid:
     log_sigma: Array
@@ -158,15 +124,11 @@ class _Grid:
 
 
 def _grid(lines: Lines) -> _Grid:
-    ends = [(math.log(SMALLEST * scale), math.log(LARGEST * scale)) for scale in (lines.sigma_scale, lines.tau_scale)]
-    log_sigma, log_tau = _axes(lines, ends)
+    log_sigma = wide_axis(lines.sigma_scale, NODES)
+    log_tau = wide_axis(lines.tau_scale, NODES) if lines.n_groups else np.zeros(1)
     densities = _densities(lines, log_sigma, log_tau)[0]
     kept = densities > densities.max() - NEGLIGIBLE
-    refined = []
-    for axis, inside in zip((log_sigma, log_tau), (kept.any(axis=1), kept.any(axis=0)), strict=True):
-        at = np.flatnonzero(inside)
-        refined.append((float(axis[max(at[0] - 1, 0)]), float(axis[min(at[-1] + 1, axis.size - 1)])))
-    log_sigma, log_tau = _axes(lines, refined)
+    log_sigma, log_tau = narrowed(log_sigma, kept.any(axis=1)), narrowed(log_tau, kept.any(axis=0))
     densities, precision, right = _densities(lines, log_sigma, log_tau)
     step = (float(log_sigma[1] - log_sigma[0]), float(log_tau[1] - log_tau[0]) if lines.n_groups else 1.0)
     total = float(logsumexp(densities))
@@ -179,11 +141,6 @@ def _grid(lines: Lines) -> _Grid:
         right=right,
         log_evidence=total + math.log(step[0]) + (math.log(step[1]) if lines.n_groups else 0.0),
     )
-
-
-def _axes(lines: Lines, ends: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
-    log_sigma: Array = np.linspace(*ends[0], NODES, dtype=np.float64)
-    return log_sigma, np.linspace(*ends[1], NODES, dtype=np.float64) if lines.n_groups else np.zeros(1)
 
 
 def _densities(lines: Lines, log_sigma: Array, log_tau: Array) -> tuple[Array, Array, Array]:
@@ -230,6 +187,133 @@ def _by_group(lines: Lines, weight: Array, *, full: bool = False) -> tuple[Array
     every, moment = np.zeros((s.shape[0], lines.n_groups)), np.zeros((s.shape[0], lines.n_groups, m.shape[2]))
     every[:, present], moment[:, present] = s, m
     return every, moment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """Outcomes, columns of effects and the priors of their scales."""
+
+    z: Array
+    U: Array
+    """Outcomes × effects; the first columns have known prior standard deviations, the others are of some kind."""
+    sd: Array
+    """Of the first columns."""
+    kind: Array
+    """Which kind every other column is of, columns × kinds, 0 or 1."""
+    scales: Array
+    """Prior scales of the half-normals of s_1, s_2, … and r."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Independent draws."""
+
+    effects: Array
+    """draws × columns of U."""
+    scales: Array
+    """draws × (kinds + 1): s_1, s_2, …, r."""
+    log_evidence: float
+    effective: float
+    """Effective number 1/Σw² of the weights by which the scales were chosen among the candidates, at most all."""
+
+
+def draw_components(model: Components, *, seed: int, draws: int) -> Drawn:
+    """Independent draws of the effects and their scales, and log p(z)."""
+    axes = [wide_axis(s, COMPONENT_NODES) for s in model.scales]
+    for _ in range(2):
+        density = _joint_on_grid(model, axes)
+        kept, kinds = density > density.max() - NEGLIGIBLE, range(density.ndim)
+        axes = [narrowed(axis, kept.any(axis=tuple(k for k in kinds if k != own))) for own, axis in enumerate(axes)]
+    density = _joint_on_grid(model, axes)
+    steps = np.array([axis[1] - axis[0] for axis in axes])
+    total = float(logsumexp(density))
+    rng = np.random.default_rng(seed)
+    nodes = np.unravel_index(
+        rng.choice(density.size, CANDIDATES * draws, p=np.exp(density - total).ravel()), density.shape
+    )
+    logs = np.column_stack([axis[at] for axis, at in zip(axes, nodes, strict=True)])
+    logs = logs + steps * rng.uniform(-0.5, 0.5, logs.shape)
+    log_weight = _log_joint(model, logs) - density[nodes]
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    scales = np.exp(logs[rng.choice(len(logs), draws, p=weight)])
+    effects = np.empty((draws, model.U.shape[1]))
+    for at in np.array_split(np.arange(draws), _pieces(model, draws)):
+        factor, z = _factored(model, scales[at])[:2]
+        noise = rng.standard_normal(z.shape)
+        effects[at] = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise)[..., None])[..., 0]
+    evidence = total + float(np.log(steps).sum() + logsumexp(log_weight)) - math.log(len(logs))
+    return Drawn(effects=effects, scales=scales, log_evidence=evidence, effective=float(1 / np.square(weight).sum()))
+
+
+def components_density(model: Components, scales: Array) -> Array:
+    """log p(z | scales) of every row of `scales`, draws × (kinds + 1)."""
+    factor, half, log_v = _factored(model, scales)
+    r2 = np.square(scales[:, -1])
+    grown = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+    quadratic = np.square(model.z).sum() / r2 - np.square(half).sum(axis=1)
+    return np.asarray(-0.5 * (model.z.size * np.log(2 * math.pi * r2) + grown + log_v + quadratic))
+
+
+def left_out_components(model: Components, scales: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of every outcome given all others, draws × outcomes, for every row of `scales`.
+
+    With V = r² I + U diag(v) Uᵀ: mean z_i − (V⁻¹z)_i/(V⁻¹)_ii, variance 1/(V⁻¹)_ii.
+    """
+    means, sds = np.empty((len(scales), model.z.size)), np.empty((len(scales), model.z.size))
+    for at in np.array_split(np.arange(len(scales)), _pieces(model, len(scales))):
+        factor, half, _ = _factored(model, scales[at])
+        r2 = np.square(scales[at, -1])[:, None]
+        spread = np.linalg.solve(factor, np.broadcast_to(model.U.T, (len(at), *model.U.T.shape)))
+        diagonal = (1 - np.square(spread).sum(axis=1) / r2) / r2
+        weighted = (model.z - np.einsum("dqn,dq->dn", spread, half)) / r2
+        means[at], sds[at] = model.z - weighted / diagonal, diagonal**-0.5
+    return means, sds
+
+
+def _factored(model: Components, scales: Array) -> tuple[Array, Array, Array]:
+    """Cholesky factor L of A, L⁻¹b and Σ log v for every row of scales."""
+    variance = np.empty((len(scales), model.U.shape[1]))
+    variance[:, : model.sd.size] = np.square(model.sd)
+    variance[:, model.sd.size :] = np.square(scales[:, :-1]) @ model.kind.T
+    r2 = np.square(scales[:, -1])
+    precision = (model.U.T @ model.U) / r2[:, None, None]
+    own = np.arange(model.U.shape[1])
+    precision[:, own, own] += 1 / variance
+    factor = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
+    right = (model.U.T @ model.z) / r2[:, None]
+    half = np.asarray(np.linalg.solve(factor, right[..., None])[..., 0], dtype=np.float64)
+    return factor, half, np.log(variance).sum(axis=1)
+
+
+def _joint_on_grid(model: Components, axes: Sequence[Array]) -> Array:
+    """The joint density on a grid."""
+    grid = np.meshgrid(*axes, indexing="ij")
+    return _log_joint(model, np.column_stack([part.ravel() for part in grid])).reshape(grid[0].shape)
+
+
+def _log_joint(model: Components, logs: Array) -> Array:
+    """log p(z | scales) p(scales) Π scales of every row of logarithms of scales."""
+    pieces = np.array_split(logs, _pieces(model, len(logs)))
+    found = np.concatenate([components_density(model, np.exp(rows)) for rows in pieces])
+    prior = 0.5 * math.log(2 / math.pi) - np.log(model.scales) - 0.5 * np.square(np.exp(logs) / model.scales) + logs
+    return np.asarray(found + prior.sum(axis=1))
+
+
+def _pieces(model: Components, rows: int) -> int:
+    outcomes, effects = model.U.shape
+    return max(1, int(rows * effects * max(outcomes, effects)) // NUMBERS)
+
+
+def wide_axis(scale: float, nodes: int) -> Array:
+    """Nodes of the logarithm of a half-normal's argument over all of its prior mass."""
+    return np.linspace(math.log(SMALLEST * scale), math.log(LARGEST * scale), nodes, dtype=np.float64)
+
+
+def narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:
+    """As many nodes over those kept and the next on either side."""
+    at = np.flatnonzero(kept)
+    ends = nodes[max(at[0] - 1, 0)], nodes[min(at[-1] + 1, nodes.size - 1)]
+    return np.linspace(*ends, nodes.size, dtype=np.float64)
 
 
 def _half_normal(log_x: Array, scale: float) -> Array:

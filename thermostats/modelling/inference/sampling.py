@@ -25,7 +25,6 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.modelling.inference import cache as files
 from thermostats.modelling.inference.draws import (
     KIND,
     LEVEL,
@@ -33,8 +32,11 @@ from thermostats.modelling.inference.draws import (
     Diagnostics,
     Draws,
     Settings,
+    cache_key,
     element_names,
     equal_tailed,
+    load_draws,
+    save_draws,
 )
 from thermostats.modelling.inference.draws import finite as check_finite
 from thermostats.tables.caching import cache_folder
@@ -75,8 +77,8 @@ def fit(
     path = None
     if folder is not None:
         wanted = {"settings": asdict(settings), "keep": keep and sorted(keep), "retry": retry, "versions": versions()}
-        path = folder / "draws" / f"{files.key(model, data, seed=seed, **wanted)}.npz"
-        if (stored := files.load(path)) is not None:
+        path = folder / "draws" / f"{cache_key(model, data, seed=seed, **wanted)}.npz"
+        if (stored := load_draws(path)) is not None:
             return stored
     alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
     bar = alone and sys.stderr.isatty() if progress is None else progress
@@ -88,7 +90,7 @@ def fit(
     if keep is not None:
         draws = replace(draws, values={name: draws[name] for name in keep})
     if path is not None:
-        files.save(path, draws)
+        save_draws(path, draws)
     return draws
 
 
@@ -276,7 +278,7 @@ def _with_nutpie(model: Model, data: Data, seed: int, settings: Settings, progre
     arrays = {name: value for name, value in data.items() if isinstance(value, np.ndarray)}
     structure = {name: value for name, value in data.items() if name not in arrays}
     kinds = {name: f"{array.dtype}{array.ndim}" for name, array in arrays.items()}
-    compiled_key = files.key(model, structure, kinds=kinds)
+    compiled_key = cache_key(model, structure, kinds=kinds)
     if compiled_key not in _COMPILED:
         _COMPILED[compiled_key] = nutpie.compile_pymc_model(_build(model, data))
         while len(_COMPILED) > COMPILED_KEPT:

@@ -17,9 +17,9 @@ from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
-from thermostats.modelling.inference.components import Components, draw, left_out
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part, Update, updates_of
+from thermostats.modelling.inference.quadrature import Components, draw_components, left_out_components
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 from thermostats.modelling.laws.benchmark_model import refuse_large, stack, sum_zero
 from thermostats.modelling.laws.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
@@ -137,7 +137,7 @@ class Slopes:
         """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
         scales = np.column_stack([self.draws.flat("own_spreads"), self.draws.flat("rest")])
         chosen = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
-        found = left_out(self.model, scales[chosen])
+        found = left_out_components(self.model, scales[chosen])
         return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
 
 
@@ -196,7 +196,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
 def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
     """Independent draws, as many as `settings` ask for."""
     start = time.perf_counter()
-    found = draw(model, seed=seed, draws=settings.chains * settings.draws)
+    found = draw_components(model, seed=seed, draws=settings.chains * settings.draws)
     flat = {
         "fixed": found.effects[:, :2],
         "own": found.effects[:, 2:],
@@ -248,7 +248,7 @@ def _sensitivity(model: Components, seed: int) -> pd.DataFrame:
     others |= {"one slope for all models": _without_kind(model, 0), "no effects of prompts": _without_kind(model, 1)}
     rows = []
     for name, other in others.items():
-        fixed = draw(other, seed=seed, draws=REFITTED).effects[:, :2]
+        fixed = draw_components(other, seed=seed, draws=REFITTED).effects[:, :2]
         rows += [row(name, quantity, fixed[:, k], model.z.size) for k, quantity in enumerate(("slope", "between"))]
     return pd.DataFrame(rows)
 

@@ -20,8 +20,16 @@ from thermostats.modelling.heritage.model_rows import ModelRows, lines, model_ro
 from thermostats.modelling.inference.checks import Check, joined
 from thermostats.modelling.inference.draws import LEVEL, Array
 from thermostats.modelling.inference.fitted import Fitted, Part
+from thermostats.modelling.inference.held_out import (
+    Rival,
+    compare,
+    few_folds,
+    mixture,
+    model_folds,
+    node_evidence,
+    rival,
+)
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
-from thermostats.modelling.inference.rivals import Rival, compare, few_folds, mixture, model_folds, node_evidence, rival
 from thermostats.modelling.inference.sensitivity import sensitivity
 from thermostats.modelling.laws import linear
 from thermostats.plots.marks import ABOVE, mark

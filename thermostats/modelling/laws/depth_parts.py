@@ -18,7 +18,7 @@ from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator,
 from thermostats.modelling.inference.checks import UNDECIDED, Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import Array, Draws, Settings
 from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part, Update, updates_of
-from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.laws.depth_laws import NOISE, Depths, curve, frontier_density, left_out_pit
 
 STEPS = Settings(target_accept=0.97)

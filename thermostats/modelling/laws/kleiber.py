@@ -19,7 +19,7 @@ from thermostats.modelling.heritage.model_rows import ModelRows, lines, model_ro
 from thermostats.modelling.inference.checks import Check, influence
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.inference.rivals import Rival, compare, few_folds, mixture, model_folds, rival
+from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
 from thermostats.modelling.laws import depth_parts
 from thermostats.modelling.laws.bounds import probability_above, quantile_power_law, share_above, share_of_models
 from thermostats.modelling.laws.depth_laws import BETA, NOISE, Depths, curve, frontier, node

@@ -16,8 +16,8 @@ from thermostats.modelling.heritage.model_rows import lines, standardised
 from thermostats.modelling.inference.checks import Check, Statistic, joined
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted
+from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.quadrature import Lines, Posterior
-from thermostats.modelling.inference.rivals import few_folds
 from thermostats.modelling.inference.sensitivity import sensitivity
 from thermostats.modelling.laws import linear
 from thermostats.plots.marks import ABOVE, mark

@@ -18,8 +18,8 @@ from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sam
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit, influence
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Part, Update, updates_of
-from thermostats.modelling.inference.quadrature import Lines, Posterior, held_out, posterior
-from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY, NU, SAME_SD, exactly_refitted, row
 
 SURE = 0.95

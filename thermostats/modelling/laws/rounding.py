@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.quadrature import Lines, held_out
-from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.quadrature import Lines
 
 ROUNDS, DRAWS = 4, 600
 BEYOND = 1.0

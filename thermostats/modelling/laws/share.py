@@ -20,7 +20,7 @@ from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator,
 from thermostats.modelling.inference.checks import Check, exact_pit, influence
 from thermostats.modelling.inference.draws import Array, Draws, Settings
 from thermostats.modelling.inference.fitted import CHECKED, NO_SOURCE, UPDATED, Fitted, Part, Update, updates_of
-from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 
 SETTINGS = Settings()

@@ -18,8 +18,8 @@ from thermostats.modelling.heritage.model_rows import lines, model_rows, standar
 from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import Fitted, Part
-from thermostats.modelling.inference.quadrature import Lines, Posterior, held_out
-from thermostats.modelling.inference.rivals import MOST_FOLDS, compare, few_folds, model_folds, rival
+from thermostats.modelling.inference.held_out import MOST_FOLDS, compare, few_folds, held_out, model_folds, rival
+from thermostats.modelling.inference.quadrature import Lines, Posterior
 from thermostats.modelling.inference.sensitivity import sensitivity
 from thermostats.modelling.laws import linear
 from thermostats.plots.marks import ABOVE, mark

@@ -19,8 +19,8 @@ from thermostats.modelling.heritage.model_rows import lines, standardised
 from thermostats.modelling.inference.checks import Check, joined
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.inference.quadrature import HeldOut, Lines, Posterior, held_out, posterior, predict
-from thermostats.modelling.inference.rivals import few_folds
+from thermostats.modelling.inference.held_out import HeldOut, few_folds, held_out
+from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior, predict
 from thermostats.modelling.inference.sensitivity import sensitivity
 from thermostats.modelling.laws import linear
 from thermostats.modelling.laws.rounding import between

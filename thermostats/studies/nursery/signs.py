@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
+from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.classical.means import one_sample, paired_difference
-from thermostats.modelling.inference.clustered import clustered_share
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from test_gaussian import some_lines
+from test_quadrature import some_lines
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.quadrature import held_out, log_evidence
-from thermostats.modelling.inference.rivals import compare, few_folds, mixture, rival
+from thermostats.modelling.inference.held_out import compare, few_folds, held_out, mixture, rival
+from thermostats.modelling.inference.quadrature import log_evidence
 
 
 def test_elpd_is_the_sum_of_exact_refits():

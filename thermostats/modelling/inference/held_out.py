@@ -1,19 +1,38 @@
-"""Rival explanations of the same outcome, compared by exact leave-one-out and by evidence."""
+"""Predictions of folds from all others by exact refits, and rival explanations compared by them and by evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.quadrature import Lines, log_evidence
+from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.quadrature import Lines, log_evidence, posterior, predict
 
 MOST_FOLDS, FEWER = 100, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Every row predicted from the folds it is not in."""
+
+    log_density: Array
+    """One joint log predictive density a fold, in the order of `folds`."""
+    folds: tuple[str, ...]
+    fold_of: NDArray[np.int64]
+    draws: Array
+    """Predictive draws, draws × rows, in the order of the rows."""
+    pit: Array
+    """Share of the predictive draws below each observation: uniform where the model is right."""
+
+    def interval(self, level: float = LEVEL) -> tuple[Array, Array]:
+        """Equal-tailed predictive interval of every row."""
+        return equal_tailed(self.draws, level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +56,32 @@ def few_folds(names: Sequence[str], what: str, said: list[str] | None = None) ->
     if said is not None:
         said.append(f"{len(number)} {what}: left out in {FEWER} groups, not one by one")
     return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
+
+
+def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000, exact: bool = False) -> HeldOut:
+    """Predict every fold from all others by exact refits; a fold that holds a whole group is predicted as a new group.
+
+    `exact`: what is predicted is without errors of measurement. The log density of a fold is log p(y) − log p(y without
+    the fold), exact to the quadrature.
+    Raises UsageError for fewer than 2 folds.
+    """
+    names = tuple(dict.fromkeys(folds))
+    if len(names) < 2:
+        raise UsageError("nothing to leave out", got=f"{len(names)} fold", allowed="at least 2")
+    fold_of = np.array([names.index(fold) for fold in folds])
+    whole = log_evidence(lines)
+    densities, predicted = np.empty(len(names)), np.empty((draws, lines.y.size))
+    for k in range(len(names)):
+        out = fold_of == k
+        found = posterior(lines.rows(~out), seed=seed + k, draws=draws)
+        seen = np.isin(lines.groups, lines.groups[~out])
+        asked = replace(lines, groups=np.where(seen, lines.groups, -1)).rows(out)
+        if exact:
+            asked = replace(asked, error=np.zeros(asked.y.size))
+        densities[k] = whole - found.log_evidence
+        predicted[:, out] = predict(found, asked, seed=seed + 1000 + k)
+    pit = (predicted < lines.y).mean(axis=0)
+    return HeldOut(log_density=densities, folds=names, fold_of=fold_of, draws=predicted, pit=pit)
 
 
 def rival(lines: Lines) -> Rival:

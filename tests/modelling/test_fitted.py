@@ -1,5 +1,7 @@
-"""Several fitted means as one fit: means as they were alone, joint probabilities, checks of every one."""
+"""What a fit of any family offers, and several fitted means as one fit."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.fitted import side_by_side
+from thermostats.modelling.inference.fitted import records, side_by_side, updates_of
 from thermostats.modelling.laws.line import fit_line
 
 
@@ -75,3 +77,18 @@ def test_nothing_and_different_outcomes_do_not_stand_side_by_side(alone):
     for fits in ({}, {**alone, "x": other}):
         with pytest.raises(UsageError, match="side by side"):
             side_by_side(fits)
+
+
+def test_quantities_are_paired_element_by_element() -> None:
+    prior = {"slope": np.zeros((5, 2)), "own": np.ones(5)}
+    posterior = {"slope": np.arange(16.0).reshape(2, 4, 2), "other": np.zeros((2, 4))}
+    found = updates_of(prior, posterior)
+    assert list(found) == ["slope[0]", "slope[1]"]
+    assert list(found["slope[1]"].posterior) == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert found["slope[0]"].prior.shape == (5,)
+
+
+def test_records_are_json() -> None:
+    table = pd.DataFrame({"x": [1.5, math.nan, math.inf], "n": pd.array([1, None, 3], dtype="Int64")})
+    rows = json.loads(json.dumps(records(table), allow_nan=False))
+    assert rows == [{"x": 1.5, "n": 1}, {"x": None, "n": None}, {"x": None, "n": 3}]
