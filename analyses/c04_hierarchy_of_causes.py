@@ -31,13 +31,13 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
-from thermostats.modelling.heritage.block_shares import jackknifed_shares, with_differences
+from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.fit import CLOSED, fit_heritage
-from thermostats.modelling.heritage.fitted import ORDER, HeritageFit
+from thermostats.modelling.heritage.fitted import HeritageFit
 from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
-from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane
-from thermostats.modelling.heritage.simulate import power
+from thermostats.modelling.heritage.power import power
+from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, jackknifed_shares, with_differences
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
 from thermostats.studies.delia2026.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows

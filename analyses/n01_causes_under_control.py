@@ -36,8 +36,9 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import SENTENCES, if_above, if_all, if_below
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.fitted import ORDER, HeritageFit
-from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.modelling.heritage.blocks import ORDER
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares, freedman_lane
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import variance_shares
 from thermostats.studies.delia2026.evidence import LEVEL
@@ -52,9 +53,7 @@ from thermostats.studies.nursery.recipe_fit import (
     NAMED_GAINS,
     SCALE,
     columns_of_block,
-    corrected_shares,
     distinct,
-    drawn_shares,
     fit_recipes,
     judged,
     named,

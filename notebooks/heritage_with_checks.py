@@ -15,9 +15,9 @@
 # %%
 import matplotlib.pyplot as plt
 
+from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.fitted import ORDER
 from thermostats.modelling.heritage.rows import gain_rows
 
 rows = gain_rows("penultimate_gain")

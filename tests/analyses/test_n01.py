@@ -15,13 +15,11 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent))
 from simulated_nursery import Simulated
 
-from thermostats.modelling.heritage.shares import dominance
+from thermostats.modelling.heritage.shares import corrected_shares, dominance, drawn_shares
 from thermostats.studies.nursery.recipe_fit import (
     GEOMETRY,
     columns_of_block,
-    corrected_shares,
     distinct,
-    drawn_shares,
     fit_recipes,
     judged,
     slopes,

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.laws.benchmark import fit_benchmark

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.block_shares import jackknifed_shares, with_differences
-from thermostats.modelling.heritage.shares import dominance
+from thermostats.modelling.heritage.shares import dominance, jackknifed_shares, with_differences
 
 BLOCKS = {"heritage": ["lab"], "geometry": ["depth"], "scale": ["size"]}
 DIFFERENCES = (("heritage", "geometry"), ("geometry", "scale"))

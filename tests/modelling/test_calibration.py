@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from matplotlib.figure import Figure
 from simulated import pairs_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.calibration import calibrate_closed_form, calibrate_heritage
+from thermostats.modelling.heritage.blocks import Design, design
+from thermostats.modelling.heritage.calibration import by_weights, sampled
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.model_rows import lines
-from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.heritage.model import arrays
+from thermostats.modelling.heritage.rows import lines
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference import calibration
+from thermostats.modelling.inference.calibration import Simulator
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.laws.line import fit_line
 from thermostats.modelling.laws.linear import simulator
@@ -154,44 +158,61 @@ def sorted_joint(seed: int, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {}, np.zeros((n, 1))
 
 
-def test_closed_form_is_calibrated() -> None:
-    found = calibrate_closed_form(300, seed=3)
+def blank(n_models: int, n_labs: int) -> Design:
+    return design(model_facts(n_models, n_labs, np.random.default_rng(3)).assign(gain=1.0), "simulated")
+
+
+def noisy(laid_out: Design, error: float) -> Simulator:
+    """Means with this standard error, taken for exact."""
+    told = by_weights(laid_out, total_sd=0.5, concentration=1.0)
+
+    def joint(seed: int, size: int) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
+        truths, y = told.joint(seed, size)
+        return truths, y + np.random.default_rng(seed).normal(0, error, y.shape)
+
+    return replace(told, joint=joint)
+
+
+def test_closed_form_is_calibrated_and_with_a_wrong_error_is_not() -> None:
+    laid_out = blank(24, 8)
+    found = calibration.calibrate(by_weights(laid_out, total_sd=0.5, concentration=1.0), 60, seed=3)
     check = found.check()
     assert check.outcome == "passed", check.reason
     assert set(check.table["quantity"]) >= {"total_sd", "share_heritage", "sd_model", "heritage > geometry > scale"}
     assert len(found.plot(Figure().subplots()).lines) == 9
     assert found.to_dict()["outcome"] == "passed"
+    assert calibration.calibrate(noisy(laid_out, 0.3), 40, seed=4).check().outcome == "failed"
 
 
-def test_closed_form_with_a_wrong_error_is_not() -> None:
-    """Means twice as noisy as the model is told: the model's own share is overstated."""
-    wrong = calibrate_closed_form(150, error=0.15, told=0.02, seed=4)
-    assert wrong.check().outcome == "failed"
+def of_sampling(n_models: int, n_labs: int, n_prompts: int, settings: Settings = calibration.SHORT) -> Simulator:
+    """The sampled model on a design that is its own."""
+    facts = model_facts(n_models, n_labs, np.random.default_rng(5))
+    laid_out = design(simulate_heritage(facts, shares={}, n_prompts=n_prompts, seed=5).table, "simulated")
+    return sampled(laid_out, arrays(laid_out), settings=settings)
 
 
 @pytest.mark.slow
 def test_sampled_model_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    quick = Settings(chains=2, draws=60, tune=100)
     told: list[tuple[int, int]] = []
-    sizes = {"n_models": 8, "n_labs": 3, "n_prompts": 5, "seed": 5, "settings": quick}
-    first = calibrate_heritage(3, **sizes, progress=lambda done, total: told.append((done, total)))
+    simulator = of_sampling(8, 3, 5, Settings(chains=2, draws=60, tune=100))
+    first = calibration.calibrate(simulator, 3, seed=5, progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert first.ranks["rank"].between(0, calibration.RANKED).all()
     assert first.ranks["divergences"].notna().all()
     file = next(tmp_path.glob("calibration/*.csv"))
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(lines[: 1 + 2 * (len(lines) - 1) // 3]))
-    again = calibrate_heritage(3, **sizes, progress=lambda done, total: told.append((done, total)))
+    again = calibration.calibrate(simulator, 3, seed=5, progress=lambda done, total: told.append((done, total)))
     assert told[3:] == [(3, 3)]
     assert np.array_equal(first.ranks["rank"], again.ranks["rank"])
 
 
 def test_too_little() -> None:
     with pytest.raises(UsageError, match="too little to calibrate"):
-        calibrate_heritage(1, seed=1)
+        calibration.calibrate(by_weights(blank(8, 3), total_sd=0.5, concentration=1.0), 1, seed=1)
     with pytest.raises(UsageError, match="too little to calibrate"):
-        calibrate_heritage(10, seed=1, settings=Settings(chains=2, draws=20))
+        of_sampling(8, 3, 5, Settings(chains=2, draws=20))
 
 
 def test_a_fit_is_calibrated_on_its_own_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +289,5 @@ def test_averages_and_prompts_together_are_drawn_and_fitted_again() -> None:
 @pytest.mark.long
 def test_sampled_model_is_calibrated() -> None:
     """200 refits of a model of the study's size: minutes."""
-    found = calibrate_heritage(200, seed=6)
-    check = found.check()
+    check = calibration.calibrate(of_sampling(24, 8, 25), 200, seed=6).check()
     assert check.outcome == "passed", check.reason

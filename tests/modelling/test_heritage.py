@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage import gaussian
-from thermostats.modelling.heritage.bases import lab_basis, scaled_basis
+from thermostats.modelling.heritage.blocks import lab_basis, orders, scaled_basis, stacked_sds
 from thermostats.modelling.heritage.checks import sensitivity
+from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.fitted import HeritageFit, verdict
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
+from thermostats.modelling.heritage.model import block_contributions
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import Settings
@@ -78,14 +79,13 @@ def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
 
 
 def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
-    mean, error = fitted.design.means()
-    prepared = gaussian.prepare(fitted.design.covariances(), error, total_sd=fitted.total_sd, seed=1)
-    drawn = gaussian.posterior(prepared, mean, seed=1, draws=8000)
+    drawn = closed_form(fitted.design, total_sd=fitted.total_sd, seed=1)
+    sd = stacked_sds(block_contributions(fitted.design, drawn))
     sampled = fitted.quantities
     for b, block in enumerate(("heritage", "geometry", "scale", "model")):
-        assert sampled[f"sd_{block}"].mean() == pytest.approx(drawn["sd"][:, b].mean(), abs=0.01), block
-        assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][:, b].mean(), abs=0.03), block
-    for statement, probability in gaussian.orders(drawn["sd"]).items():
+        assert sampled[f"sd_{block}"].mean() == pytest.approx(sd[:, b].mean(), abs=0.01), block
+        assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][..., b].mean(), abs=0.03), block
+    for statement, probability in orders(sd).items():
         assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
 
 

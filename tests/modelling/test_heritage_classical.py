@@ -8,6 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
+from thermostats.modelling.heritage.blocks import Design, design
 from thermostats.modelling.heritage.classical import (
     block_dominance,
     classical,
@@ -16,7 +17,6 @@ from thermostats.modelling.heritage.classical import (
     model_frame,
     shape_parts,
 )
-from thermostats.modelling.heritage.design import Design, design
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 

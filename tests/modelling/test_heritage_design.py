@@ -10,10 +10,9 @@ import pytest
 from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.design import design
+from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.model_rows import model_rows
-from thermostats.modelling.heritage.rows import gain_rows, said_of
+from thermostats.modelling.heritage.rows import gain_rows, model_rows, said_of
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.tables import store
 from thermostats.tables.features import features

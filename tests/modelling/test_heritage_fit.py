@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage.blocks import BLOCKS, LARGE_STUDY, ORDER, design
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import BLOCKS, LARGE_STUDY, design
 from thermostats.modelling.heritage.fit import CAREFUL, fit_heritage
-from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage.model import arrays, heritage_levels, heritage_model, prior_blocks
+from thermostats.modelling.heritage.fitted import HeritageFit, verdict
+from thermostats.modelling.heritage.model import arrays, heritage_levels, heritage_model, prior_blocks, prior_orders
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Draws, Settings

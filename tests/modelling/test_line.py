@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.model_rows import lines
+from thermostats.modelling.heritage.rows import lines
 from thermostats.modelling.inference import quadrature as gaussian
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.sensitivity import HEAVY

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage import power as planning
 from thermostats.modelling.heritage import study
-from thermostats.modelling.heritage.simulate import Power
+from thermostats.modelling.heritage.power import Power
 
 ORDER = "heritage > geometry > scale"
 
@@ -24,18 +23,19 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
         n_models=24,
         n_labs=8,
         shares={"heritage": 0.6, "geometry": 0.15, "scale": 0.05},
+        geometry="met",
+        seed=1,
         simulations=100,
         threshold=0.95,
         rates=rates,
         errors=dict.fromkeys(rates, 0.01),
         probabilities={"": np.empty(0)},
     )
-    plan = planning.Plan(power=power, geometry="met", seed=1)
-    half, none = plan.rows()
+    half, none = power.rows()
     assert (half["lower"], half["upper"]) == pytest.approx((39.83, 60.17), abs=0.01)
     assert (none["lower"], none["upper"]) == pytest.approx((0, 100 * (1 - 0.025**0.01)))
-    assert "24 models in 8 labs" in plan.sentence()
-    assert "heritage above geometry in 50 % of cases and the whole order in 0 %" in plan.sentence()
+    assert "24 models in 8 labs" in power.sentence()
+    assert "heritage above geometry in 50 % of cases and the whole order in 0 %" in power.sentence()
 
 
 def test_verb() -> None:

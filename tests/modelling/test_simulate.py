@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.design import design
-from thermostats.modelling.heritage.simulate import contributions, model_facts, power
+from thermostats.modelling.heritage.blocks import design
+from thermostats.modelling.heritage.power import power
+from thermostats.modelling.heritage.simulate import contributions, model_facts
 
 ORDER = "heritage > geometry > scale"
 WRONG = [

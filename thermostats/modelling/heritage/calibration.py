@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 
-from thermostats.errors import UsageError
-from thermostats.modelling.heritage import gaussian
+from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import BLOCKS, Design, design
 from thermostats.modelling.heritage.fit import CLOSED
 from thermostats.modelling.heritage.fitted import HeritageFit
 from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model
-from thermostats.modelling.heritage.simulate import TOTAL_SD, contributions, model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulate import contributions
 from thermostats.modelling.inference import calibration, sampling
-from thermostats.modelling.inference.calibration import RANKED, SHORT, Calibration, Refit, Simulator, weighed
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import Array, Draws, Settings
-
-
-def calibrate_heritage(
-    simulations: int = 200,
-    *,
-    n_models: int = 24,
-    n_labs: int = 8,
-    n_prompts: int = 25,
-    seed: int,
-    settings: Settings = SHORT,
-    cache: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-) -> Calibration:
-    """Calibrate the sampled model on a design of N models in M labs; a fit calibrates it on its own design.
-
-    Raises UsageError as `calibration.calibrate` and `calibration.by_sampling` do.
-    """
-    facts = model_facts(n_models, n_labs, np.random.default_rng(seed))
-    laid_out = design(simulate_heritage(facts, shares={}, n_prompts=n_prompts, seed=seed).table, "simulated")
-    simulator = sampled(laid_out, arrays(laid_out), settings=settings)
-    return calibration.calibrate(simulator, simulations, seed=seed, cache=cache, progress=progress)
 
 
 def of_fit(fit: HeritageFit) -> Simulator:
@@ -81,7 +57,7 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
         sd, y = np.empty_like(share), np.empty((size, laid_out.n_models))
         for i in range(size):
             parts = contributions(laid_out, dict(zip(BLOCKS, share[i], strict=True)), total[i], rng)
-            sd[i] = [gaussian.block_sds(part) for part in parts.values()]
+            sd[i] = [block_sds(part) for part in parts.values()]
             y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
         return _named(total, share, sd), y + rng.normal(size=y.shape) * error
 
@@ -94,43 +70,10 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
     return Simulator(joint=joint, posterior=posterior)
 
 
-def calibrate_closed_form(
-    simulations: int = 400,
-    *,
-    n_models: int = 24,
-    n_labs: int = 8,
-    error: float = 0.01,
-    told: float | None = None,
-    seed: int,
-    draws: int = 500,
-) -> Calibration:
-    """The same of `heritage_gaussian`, by which power is reckoned and a small fit's variants are: seconds.
-
-    `error`: standard error of a model's mean log gain; `told`: what the model takes it to be, to see that a wrong model
-    fails. Raises UsageError for fewer than 2 simulations.
-    """
-    if simulations < 2:
-        raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
-    rng = np.random.default_rng(seed)
-    laid_out = design(model_facts(n_models, n_labs, rng).assign(gain=1.0), "simulated")
-    taken = np.full(n_models, error if told is None else told)
-    prepared = gaussian.prepare(laid_out.covariances(), taken, total_sd=TOTAL_SD, seed=seed)
-    rows = []
-    for number in range(simulations):
-        share, total = rng.dirichlet(np.ones(len(BLOCKS))), abs(rng.normal(scale=TOTAL_SD))
-        parts = contributions(laid_out, dict(zip(BLOCKS, share, strict=True)), total, rng)
-        y = np.sum(list(parts.values()), axis=0) + rng.normal(scale=error, size=n_models)
-        drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=draws)
-        sd = np.array([gaussian.block_sds(part) for part in parts.values()])
-        posterior = _named(drawn["total"], drawn["share"], drawn["sd"])
-        rows.append(calibration.ranked(number, _named(np.array(total), share, sd), posterior, rng))
-    return Calibration(ranks=pd.concat(rows, ignore_index=True), ranked=RANKED)
-
-
 def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
     """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
     parts = block_contributions(laid_out, cast(Draws, values)).values()  # it reads by name alone
-    return _named(values["tau"], values["share"], np.stack([gaussian.block_sds(part) for part in parts], axis=-1))
+    return _named(values["tau"], values["share"], np.stack([block_sds(part) for part in parts], axis=-1))
 
 
 def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:

@@ -12,13 +12,23 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage import gaussian
-from thermostats.modelling.heritage.bases import Integers, scaled_basis
+from thermostats.modelling.heritage.blocks import (
+    BLOCKS,
+    LARGE_STUDY,
+    ORDER,
+    Design,
+    Integers,
+    bayes_factor,
+    block_sds,
+    orders,
+    residual,
+    scaled_basis,
+    stacked_sds,
+)
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import BLOCKS, LARGE_STUDY, Design
 from thermostats.modelling.heritage.fit import CLOSED, SAMPLING
-from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model, prior_blocks
+from thermostats.modelling.heritage.fitted import HeritageFit, verdict
+from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model, prior_blocks, prior_orders
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
 
@@ -29,8 +39,6 @@ LAB_DF = 4.0
 LEFT_OUT = "without "
 ORDERS = ("heritage > geometry", "geometry > scale", ORDER)
 REPLICATED = 400
-BY_QUADRATURE = 60
-"""Of more models importance sampling of the block variances is the quicker of the two closed forms."""
 
 
 def check(
@@ -106,7 +114,7 @@ def prior_sensitivity(fit: HeritageFit) -> checks.Check:
     ratios |= {f"prior of total SD to the power {p:g}": checks.power_scaling(log_prior_tau, power=p) for p in POWERS}
     if not fit.lab_df:
         ratios["Student-t lab effects"] = heavy_tails(fit)
-    sd = {name: gaussian.block_sds(part) for name, part in fit.contributions.items()}
+    sd = {name: block_sds(part) for name, part in fit.contributions.items()}
     quantities: dict[str, Array | NDArray[np.bool_]] = {
         "heritage > geometry": sd["heritage"] > sd["geometry"],
         "geometry > scale": sd["geometry"] > sd["scale"],
@@ -135,8 +143,8 @@ def sensitivity(fit: HeritageFit, *, seed: int | None = None) -> pd.DataFrame:
     """
     design, a, seed = fit.design, fit.concentration, fit.seed if seed is None else seed
     everyone = np.arange(design.n_models)
-    geometry = scaled_basis(_residual(design.geometry, design.scale))
-    scale = scaled_basis(_residual(design.scale, design.geometry))
+    geometry = scaled_basis(residual(design.geometry, design.scale))
+    scale = scaled_basis(residual(design.scale, design.geometry))
     single = design.lab_sizes()[design.lab] == 1
     variants: list[tuple[str, Design, Integers, float]] = [("as fitted", design, everyone, a)]
     variants += [(f"concentration {value * a:g}", design, everyone, value * a) for value in CONCENTRATIONS]
@@ -157,20 +165,19 @@ def sensitivity(fit: HeritageFit, *, seed: int | None = None) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for name, laid_out, kept, concentration in variants:
         try:
-            orders, prior = _closed_form(laid_out, kept, fit.total_sd, concentration, seed)
+            found, prior = _closed_form(laid_out, kept, fit.total_sd, concentration, seed)
         except UsageError as error:
             rows.append({"variant": name, "verdict": "not possible", "note": str(error), "n_models": kept.size})
             continue
-        rows.append(_row(name, "closed form", kept.size, orders, prior))
+        rows.append(_row(name, "closed form", kept.size, found, prior))
     if not fit.lab_df:
         rows.insert(1, _student(fit, seed))
     return pd.DataFrame(rows)
 
 
-def _row(variant: str, how: str, n: int, orders: Mapping[str, float], prior: Mapping[str, float]) -> dict[str, object]:
-    factor = gaussian.bayes_factor(orders[ORDER], prior[ORDER])
-    shown = {"variant": variant, "how": how, "verdict": verdict(orders[ORDER]), "note": "", "n_models": n}
-    return {**shown, **orders, "bayes_factor": factor}
+def _row(variant: str, how: str, n: int, found: Mapping[str, float], prior: Mapping[str, float]) -> dict[str, object]:
+    shown = {"variant": variant, "how": how, "verdict": verdict(found[ORDER]), "note": "", "n_models": n}
+    return {**shown, **found, "bayes_factor": bayes_factor(found[ORDER], prior[ORDER])}
 
 
 def _student(fit: HeritageFit, seed: int) -> dict[str, object]:
@@ -178,20 +185,18 @@ def _student(fit: HeritageFit, seed: int) -> dict[str, object]:
     name = f"Student-t lab effects, {LAB_DF:g} degrees of freedom"
     log_weights, k = sampling.pareto_smooth(heavy_tails(fit).reshape(1, -1))
     prior = prior_orders(fit.design, concentration=fit.concentration, lab_df=LAB_DF, seed=seed)
-    sd = np.stack([gaussian.block_sds(part).ravel() for part in fit.contributions.values()], axis=1)
+    sd = stacked_sds(fit.contributions)
     if k[0] <= checks.PARETO_LIMIT:
         weight = np.exp(log_weights[0] - np.logaddexp.reduce(log_weights[0]))
         chosen = np.searchsorted(np.cumsum(weight), (np.arange(weight.size) + 0.5) / weight.size)
-        orders = gaussian.orders(sd[np.minimum(chosen, weight.size - 1)])
-        return _row(name, f"importance weights, Pareto k {k[0]:.2f}", fit.n_models, orders, prior)
+        weighted = orders(sd[np.minimum(chosen, weight.size - 1)])
+        return _row(name, f"importance weights, Pareto k {k[0]:.2f}", fit.n_models, weighted, prior)
     if fit.method == CLOSED:
         note = f"importance weights cannot be trusted, Pareto k {k[0]:.2f}; fit by sampling with lab_df"
         return {"variant": name, "verdict": "not possible", "note": note, "n_models": fit.n_models}
     data = arrays(fit.design, total_sd=fit.total_sd, concentration=fit.concentration, lab_df=LAB_DF)
     draws = sampling.fit(heritage_model, data, seed=seed, settings=fit.draws.settings)
-    parts = block_contributions(fit.design, draws)
-    orders = gaussian.orders(np.stack([gaussian.block_sds(part).ravel() for part in parts.values()], axis=1))
-    row = _row(name, "sampling", fit.n_models, orders, prior)
+    row = _row(name, "sampling", fit.n_models, orders(stacked_sds(block_contributions(fit.design, draws))), prior)
     return row if draws.status == checks.PASSED else row | {"verdict": draws.status}
 
 
@@ -212,21 +217,11 @@ def _closed_form(
         geometry=scaled_basis(design.geometry[kept]),
         scale=scaled_basis(design.scale[kept]),
     )
-    prior = prior_orders(smaller, concentration=concentration, seed=seed)
-    if kept.size > BY_QUADRATURE:
-        drawn = closed_form(
-            smaller, total_sd=total_sd, concentration=concentration, seed=seed, means=(mean[kept], error[kept])
-        )
-        parts = block_contributions(smaller, drawn).values()
-        return gaussian.orders(np.stack([gaussian.block_sds(part).ravel() for part in parts], axis=1)), prior
-    prepared = gaussian.prepare(
-        smaller.covariances(), error[kept], total_sd=total_sd, concentration=concentration, seed=seed
+    drawn = closed_form(
+        smaller, total_sd=total_sd, concentration=concentration, seed=seed, means=(mean[kept], error[kept])
     )
-    return gaussian.orders(gaussian.posterior(prepared, mean[kept], seed=seed, draws=4000)["sd"]), prior
-
-
-def _residual(columns: Array, given: Array) -> Array:
-    return np.asarray(columns - given @ np.linalg.lstsq(given, columns, rcond=None)[0])
+    prior = prior_orders(smaller, concentration=concentration, seed=seed)
+    return orders(stacked_sds(block_contributions(smaller, drawn))), prior
 
 
 def new_models(fit: HeritageFit, seed: int, draws: int = REPLICATED) -> Array:

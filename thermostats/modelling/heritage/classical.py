@@ -14,7 +14,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
-from thermostats.modelling.heritage.design import Design
+from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.shares import Dominance, block_f, dominance, freedman_lane
 from thermostats.modelling.inference.draws import Array
 

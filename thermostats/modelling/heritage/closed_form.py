@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
-from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import logsumexp
 
-from thermostats.modelling.heritage.design import BLOCKS, Design
-from thermostats.modelling.heritage.gaussian import FLOOR
+from thermostats.modelling.heritage.blocks import BLOCKS, Design
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.checks import PARETO_LIMIT
 from thermostats.modelling.inference.draws import Array, Draws, Settings
@@ -28,11 +26,13 @@ from thermostats.modelling.inference.draws import Array, Draws, Settings
 PROPOSALS, ENOUGH = (1000, 1500, 3000, 6000), 600
 """Draws of θ in every round; from the second on it ends with that many effective draws."""
 TAIL_DF = 5.0
+FLOOR = 1e-4
+"""Smallest standard error of a mean."""
 NUMBERS = 2_000_000
 """Numbers held at a time."""
 SMALLEST, LARGEST = -200.0, 9.0
-"""Ends of θ in the likelihood, the upper one less log of the prior variance of τ: beyond it the prior is below e^−4000,
-and A no longer positive definite in so many digits."""
+"""Ends of θ in the likelihood, the upper one minus log of the prior variance of τ: beyond it the prior is below
+e^−4000, and A no longer positive definite in so many digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,24 +110,38 @@ def log_density(means: Means, theta: Array) -> Array:
 
     The Jacobian of θ to (log τ, log φ_b/φ_model) is constant.
     """
-    steps = max(1, len(theta) * means.Z.size // NUMBERS)
-    return np.concatenate([_log_density(means, rows) for rows in np.array_split(theta, steps)])
+    return np.concatenate([_log_density(means, rows) for rows in np.array_split(theta, _steps(means, theta))])
 
 
 def _log_density(means: Means, theta: Array) -> Array:
     log_total = logsumexp(theta, axis=1)
-    prior_variance, variance = _variances(means, np.clip(theta, SMALLEST, LARGEST + 2 * np.log(means.total_sd)))
-    y, Z, variance = means.y[means.seen], means.Z[means.seen], variance[:, means.seen]
-    weighted = Z.T / variance[:, None, :]
-    precision = weighted @ Z + np.eye(Z.shape[1]) / prior_variance[:, None, :]
-    factor = np.linalg.cholesky(precision)
-    z = np.linalg.solve(factor, (weighted @ y)[..., None])[..., 0]
-    quadratic = (np.square(y) / variance).sum(axis=1) - np.square(z).sum(axis=1)
+    prior_variance, variance, factor, z = _conditional(means, theta)
+    quadratic = (np.square(means.y[means.seen]) / variance).sum(axis=1) - np.square(z).sum(axis=1)
     diagonal = np.diagonal(factor, axis1=1, axis2=2)
     determinant = np.log(variance).sum(axis=1) + np.log(prior_variance).sum(axis=1) + 2 * np.log(diagonal).sum(axis=1)
     log_phi = theta - log_total[:, None]
     prior = -0.5 * np.exp(log_total) / means.total_sd**2 + log_total / 2 + means.concentration * log_phi.sum(axis=1)
     return np.asarray(prior - 0.5 * (quadratic + determinant))
+
+
+def _steps(means: Means, theta: Array) -> int:
+    return min(len(theta), max(1, len(theta) * means.Z.size // NUMBERS))
+
+
+def _conditional(means: Means, theta: Array) -> tuple[Array, Array, Array, Array]:
+    """For every row of θ: prior variances of α and all effects, variance of every mean seen given them, L and z.
+
+    L is the root of the effects' posterior precision A = LLᵀ, and their posterior mean L⁻ᵀz.
+    """
+    variances = np.exp(np.clip(theta, SMALLEST, LARGEST + 2 * np.log(means.total_sd)))
+    first = np.full((len(theta), 1), 4 * means.total_sd**2)
+    prior_variance = np.concatenate([first, np.repeat(variances[:, :-1], means.ranks, axis=1)], axis=1)
+    variance = variances[:, [-1]] + np.square(means.error[means.seen])
+    Z = means.Z[means.seen]
+    weighted = Z.T / variance[:, None, :]
+    factor = np.linalg.cholesky(weighted @ Z + np.eye(Z.shape[1]) / prior_variance[:, None, :])
+    z = np.linalg.solve(factor, (weighted @ means.y[means.seen])[..., None])[..., 0]
+    return prior_variance, variance, factor, z
 
 
 def _importance(means: Means, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -156,31 +170,20 @@ def _given(means: Means, theta: Array, rng: np.random.Generator) -> tuple[Array,
     log_total = logsumexp(theta, axis=1)
     effects, m = np.empty((size, q)), np.empty((size, means.y.size))
     noise, own_noise = rng.standard_normal((size, q)), rng.standard_normal((size, means.y.size))
-    y, Z = means.y[means.seen], means.Z[means.seen]
     rows, which = np.unique(theta, axis=0, return_inverse=True)
-    for number, row in enumerate(rows):
-        at = np.flatnonzero(which == number)
-        (prior_variance,), (variance,) = _variances(means, row[None])
-        weighted = Z / variance[means.seen][:, None]
-        factor = np.linalg.cholesky(weighted.T @ Z + np.diag(1 / prior_variance))
-        beta = (
-            cho_solve((factor, True), weighted.T @ y) + solve_triangular(factor, noise[at].T, trans="T", lower=True).T
-        )
-        own = np.exp(row[-1])
+    which = which.ravel()
+    for part in np.array_split(np.arange(len(rows)), _steps(means, rows)):
+        at = np.flatnonzero((which >= part[0]) & (which <= part[-1]))
+        prior_variance, _, factor, z = (values[which[at] - part[0]] for values in _conditional(means, rows[part]))
+        beta = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise[at])[..., None])[..., 0]
+        own = np.exp(theta[at, -1:])
         kept = np.where(means.seen, own / (own + np.square(means.error)), 0.0)
         left = np.where(means.seen, kept * np.square(means.error), own)
         explained = beta @ means.Z.T
         m[at] = explained + kept * (means.y - explained) + np.sqrt(left) * own_noise[at]
-        effects[at] = beta / np.sqrt(np.concatenate([[1.0], prior_variance[1:]]))
+        effects[at] = beta
+        effects[at, 1:] /= np.sqrt(prior_variance[:, 1:])
     return np.exp(log_total / 2), np.exp(theta - log_total[:, None]), effects, m
-
-
-def _variances(means: Means, theta: Array) -> tuple[Array, Array]:
-    """Prior variances of α and all effects, and of each mean given them, for every row of θ."""
-    variances = np.exp(theta)
-    effects = np.repeat(variances[:, :-1], means.ranks, axis=1)
-    first = np.full((len(theta), 1), 4 * means.total_sd**2)
-    return np.concatenate([first, effects], axis=1), variances[:, [-1]] + np.square(means.error)
 
 
 def _positive(covariance: Array) -> Array:

@@ -18,10 +18,10 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
+from thermostats.modelling.heritage.blocks import LARGE_STUDY, design
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import LARGE_STUDY, design
-from thermostats.modelling.heritage.fitted import HeritageFit, prior_orders
-from thermostats.modelling.heritage.model import TOTAL_SD, arrays, heritage_model
+from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.model import TOTAL_SD, arrays, heritage_model, prior_orders
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Settings

@@ -17,8 +17,7 @@ from matplotlib.axes import Axes
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage import classical as heritage_classical
-from thermostats.modelling.heritage import gaussian
-from thermostats.modelling.heritage.design import BLOCKS, Design
+from thermostats.modelling.heritage.blocks import BLOCKS, ORDER, Design, bayes_factor, block_sds, orders, stacked_sds
 from thermostats.modelling.heritage.model import (
     EQUATIONS,
     FAMILY_EQUATION,
@@ -33,7 +32,6 @@ from thermostats.modelling.inference.calibration import Calibration, calibrate
 from thermostats.modelling.inference.draws import LEVEL, Array, Draws
 from thermostats.modelling.inference.fitted import Prior, Replicates, Update, new_axes, records, sampler_table
 
-ORDER = "heritage > geometry > scale"
 SUPPORTED_ABOVE, AGAINST_BELOW = 0.95, 0.05
 
 
@@ -110,13 +108,13 @@ class HeritageFit:
     @cached_property
     def quantities(self) -> dict[str, Array]:
         """Finite-population standard deviations, shares and τ, each chain × draw."""
-        sds = {f"sd_{name}": gaussian.block_sds(part) for name, part in self.contributions.items()}
+        sds = {f"sd_{name}": block_sds(part) for name, part in self.contributions.items()}
         levels = heritage_levels(self.design, self.draws) if self.design.families else {}
         shares = {f"share_{name}": self.draws["share"][..., b] for b, name in enumerate(BLOCKS)}
         shape = heritage_classical.shape_parts(self.contributions["geometry"], self.contributions["scale"], self.design)
         return {
             **sds,
-            **{f"sd_{name}": gaussian.block_sds(part) for name, part in levels.items()},
+            **{f"sd_{name}": block_sds(part) for name, part in levels.items()},
             **shares,
             "total_sd": self.draws["tau"],
             "mean_log_gain": self.draws["m"].mean(axis=-1),
@@ -126,8 +124,7 @@ class HeritageFit:
     @cached_property
     def probabilities(self) -> dict[str, float]:
         """Posterior probability of every order of blocks."""
-        sd = np.stack([gaussian.block_sds(part).ravel() for part in self.contributions.values()], axis=1)
-        return gaussian.orders(sd)
+        return orders(stacked_sds(self.contributions))
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -155,7 +152,7 @@ class HeritageFit:
                 "statement": statement,
                 "probability": probability,
                 "prior": self.prior[statement],
-                "bayes_factor": gaussian.bayes_factor(probability, self.prior[statement]),
+                "bayes_factor": bayes_factor(probability, self.prior[statement]),
             }
             for statement, probability in self.probabilities.items()
         ]
@@ -276,12 +273,6 @@ class HeritageFit:
 def verdict(probability: float) -> str:
     """The decision rule for an order of blocks."""
     return SUPPORTED if probability >= SUPPORTED_ABOVE else AGAINST if probability <= AGAINST_BELOW else OPEN
-
-
-def prior_orders(laid_out: Design, *, concentration: float, lab_df: float = 0.0, seed: int) -> dict[str, float]:
-    """Prior probabilities of the orders on this design, by simulation; τ, which multiplies all blocks, is left out."""
-    drawn = prior_blocks(laid_out, total_sd=1.0, concentration=concentration, lab_df=lab_df, seed=seed)
-    return gaussian.orders(drawn["sd"])
 
 
 def _per_lab(values: Array, laid_out: Design) -> Array:

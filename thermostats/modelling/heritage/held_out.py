@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage.blocks import BLOCKS
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import BLOCKS
 from thermostats.modelling.heritage.fit import CLOSED, SAMPLING
 from thermostats.modelling.heritage.fitted import HeritageFit
 from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model, without

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import null_space
 
-from thermostats.modelling.heritage import gaussian
-from thermostats.modelling.heritage.design import BLOCKS, Design
+from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds, orders
 from thermostats.modelling.inference.draws import Array, Draws
 
 TOTAL_SD = 0.5
@@ -195,6 +194,11 @@ def prior_blocks(
         u = rng.standard_t(lab_df, size) * ((lab_df - 2) / lab_df) ** 0.5 if heavy else rng.normal(size=size)
         part = u if basis is None else u @ basis.T
         scale = total * np.sqrt(share[:, b])
-        sd[:, b] = scale * gaussian.block_sds(part)
+        sd[:, b] = scale * block_sds(part)
         shown += scale[:PRIOR_SHOWN, None] * part[:PRIOR_SHOWN]
     return {"sd": sd, "share": share, "total": total, "m": shown}
+
+
+def prior_orders(laid_out: Design, *, concentration: float, lab_df: float = 0.0, seed: int) -> dict[str, float]:
+    """Prior probabilities of the orders on this design, by simulation; τ, which multiplies all blocks, is left out."""
+    return orders(prior_blocks(laid_out, total_sd=1.0, concentration=concentration, lab_df=lab_df, seed=seed)["sd"])

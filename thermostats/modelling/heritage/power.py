@@ -1,28 +1,48 @@
-"""What a planned study could show, for the command line: progress, a table and a sentence."""
+"""What a planned study could show: how often its posterior would find the order, if the shares were these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from scipy import stats
 
-from thermostats.modelling.heritage import simulate
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage.blocks import Design, design, orders, stacked_sds
+from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
+from thermostats.modelling.heritage.simulate import contributions, model_facts
+from thermostats.modelling.inference.draws import Array, Settings
 
+SUPPORTED_ABOVE = 0.95
+PER_DESIGN = 10
+"""Simulated outcomes per drawn geometry."""
+DRAWN = Settings(chains=2, draws=250)
 LEVEL = 0.95
 """Of the intervals for the rates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Power of a planned study with the uncertainty of its simulation."""
+class Power:
+    """How often a study of this size gives posterior probabilities above `threshold`."""
 
-    power: simulate.Power
+    n_models: int
+    n_labs: int
+    shares: Mapping[str, float]
     geometry: str
     seed: int
+    simulations: int
+    threshold: float
+    rates: Mapping[str, float]
+    """Per statement, share of simulated studies in which its posterior probability is above the threshold."""
+    errors: Mapping[str, float]
+    """Standard errors of the rates, over drawn geometries."""
+    probabilities: Mapping[str, Array]
+    """Per statement, its posterior probability in every simulated study, designs × outcomes."""
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per statement: percent of simulated studies with P above the threshold.
@@ -30,52 +50,121 @@ class Plan:
         `error`: its standard error over drawn geometries; lower, upper: Clopper–Pearson limits.
         """
         return [
-            {"statement": statement, "P above": self.power.threshold, "percent": 100 * rate}
-            | {"error": 100 * self.power.errors[statement]}
-            | dict(zip(("lower", "upper"), _limits(rate, self.power.simulations), strict=True))
-            | {"simulations": self.power.simulations}
-            for statement, rate in self.power.rates.items()
+            {"statement": statement, "P above": self.threshold, "percent": 100 * rate}
+            | {"error": 100 * self.errors[statement]}
+            | dict(zip(("lower", "upper"), _limits(rate, self.simulations), strict=True))
+            | {"simulations": self.simulations}
+            for statement, rate in self.rates.items()
         ]
 
     def sentence(self) -> str:
         """The rates in plain words."""
-        done, shares = self.power, ", ".join(f"{name} {share:g}" for name, share in self.power.shares.items())
-        order = done.rates["heritage > geometry > scale"]
-        first = done.rates["heritage > geometry"]
+        shares = ", ".join(f"{name} {share:g}" for name, share in self.shares.items())
+        order = self.rates["heritage > geometry > scale"]
+        first = self.rates["heritage > geometry"]
         return (
-            f"If the shares of variance were {shares}, a study of {done.n_models} models in {done.n_labs} labs "
+            f"If the shares of variance were {shares}, a study of {self.n_models} models in {self.n_labs} labs "
             f"would show heritage above geometry in {100 * first:.0f} % of cases and the whole order in "
-            f"{100 * order:.0f} % (posterior probability above {done.threshold:g}; {done.simulations} simulations)."
+            f"{100 * order:.0f} % (posterior probability above {self.threshold:g}; {self.simulations} simulations)."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as numbers and words."""
-        done = self.power
         return {
-            "n_models": done.n_models,
-            "n_labs": done.n_labs,
-            "shares": dict(done.shares),
+            "n_models": self.n_models,
+            "n_labs": self.n_labs,
+            "shares": dict(self.shares),
             "geometry": self.geometry,
-            "simulations": done.simulations,
+            "simulations": self.simulations,
             "seed": self.seed,
-            "threshold": done.threshold,
+            "threshold": self.threshold,
             "level": LEVEL,
             "rates": self.rows(),
             "sentence": self.sentence(),
         }
 
 
+def power(
+    n_models: int,
+    n_labs: int,
+    shares: Mapping[str, float],
+    *,
+    total: float = 0.2,
+    error: float = 0.01,
+    simulations: int = 400,
+    geometry: str = "met",
+    threshold: float = SUPPORTED_ABOVE,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Power:
+    """What a study of N models in M labs could show if these were the shares, by the closed-form model.
+
+    `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Shares are those of
+    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress` is told how
+    many are done and of how many. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts` does.
+
+    How geometry goes with labs decides much of the answer. Percent of 400 simulated studies with shares 0.60, 0.15,
+    0.05 in which P(H > G), and P(H > G > S), were above 0.95 (standard errors up to 2.6; of 120 studies, and up to 4.6,
+    for the last two):
+
+    | models, labs | met    | free   | unrelated |
+    | ------------ | ------ | ------ | --------- |
+    | 24, 8        | 43, 1  | 48, 1  | 59, 9     |
+    | 48, 16       | 62, 2  | 70, 5  | 81, 30    |
+    | 96, 32       | 76, 12 | 84, 13 | 94, 51    |
+    """
+    if simulations < 2 * PER_DESIGN:
+        raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
+    if error <= 0 or total <= 0:
+        raise UsageError("spreads of no study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
+    rng = np.random.default_rng(seed)
+    designs = -(-simulations // PER_DESIGN)
+    found: dict[str, list[list[float]]] = {}
+    for number in range(designs):
+        blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
+        drawn = [_orders(blank, error, shares, total, rng) for _ in range(PER_DESIGN)]
+        for statement in drawn[0]:
+            found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
+        if progress is not None:
+            progress((number + 1) * PER_DESIGN, designs * PER_DESIGN)
+    probabilities = {statement: np.array(values) for statement, values in found.items()}
+    hits = {statement: (values > threshold).mean(axis=1) for statement, values in probabilities.items()}
+    return Power(
+        n_models=n_models,
+        n_labs=n_labs,
+        shares=dict(shares),
+        geometry=geometry,
+        seed=seed,
+        simulations=designs * PER_DESIGN,
+        threshold=threshold,
+        rates={statement: float(own.mean()) for statement, own in hits.items()},
+        errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
+        probabilities=probabilities,
+    )
+
+
+def _orders(
+    blank: Design, error: float, shares: Mapping[str, float], total: float, rng: np.random.Generator
+) -> dict[str, float]:
+    """Posterior probabilities of the orders in one simulated study."""
+    y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
+    y = y + error * rng.normal(size=blank.n_models)
+    means = (y, np.full(y.size, error))
+    drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
+    return orders(stacked_sds(block_contributions(blank, drawn)))
+
+
 def planned(
     n_models: int, n_labs: int, shares: Mapping[str, float], *, geometry: str, simulations: int, seed: int
-) -> Plan:
+) -> Power:
     """Simulate; a bar on standard error where that is a terminal.
 
-    Raises UsageError as `simulate.power` does.
+    Raises UsageError as `power` does.
     """
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("simulating studies")
-        found = simulate.power(
+        return power(
             n_models,
             n_labs,
             shares,
@@ -84,7 +173,6 @@ def planned(
             seed=seed,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    return Plan(power=found, geometry=geometry, seed=seed)
 
 
 def _limits(rate: float, size: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What each block (heritage, geometry, scale) explains: partial F, Freedman–Lane, dominance and its null."""
+"""What each block (heritage, geometry, scale) explains: partial F, Freedman–Lane, Shapley shares with intervals."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from thermostats.modelling.classical.estimates import (
 
 Blocks = Mapping[str, Sequence[str]]
 """Name of a block → its columns; text, category and true/false columns become dummies."""
+Differences = Sequence[tuple[str, str]]
+"""Pairs of blocks: the share of the first minus that of the second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,19 +128,9 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     outcomes = np.vstack([y, shuffled])
     outcomes = outcomes - outcomes.mean(axis=1, keepdims=True)
     total = np.square(outcomes).sum(axis=1)
-    r_squared: dict[frozenset[str], Array] = {}
-    for size in range(len(blocks) + 1):
-        for chosen in itertools.combinations(blocks, size):
-            explained = np.square(outcomes @ _basis([designs[name] for name in chosen], y.size)).sum(axis=1)
-            r_squared[frozenset(chosen)] = explained / total
-    k = len(blocks)
-    shares = np.zeros((permutations + 1, k))
-    for column, block in enumerate(blocks):
-        for subset, value in r_squared.items():
-            if block not in subset:
-                weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
-                shares[:, column] += weight * (r_squared[subset | {block}] - value)
-    names, observed, null = list(blocks), shares[0], shares[1:]
+    r_squared = {chosen: np.square(outcomes @ q).sum(axis=1) / total for chosen, q in _bases(designs, y.size).items()}
+    names, shares = list(blocks), _shapley(r_squared, list(blocks))
+    observed, null = shares[0], shares[1:]
     null_mean = null.mean(axis=0)
     adjusted = (observed - null_mean) / (1 - null_mean.sum())
     order, null_orders = np.argsort(-observed, kind="stable"), np.argsort(-null, axis=1, kind="stable")
@@ -157,11 +149,86 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
         order=tuple(names[i] for i in order),
         adjusted_order=tuple(names[i] for i in np.argsort(-adjusted, kind="stable")),
         null_order_probability=float((null_orders == order).all(axis=1).mean()),
-        asked_order_null_probability=float((null_orders == np.arange(k)).all(axis=1).mean()),
+        asked_order_null_probability=float((null_orders == np.arange(len(names))).all(axis=1).mean()),
         degrees_of_freedom={name: _basis([design], y.size).shape[1] - 1 for name, design in designs.items()},
         n=y.size,
         permutations=permutations,
     )
+
+
+def with_differences(found: Dominance, differences: Differences) -> list[float]:
+    """Corrected share of every block, then the differences."""
+    share = found.adjusted
+    return [*share.values(), *(share[a] - share[b] for a, b in differences)]
+
+
+def jackknifed_shares(
+    rows: pd.DataFrame,
+    outcome: str,
+    blocks: Blocks,
+    differences: Differences,
+    *,
+    seed: int,
+    whole: Dominance | None = None,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Columns what, estimate, lower, upper: every block, then every difference, rows left out one by one.
+
+    whole: the dominance analysis of all rows with the same seed, where it is at hand. Raises UsageError as `dominance`
+    does, also where one row less leaves no residual degree of freedom.
+    """
+    whole = whole or dominance(rows, outcome, blocks, seed=seed)
+    estimates = np.array(with_differences(whole, differences))
+    left_out = np.array(
+        [with_differences(dominance(rows.drop(index=i), outcome, blocks, seed=seed), differences) for i in rows.index]
+    )
+    n = len(rows)
+    errors = np.sqrt((n - 1) / n * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
+    half = stats.t.ppf((1 + level) / 2, n - 1) * errors
+    names = [*blocks, *(f"{a} − {b}" for a, b in differences)]
+    return pd.DataFrame({"what": names, "estimate": estimates, "lower": estimates - half, "upper": estimates + half})
+
+
+def corrected_shares(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, float]:
+    """`Dominance.adjusted` without shuffling: with the outcome shuffled E R²(S) = rank(S)/(n − 1).
+
+    Columns that are the same in all rows explain nothing and are left out.
+    """
+    found = _corrected(frame[[outcome]].to_numpy(np.float64).T, _bases(_varied(frame, blocks), len(frame)), blocks)[0]
+    return dict(zip(blocks, map(float, found), strict=True))
+
+
+def drawn_shares(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, draws: int = 2000) -> Array:
+    """`corrected_shares` of outcomes whose residuals are drawn anew, draws × blocks: a bootstrap with the design fixed.
+
+    y* = ŷ + e*, e* drawn with replacement from the residuals of all blocks, scaled by √(n/df); Davison and Hinkley
+    1997, section 6.2.3.
+    """
+    bases = _bases(_varied(frame, blocks), len(frame))
+    y, full = frame[outcome].to_numpy(np.float64), bases[frozenset(blocks)]
+    fitted = full @ (full.T @ y)
+    residual = (y - fitted) * np.sqrt(y.size / (y.size - full.shape[1]))
+    noise = np.random.default_rng(seed).choice(residual, (draws, y.size))
+    return _corrected(fitted + noise, bases, blocks)
+
+
+def _corrected(outcomes: Array, bases: Mapping[frozenset[str], Array], blocks: Blocks) -> Array:
+    """Corrected shares of every outcome (a row each), outcomes × blocks."""
+    y, df = outcomes - outcomes.mean(axis=1, keepdims=True), outcomes.shape[1] - 1
+    total = np.square(y).sum(axis=1)
+    over = {chosen: np.square(y @ q).sum(axis=1) / total - (q.shape[1] - 1) / df for chosen, q in bases.items()}
+    return np.asarray(_shapley(over, list(blocks)) / (1 - (bases[frozenset(blocks)].shape[1] - 1) / df))
+
+
+def _shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
+    """Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (v(S ∪ b) − v(S)) of every block b, outcomes × blocks."""
+    k, shares = len(names), np.zeros((len(values[frozenset(names)]), len(names)))
+    for column, block in enumerate(names):
+        for subset, value in values.items():
+            if block not in subset:
+                weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+                shares[:, column] += weight * (values[subset | {block}] - value)
+    return shares
 
 
 def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> BlockF:
@@ -211,6 +278,17 @@ def _designs(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, 
     columns_of(frame, outcome, *(column for columns in blocks.values() for column in columns))
     designs = {name: np.column_stack([_coded(frame[column]) for column in columns]) for name, columns in blocks.items()}
     return numbers(frame[outcome], outcome, least=3, varied=True), designs
+
+
+def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
+    coded = {name: pd.get_dummies(frame[list(own)]).to_numpy(np.float64) for name, own in blocks.items()}
+    return {name: x[:, np.ptp(x, axis=0) > 0] for name, x in coded.items()}
+
+
+def _bases(designs: Mapping[str, Array], n: int) -> dict[frozenset[str], Array]:
+    """Orthonormal basis, n × (1 + rank), of the intercept and every set of blocks."""
+    subsets = (chosen for size in range(len(designs) + 1) for chosen in itertools.combinations(designs, size))
+    return {frozenset(chosen): _basis([designs[name] for name in chosen], n) for chosen in subsets}
 
 
 def _coded(column: pd.Series) -> Array:

@@ -1,27 +1,20 @@
-"""Tables with a known truth, and what a study of a given size can show."""
+"""Tables of the heritage model with a known truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage import gaussian
-from thermostats.modelling.heritage.design import BLOCKS, Design, design
+from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_root, block_sds, design
 from thermostats.modelling.heritage.study import check_size
 from thermostats.modelling.inference.draws import Array
 
-TOTAL_SD = 0.5
-SUPPORTED_ABOVE = 0.95
 HEAD_WIDTHS = (64, 80, 128, 256)
 VOCABULARIES = (32_000, 50_304, 128_256, 256_000)
-PER_DESIGN = 10
-"""Simulated outcomes per drawn geometry."""
-NODES, MANY_MODELS = 2048, 60
-"""Nodes of the integral over shares; half as many above that number of models."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,23 +30,6 @@ class Simulated:
     """True log gain of every model."""
     sds: Mapping[str, float]
     """Finite-population standard deviations of the contributions."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Power:
-    """How often a study of this size gives posterior probabilities above `threshold`."""
-
-    n_models: int
-    n_labs: int
-    shares: Mapping[str, float]
-    simulations: int
-    threshold: float
-    rates: Mapping[str, float]
-    """Per statement, share of simulated studies in which its posterior probability is above the threshold."""
-    errors: Mapping[str, float]
-    """Standard errors of the rates, over drawn geometries."""
-    probabilities: Mapping[str, Array]
-    """Per statement, its posterior probability in every simulated study, designs × outcomes."""
 
 
 def model_facts(n_models: int, n_labs: int, rng: np.random.Generator, *, geometry: str = "met") -> pd.DataFrame:
@@ -128,7 +104,7 @@ def simulate_heritage(
         total=total,
         contributions=parts,
         means=np.asarray(means),
-        sds={name: float(gaussian.block_sds(part)) for name, part in parts.items()},
+        sds={name: float(block_sds(part)) for name, part in parts.items()},
     )
 
 
@@ -142,82 +118,6 @@ def contributions(
         raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(BLOCKS[:-1])}, together ≤ 1")
     full = {**{name: shares.get(name, 0.0) for name in BLOCKS[:-1]}, BLOCKS[-1]: max(own, 0.0)}
     return {
-        name: total * np.sqrt(full[name]) * (gaussian.block_root(covariance) @ rng.normal(size=blank.n_models))
+        name: total * np.sqrt(full[name]) * (block_root(covariance) @ rng.normal(size=blank.n_models))
         for name, covariance in blank.covariances().items()
     }
-
-
-def power(
-    n_models: int,
-    n_labs: int,
-    shares: Mapping[str, float],
-    *,
-    total: float = 0.2,
-    error: float = 0.01,
-    simulations: int = 400,
-    geometry: str = "met",
-    threshold: float = SUPPORTED_ABOVE,
-    seed: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> Power:
-    """What a study of N models in M labs could show if these were the shares, by the closed-form model.
-
-    `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Shares are those of
-    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress` is told how
-    many are done and of how many. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts` does.
-
-    How geometry goes with labs decides much of the answer. Percent of 400 simulated studies with shares 0.60, 0.15,
-    0.05 in which P(H > G), and P(H > G > S), were above 0.95 (standard errors up to 2.6; of 120 studies, and up to 4.6,
-    for the last two):
-
-    | models, labs | met    | free   | unrelated |
-    | ------------ | ------ | ------ | --------- |
-    | 24, 8        | 43, 1  | 48, 1  | 59, 9     |
-    | 48, 16       | 62, 2  | 70, 5  | 81, 30    |
-    | 96, 32       | 76, 12 | 84, 13 | 94, 51    |
-
-    Against four times as many nodes, a probability is off by 0.02 (root mean square), most of it the 500 draws.
-    """
-    if simulations < 2 * PER_DESIGN:
-        raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
-    if error <= 0 or total <= 0:
-        raise UsageError("spreads of no study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
-    rng = np.random.default_rng(seed)
-    designs = -(-simulations // PER_DESIGN)
-    found: dict[str, list[list[float]]] = {}
-    for number in range(designs):
-        blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
-        prepared = gaussian.prepare(
-            blank.covariances(),
-            np.full(n_models, error),
-            total_sd=TOTAL_SD,
-            seed=seed + number,
-            shares=NODES if n_models <= MANY_MODELS else NODES // 2,
-        )
-        drawn = [_orders(blank, prepared, shares, total, rng) for _ in range(PER_DESIGN)]
-        for statement in drawn[0]:
-            found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
-        if progress is not None:
-            progress((number + 1) * PER_DESIGN, designs * PER_DESIGN)
-    probabilities = {statement: np.array(values) for statement, values in found.items()}
-    hits = {statement: (values > threshold).mean(axis=1) for statement, values in probabilities.items()}
-    return Power(
-        n_models=n_models,
-        n_labs=n_labs,
-        shares=dict(shares),
-        simulations=designs * PER_DESIGN,
-        threshold=threshold,
-        rates={statement: float(own.mean()) for statement, own in hits.items()},
-        errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
-        probabilities=probabilities,
-    )
-
-
-def _orders(
-    blank: Design, prepared: gaussian.Prepared, shares: Mapping[str, float], total: float, rng: np.random.Generator
-) -> dict[str, float]:
-    """Posterior probabilities of the orders in one simulated study."""
-    y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
-    y = y + prepared.error * rng.normal(size=blank.n_models)
-    drawn = gaussian.posterior(prepared, y, seed=int(rng.integers(2**31)), draws=500)
-    return gaussian.orders(drawn["sd"])

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
-from thermostats.modelling.heritage.model_rows import ModelRows, lines, model_rows
+from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows
 from thermostats.modelling.inference.checks import Check, joined
 from thermostats.modelling.inference.draws import LEVEL, Array
 from thermostats.modelling.inference.fitted import Fitted, Part

@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import numbers
-from thermostats.modelling.heritage.model_rows import ModelRows, lines, model_rows, standardised
+from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
 from thermostats.modelling.inference.checks import Check, influence
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted

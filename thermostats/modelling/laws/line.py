@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
-from thermostats.modelling.heritage.model_rows import lines, standardised
+from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference.checks import Check, Statistic, joined
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
-from thermostats.modelling.heritage.model_rows import lines, model_rows, standardised
+from thermostats.modelling.heritage.rows import lines, model_rows, standardised
 from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import Fitted, Part

@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
-from thermostats.modelling.heritage.model_rows import lines, standardised
+from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference.checks import Check, joined
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted

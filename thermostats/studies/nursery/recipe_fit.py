@@ -7,8 +7,6 @@ arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,14 +18,12 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import SENTENCES, SURE, UNMEASURED, if_probable
 from thermostats.modelling.heritage import checks as heritage_checks
-from thermostats.modelling.heritage.bases import scaled_basis
+from thermostats.modelling.heritage.blocks import ORDER, design, orders, scaled_basis, stacked_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.design import design
 from thermostats.modelling.heritage.fit import CLOSED, SUMMED, SUMMED_TOTAL_SD
-from thermostats.modelling.heritage.fitted import ORDER, HeritageFit, prior_orders, verdict
-from thermostats.modelling.heritage.gaussian import block_sds, orders
+from thermostats.modelling.heritage.fitted import HeritageFit, verdict
 from thermostats.modelling.heritage.held_out import refit_without
-from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
+from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions, prior_orders
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.nursery.design import blocks, model_matrix
@@ -177,63 +173,9 @@ class RecipeFit(HeritageFit):
             gone = self.design.lab == j
             drawn = refit_without(self, np.flatnonzero(gone).astype(np.float64), seed=self.seed)
             parts = block_contributions(self.design, drawn)
-            sd = np.stack([block_sds(part[..., ~gone]).ravel() for part in parts.values()], axis=1)
-            figures[recipe] = orders(sd)
+            figures[recipe] = orders(stacked_sds({name: part[..., ~gone] for name, part in parts.items()}))
             verdicts[recipe] = verdict(figures[recipe][ORDER])
         return checks.influence(verdict(self.probabilities[ORDER]), verdicts, figures)
-
-
-def corrected_shares(frame: pd.DataFrame, outcome: str, columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Shapley shares of R² by block less what shuffled outcomes would give, without shuffling: `dominance` adjusted.
-
-    With the outcome shuffled E R²(S) = rank(S)/(n − 1), so that (share − E share)/(1 − E R²) needs no permutations.
-    Columns of text become dummies.
-    """
-    found = _corrected(frame[[outcome]].to_numpy(np.float64).T, _bases(frame, columns), list(columns))[0]
-    return dict(zip(columns, map(float, found), strict=True))
-
-
-def drawn_shares(
-    frame: pd.DataFrame, outcome: str, columns: Mapping[str, Sequence[str]], *, seed: int, draws: int = 2000
-) -> Array:
-    """`corrected_shares` of outcomes whose residuals are drawn anew, draws × blocks: a bootstrap with the design fixed.
-
-    y* = ŷ + e*, e* drawn with replacement from the residuals of all blocks, scaled by √(n/df); Davison and Hinkley
-    1997, section 6.2.3.
-    """
-    bases = _bases(frame, columns)
-    y = frame[outcome].to_numpy(np.float64)
-    full = bases[frozenset(columns)]
-    fitted = y.mean() + full @ (full.T @ (y - y.mean()))
-    residual = (y - fitted) * np.sqrt(y.size / (y.size - 1 - full.shape[1]))
-    noise = np.random.default_rng(seed).choice(residual, (draws, y.size))
-    return _corrected(fitted + noise, bases, list(columns))
-
-
-def _bases(frame: pd.DataFrame, columns: Mapping[str, Sequence[str]]) -> dict[frozenset[str], Array]:
-    """Orthonormal basis of the centred columns of every set of blocks, n × rank."""
-    coded = {name: pd.get_dummies(frame[list(own)]).to_numpy(np.float64) for name, own in columns.items()}
-    found = {frozenset[str](): np.empty((len(frame), 0))}
-    for size in range(1, len(coded) + 1):
-        for chosen in itertools.combinations(coded, size):
-            x = np.column_stack([coded[name] for name in chosen])
-            x = x - x.mean(axis=0)
-            u, s, _ = np.linalg.svd(x[:, np.ptp(x, axis=0) > 0], full_matrices=False)
-            found[frozenset(chosen)] = u[:, s > 1e-9 * s[0]]
-    return found
-
-
-def _corrected(outcomes: Array, bases: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
-    """Corrected shares of every outcome (a row each), outcomes × blocks."""
-    y = outcomes - outcomes.mean(axis=1, keepdims=True)
-    total, n, k = np.square(y).sum(axis=1), y.shape[1], len(names)
-    over = {chosen: np.square(y @ u).sum(axis=1) / total - u.shape[1] / (n - 1) for chosen, u in bases.items()}
-    found = np.zeros((len(y), k))
-    for i, block in enumerate(names):
-        for subset in (s for s in over if block not in s):
-            weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
-            found[:, i] += weight * (over[subset | {block}] - over[subset])
-    return np.asarray(found / (1 - bases[frozenset(names)].shape[1] / (n - 1)))
 
 
 def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:

@@ -1,4 +1,8 @@
-"""From a table of gains to the arrays of the heritage model: blocks of contributions, observations, and what is wrong.
+"""From a table of gains to the arrays of the heritage model: observations, and a basis for every block.
+
+A block b contributes f_b (one value per model, in log gain), with E[Σ_i f_b,i² / M] = 1 before it is scaled. Grouping
+blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
+covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
 
 Families within labs: where at least `ENOUGH_LABS` labs have `ENOUGH_FAMILIES` families or more of `ENOUGH_MODELS`
 models or more each, heritage is half lab and half family in expected variance, and its standard deviation is that of
@@ -7,23 +11,23 @@ both together. Elsewhere heritage is the lab, and a warning says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named
-from thermostats.modelling.heritage.bases import Integers, lab_basis, scaled_basis
-from thermostats.modelling.heritage.observations import observations
+from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, observations
 from thermostats.modelling.heritage.study import CAUSES
 from thermostats.modelling.inference.draws import Array
 
+Integers = NDArray[np.int64]
 BLOCKS = (*CAUSES, "model")
 """The last is what is left to the single model."""
-GEOMETRY = ("n_layers", "n_heads", "d_head")
-SCALE = ("n_params",)
+ORDER = "heritage > geometry > scale"
 SMALL_STUDY, LARGE_STUDY = 10, 300
 ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
 
@@ -44,7 +48,7 @@ class Design:
     sources: tuple[str, ...]
     """Files or measurements that the rows come from."""
     geometry: Array
-    """M × rank, scaled as `heritage_bases` says."""
+    """M × rank, scaled as `scaled_basis` does."""
     scale: Array
     categories: tuple[str, ...]
     y: Array
@@ -58,7 +62,7 @@ class Design:
     average_error: Array
     """Its standard error."""
     average_df: Array
-    """Prompts less one."""
+    """Prompts minus one."""
     average_model: Integers
     warnings: tuple[str, ...]
 
@@ -107,18 +111,21 @@ class Design:
         }
 
 
-def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Design:
+def design(
+    table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[str]] | None = None, residualise: str = ""
+) -> Design:
     """Arrays of the heritage model from rows as `gain_rows` gives them.
 
-    `residualise`: `scale` takes from scale what geometry determines, `geometry` the reverse. Rows without a gain are
-    left out and counted in `warnings`. Raises UsageError for gains that are not positive and finite, missing geometry,
-    models with two labs, fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt
-    twice in one model.
+    `blocks`: the columns of heritage (one, of names), geometry and scale (numbers, as they are); by default the lab and
+    the logs of `GEOMETRY` and `SCALE`. `residualise`: `scale` takes from scale what geometry determines, `geometry` the
+    reverse. Rows without a gain are left out and counted in `warnings`. Raises UsageError for gains that are not
+    positive and finite, missing geometry, other blocks, models with two labs, fewer than 4 models, one lab, one model
+    in every lab, a block without variation, a prompt twice in one model.
     """
-    needed = ["model_id", "heritage", *GEOMETRY, *SCALE, "gain"]
-    columns_of(table, *needed)
+    heritage, chosen = _chosen(blocks)
+    columns_of(table, "model_id", heritage, *chosen["geometry"], *chosen["scale"], "gain")
     warnings: list[str] = []
-    rows = table.dropna(subset="gain").reset_index(drop=True)
+    rows = table.assign(heritage=table[heritage]).dropna(subset="gain").reset_index(drop=True)
     if len(rows) < len(table):
         gone = set(table["model_id"].dropna()) - set(rows["model_id"])
         warnings.append(
@@ -137,20 +144,21 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
             allowed="gains above 0",
             next_step="look at these measurements; an overflow in half precision gives such values",
         )
-    facts = _facts(rows)
+    facts = _facts(rows, [*chosen["geometry"], *chosen["scale"]], positive=blocks is None)
     models, labs = tuple(facts.index), tuple(sorted(set(facts["heritage"])))
     lab = np.array([labs.index(name) for name in facts["heritage"]], dtype=np.int64)
     warnings += _sizes(models, labs, lab)
-    families, family = _families(rows, facts, warnings)
-    blocks = {
-        name: _logs(facts, columns, name, warnings) for name, columns in (("geometry", GEOMETRY), ("scale", SCALE))
+    families, family = _families(rows, facts, warnings) if heritage == "heritage" else ((), np.empty(0, dtype=np.int64))
+    covariates = {
+        name: _centred(facts[list(own)].to_numpy(np.float64), own, name, warnings, logs=blocks is None)
+        for name, own in chosen.items()
     }
     if residualise:
-        if residualise not in blocks:
+        if residualise not in covariates:
             raise UsageError("no such block to residualise", got=residualise, allowed="geometry, scale")
-        other = next(blocks[name] for name in blocks if name != residualise)
-        blocks[residualise] = blocks[residualise] - other @ np.linalg.lstsq(other, blocks[residualise], rcond=None)[0]
-    bases = {name: _basis(block, name, warnings) for name, block in blocks.items()}
+        other = next(covariates[name] for name in covariates if name != residualise)
+        covariates[residualise] = residual(covariates[residualise], other)
+    bases = {name: _basis(block, name, warnings) for name, block in covariates.items()}
     used = len(labs) + sum(basis.shape[1] for basis in bases.values())
     if used >= len(models):
         warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
@@ -169,23 +177,36 @@ def design(table: pd.DataFrame, estimand: str, *, residualise: str = "") -> Desi
     )
 
 
-def _facts(rows: pd.DataFrame) -> pd.DataFrame:
-    facts = rows[["model_id", "heritage", *GEOMETRY, *SCALE]].drop_duplicates()
+def _chosen(blocks: Mapping[str, Sequence[str]] | None) -> tuple[str, dict[str, Sequence[str]]]:
+    """The column of heritage, and the columns of geometry and scale."""
+    if blocks is None:
+        return "heritage", {"geometry": GEOMETRY, "scale": SCALE}
+    if set(blocks) != set(CAUSES) or not all(blocks.values()) or len(blocks["heritage"]) != 1:
+        raise UsageError(
+            "other blocks than the heritage model has",
+            got={name: list(own) for name, own in blocks.items()},
+            allowed=f"{', '.join(CAUSES)}: one column of heritage, one or more of the others",
+        )
+    return blocks["heritage"][0], {name: blocks[name] for name in CAUSES[1:]}
+
+
+def _facts(rows: pd.DataFrame, columns: Sequence[str], *, positive: bool) -> pd.DataFrame:
+    facts = rows[["model_id", "heritage", *columns]].drop_duplicates()
     labels(facts["heritage"], "heritage")
     twice = facts["model_id"].duplicated()
     if twice.any():
         raise UsageError(
             "a model has two labs or two geometries", got=facts["model_id"][twice].iloc[0], allowed="one row of facts"
         )
-    for column in (*GEOMETRY, *SCALE):
+    for column in columns:
         values = facts[column].to_numpy(dtype=np.float64, na_value=np.nan)
-        bad = ~(np.isfinite(values) & (values > 0))
+        bad = ~(np.isfinite(values) & (values > 0 if positive else True))
         if bad.any():
             raise UsageError(
                 "missing geometry",
                 where=column,
                 got=", ".join(facts["model_id"].to_numpy()[bad][:5]),
-                allowed="a number above 0 for every model",
+                allowed=f"a number{' above 0' if positive else ''} for every model",
                 next_step="fill in the table models, or leave these models out",
             )
     return facts.set_index("model_id").sort_index()
@@ -235,9 +256,10 @@ def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[st
     return warnings
 
 
-def _logs(facts: pd.DataFrame, columns: Sequence[str], block: str, warnings: list[str]) -> Array:
-    logs = np.log(facts[list(columns)].to_numpy(dtype=np.float64))
-    constant = np.ptp(logs, axis=0) < 1e-12
+def _centred(x: Array, columns: Sequence[str], block: str, warnings: list[str], *, logs: bool) -> Array:
+    """Columns, or their logs, about their means; those that are the same in all models are left out."""
+    x = np.log(x) if logs else x
+    constant = np.ptp(x, axis=0) < 1e-12
     if constant.all():
         raise UsageError(
             "a block without variation",
@@ -248,8 +270,7 @@ def _logs(facts: pd.DataFrame, columns: Sequence[str], block: str, warnings: lis
     warnings += [
         f"{column} is the same in all models and left out" for column, c in zip(columns, constant, strict=True) if c
     ]
-    kept = logs[:, ~constant]
-    return np.asarray(kept - kept.mean(axis=0))
+    return np.asarray(x[:, ~constant] - x[:, ~constant].mean(axis=0))
 
 
 def _basis(block: Array, name: str, warnings: list[str]) -> Array:
@@ -259,3 +280,59 @@ def _basis(block: Array, name: str, warnings: list[str]) -> Array:
     if basis.shape[1] < block.shape[1]:
         warnings.append(f"{name} has rank {basis.shape[1]} of {block.shape[1]} columns")
     return basis
+
+
+def lab_basis(lab: Integers) -> Array:
+    """Centred indicators of groups, M × groups, scaled to unit expected variance of exchangeable effects."""
+    indicators = np.eye(int(lab.max()) + 1)[lab]
+    shares = indicators.mean(axis=0)
+    return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
+
+
+def scaled_basis(columns: Array) -> Array:
+    """√(M/r)·Q, Q an orthonormal basis of the centred, standardised columns; rank 0 for columns without variation."""
+    centred = columns - columns.mean(axis=0)
+    norms = np.linalg.norm(centred, axis=0)
+    kept = norms > 1e-9 * (1 + np.abs(columns).max())
+    if not kept.any():
+        return np.empty((columns.shape[0], 0))
+    u, s, _ = np.linalg.svd(centred[:, kept] / norms[kept], full_matrices=False)
+    q = u[:, s > 1e-8 * s[0]]
+    q = q * np.sign(q[np.abs(q).argmax(axis=0), np.arange(q.shape[1])])
+    return np.ascontiguousarray(q * np.sqrt(columns.shape[0] / q.shape[1]))
+
+
+def residual(columns: Array, given: Array) -> Array:
+    """What least squares on `given` leaves of the columns."""
+    return np.asarray(columns - given @ np.linalg.lstsq(given, columns, rcond=None)[0])
+
+
+def block_root(covariance: Array) -> Array:
+    """Root B of a covariance, which may be singular: B with BBᵀ = covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def block_sds(contribution: Array) -> Array:
+    """Finite-population standard deviations √(Σ_i (f_i − mean f)²/M) over the last axis; Gelman 2005, AOS 33(1)."""
+    return np.asarray(contribution.std(axis=-1))
+
+
+def stacked_sds(contributions: Mapping[str, Array]) -> Array:
+    """`block_sds` of every block, draws × blocks."""
+    return np.stack([block_sds(part).ravel() for part in contributions.values()], axis=1)
+
+
+def orders(sd: Array) -> dict[str, float]:
+    """Probabilities that standard deviations (draws × blocks) come in an order."""
+    heritage, geometry, scale = sd[:, 0], sd[:, 1], sd[:, 2]
+    return {
+        "heritage > geometry": float((heritage > geometry).mean()),
+        "geometry > scale": float((geometry > scale).mean()),
+        ORDER: float(((heritage > geometry) & (geometry > scale)).mean()),
+    }
+
+
+def bayes_factor(posterior: float, prior: float) -> float:
+    """Posterior odds over prior odds of an order; infinite where every draw obeys it."""
+    return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
