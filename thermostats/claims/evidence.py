@@ -95,21 +95,21 @@ class Evidence:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
-        if {"source", "run_id"} <= set(frame) and "source" not in equals:
-            frame = frame[self._in_set(frame["source"])]
+        if "source" in frame and "source" not in equals:
+            frame = frame[self._in_set(frame["source"], "run_id" in frame)]
         for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True)
 
-    def _in_set(self, source: pd.Series[str]) -> pd.Series[bool]:
-        """Rows of the named set by their source."""
+    def _in_set(self, source: pd.Series[str], measured: bool) -> pd.Series[bool]:
+        """Rows of the named set by their source; of what was not measured by a run, all but the nursery's."""
         if self.name == NURSERY:
             return source == NURSERY
-        published = source.isin(set(self._table("sources")["file"])) if self.name in {PUBLISHED, MEASURED} else None
-        if published is None:
+        if not measured or self.name == EVERY:
             return source != NURSERY
+        published = source.isin(set(self._table("sources")["file"]))
         return published if self.name == PUBLISHED else ~published & (source != NURSERY)
 
     def _joined(self, name: str) -> pd.DataFrame:
