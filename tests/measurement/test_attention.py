@@ -14,13 +14,11 @@ pytest.importorskip("transformers")
 
 import tiny
 import torch
-import transformers
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import attention, sheaf
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.batching import TokenisedPrompt, tokenise
-from thermostats.measurement.forward import Decoder, configuration, decoder, input_of, submodule
+from thermostats.measurement.batching import tokenise
+from thermostats.measurement.forward import Decoder, input_of, submodule
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.layouts import split
 from thermostats.measurement.loading import load
@@ -30,18 +28,6 @@ from thermostats.tables.store import validate
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 EAGER_IS_WRONG = "falcon_multi_head_sequential"
-
-
-def opened(name: str, implementation: str = "eager", **changes: Any) -> Decoder:
-    kind, arguments = tiny.CONFIGURATIONS[name]
-    config = getattr(transformers, kind)(**{**arguments, **changes})
-    config._attn_implementation = implementation
-    model = tiny.from_config(config)
-    return decoder(model, lookup(configuration(model)))
-
-
-def prompts(*lengths: int) -> list[TokenisedPrompt]:
-    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
 
 
 def matrix(x: Any) -> Any:
@@ -69,7 +55,7 @@ def seen_by(found: Decoder, ids: tuple[int, ...], layer: int) -> tuple[Any, Any,
 
 @pytest.mark.parametrize("name", [name for name in tiny.CONFIGURATIONS if name != EAGER_IS_WRONG])
 def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
-    found, ids, layer = opened(name), tiny.prompt_ids(7)[0], 1
+    found, ids, layer = tiny.opened(name, "eager"), tiny.prompt_ids(7)[0], 1
     A, x, received = seen_by(found, ids, layer)
     block = found.blocks[layer]
     value, output = (
@@ -88,7 +74,7 @@ def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "llama", "gpt_oss"])
 def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -> None:
-    found, given = opened(name), prompts(1, 9, 4, 6)
+    found, given = tiny.opened(name, "eager"), tiny.prompts(1, 9, 4, 6)
     table = validate(attention.measure_attention(found, given, token_budget=1000).assign(run_id="r"), "attention")
     rows = []
     for prompt in given:
@@ -108,7 +94,7 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
 
 
 def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
-    found, order = opened("llama"), []
+    found, order = tiny.opened("llama", "eager"), []
     for layer, block in enumerate(found.blocks):
         block.register_forward_pre_hook(lambda *_args, at=layer: order.append(("enter", at)))
     with attention.collecting(found, lambda at, _A: order.append(("reduced", at))), torch.inference_mode():
@@ -119,22 +105,23 @@ def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
 
 def test_progress_counts_prompts() -> None:
     told: list[tuple[int, int]] = []
-    attention.measure_attention(opened("gpt2"), prompts(3, 5), token_budget=5, progress=lambda *at: told.append(at))
+    found, given = tiny.opened("gpt2", "eager"), tiny.prompts(3, 5)
+    attention.measure_attention(found, given, token_budget=5, progress=lambda *at: told.append(at))
     assert told == [(1, 2), (2, 2)]
 
 
 def test_attention_that_is_not_eager_is_refused() -> None:
     with pytest.raises(ThermostatsError, match="only eager attention"):
-        attention.measure_attention(opened("llama", "sdpa"), prompts(3))
+        attention.measure_attention(tiny.opened("llama"), tiny.prompts(3))
 
 
 def test_eager_attention_that_is_wrong_is_refused() -> None:
     with pytest.raises(ThermostatsError, match="position bias twice"):
-        attention.measure_attention(opened(EAGER_IS_WRONG), prompts(3))
+        attention.measure_attention(tiny.opened(EAGER_IS_WRONG, "eager"), tiny.prompts(3))
 
 
 def test_module_without_weights_is_named() -> None:
-    found = opened("llama")
+    found = tiny.opened("llama", "eager")
     with pytest.raises(ThermostatsError, match="shows no weights"):
         attention._weights_in((torch.zeros(1, 3, 8), None), 4, found)
 

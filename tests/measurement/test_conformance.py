@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,23 +16,18 @@ import tiny
 import torch
 
 from thermostats.measurement.architectures import ARCHITECTURES, lookup
-from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import Decoder, as_measured, configuration, decoder, input_of, submodule, tensor_of
+from thermostats.measurement.forward import Decoder, as_measured, input_of, submodule, tensor_of
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.layouts import stored_rows, value_rows
+from thermostats.measurement.layouts import split, stored_rows, value_rows
 from thermostats.measurement.oracle import conformance
+from thermostats.measurement.spectra import weights
 
 LENGTHS = (2, 9, 6, 5)
 
 
 @pytest.fixture(scope="module", params=[entry.name for entry in ARCHITECTURES])
-def found(request: pytest.FixtureRequest) -> Iterator[Decoder]:
-    model = tiny.build(request.param)
-    yield decoder(model, lookup(configuration(model)))
-
-
-def prompts(lengths: tuple[int, ...] = LENGTHS) -> list[TokenisedPrompt]:
-    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
+def found(request: pytest.FixtureRequest) -> Decoder:
+    return tiny.opened(request.param)
 
 
 def run_plainly(found: Decoder, ids: tuple[int, ...]) -> dict[str, list[torch.Tensor]]:
@@ -128,9 +123,8 @@ def test_subblocks_read_what_their_norms_leave(found: Decoder) -> None:
         # the attention's output is W_O (+ bias) on what stands before the output projection
         projection = submodule(block, entry.output, entry)
         out = projection(kept[f"{entry.output} in"][layer].float()).double()
-        torch.testing.assert_close(
-            out, kept[f"{entry.attention_out or entry.attention} out"][layer], rtol=1e-5, atol=1e-5
-        )
+        whole = kept[f"{entry.attention_out or entry.attention} out"][layer]
+        torch.testing.assert_close(out, whole, rtol=1e-5, atol=1e-5)
 
 
 def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -> None:
@@ -147,7 +141,7 @@ def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -
 
 
 def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
-    entry, given = found.entry, prompts()
+    entry, given = found.entry, tiny.prompts(*LENGTHS)
     measured = measure_gains(found, given, token_budget=24)
     assert len(measured.layers) == len(given) * len(found.blocks) * 3
     assert (measured.layers.missing.str.contains("fewer than three") == (measured.layers.n_tokens < 3)).all()
@@ -159,10 +153,8 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
         kept = run_plainly(found, prompt.token_ids)
         for layer in range(len(found.blocks)):
             x, y = kept["block in"][layer], kept["block out"][layer]
-            a_in, a_out = (
-                kept[f"{entry.attention} in"][layer],
-                kept[f"{entry.attention_out or entry.attention} out"][layer],
-            )
+            a_in = kept[f"{entry.attention} in"][layer]
+            a_out = kept[f"{entry.attention_out or entry.attention} out"][layer]
             m_in, m_out = kept[f"{entry.mlp} in"][layer], kept[f"{entry.mlp_out or entry.mlp} out"][layer]
             a_write = multiplier * (kept[f"{entry.attention_write} out"][layer] if entry.attention_write else a_out)
             m_write = multiplier * (kept[f"{entry.mlp_write} out"][layer] if entry.mlp_write else m_out)
@@ -188,14 +180,13 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
                 got = table[prompt.prompt_id, layer + 1, "last"]["anisotropy"]
                 assert got == pytest.approx(float(pairs.mean()), abs=5e-6)
         if found.final_norm is not None:
-            normed = (
-                found.final_norm(kept["block out"][-1].float())[-1].detach().norm() / kept["block in"][-1][-1].norm()
-            )
-            assert summaries[prompt.prompt_id] == pytest.approx(float(normed), rel=1e-5)
+            last = found.final_norm(kept["block out"][-1].float())[-1].detach()
+            normed = float(last.norm() / kept["block in"][-1][-1].norm())
+            assert summaries[prompt.prompt_id] == pytest.approx(normed, rel=1e-5)
 
 
 def test_outputs_are_those_of_the_whole_model(found: Decoder) -> None:
-    given = prompts()
+    given = tiny.prompts(*LENGTHS)
     measured = measure_gains(found, given, decode=lambda token: f"<{token}>", token_budget=24)
     assert measured.outputs is not None
     rows = measured.outputs.set_index("prompt_id")
@@ -213,3 +204,23 @@ def test_outputs_are_those_of_the_whole_model(found: Decoder) -> None:
         }
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=2e-5, abs=2e-6)
         assert row["top_token"] == f"<{int(p.argmax())}>"
+
+
+def test_a_saved_model_gives_the_spectra_of_its_modules(found: Decoder, tmp_path: Path) -> None:
+    """Read from the files that transformers itself writes, against the matrices of the model in memory."""
+    model, entry = found.model, found.entry
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
+    spectral = weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
+    exact = {}
+    for layer, block in enumerate(found.blocks, 1):
+        value, output = (
+            submodule(block, path, entry).weight.detach().double().numpy() for path in (entry.value, entry.output)
+        )
+        parts = split(entry, found.config, value, output)
+        exact |= {(layer, "W_V", ""): parts.w_v, (layer, "W_O", ""): parts.w_o}
+        heads = (parts.head(h) for h in range(len(parts.kv_head)))
+        exact |= {(layer, "OV", str(h)): W_O @ W_V for h, (W_V, W_O) in enumerate(heads, 1)}
+    for matrix, module in (("embedding", model.get_input_embeddings()), ("unembedding", model.get_output_embeddings())):
+        exact[0, matrix, ""] = module.weight.detach().double().numpy()
+    for key, W in exact.items():
+        assert spectral[key] == pytest.approx(np.linalg.norm(W, 2), rel=1e-6), key

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import clusters
 import small
 import transformers
 
@@ -23,19 +23,14 @@ from thermostats.cli.listing import rows
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job, open_engine
 from thermostats.measurement.engines.local import Inline, Local
-from thermostats.measurement.estimate import Need, Place, estimate, refusal
+from thermostats.measurement.estimate import Need, Place, estimate
 from thermostats.measurement.execute import execute, largest_first
 from thermostats.measurement.session import Outcome, lost
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import states, store
+from thermostats.tables import states
 
 GAINS = ("gains",)
-
-
-def measured(data: Path) -> dict[str, bytes]:
-    """Files of gains; runs also hold what was recorded beside them, such as the time."""
-    return {path.name: path.read_bytes() for path in (data / "measured" / "layers").glob("*.csv")}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +45,7 @@ def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> 
     outcomes = list(execute(asked, data))
     assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
     assert [Path(outcome.model).name for outcome in outcomes] == ["m3", "m2", "m1", "m0"]  # the largest first
-    return measured(data)
+    return clusters.rows(data)
 
 
 def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_again(
@@ -73,7 +68,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
         name: 2 if name in killed else 1 for name in ("m0", "m1")
     }
-    assert measured(data).items() <= expected.items() and len(measured(data)) == 2
+    assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
     assert not engine.workers
     (left,) = states.read(data)
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
@@ -103,17 +98,6 @@ def test_what_is_lost_is_tried_again_twice(
     told, _ = rows("runs", data)
     ours = {row["state"]: row["reason"] for row in told if "m0" in row["model_id"]}
     assert ours == ({"done": ""} if status == "measured" else {"failed": "tried 3 times, at last: its node is gone"})
-
-
-def test_a_spec_that_cannot_fit_is_refused_with_what_would(asked: list[RunSpec]) -> None:
-    need, gib = Need(3_000_000_000, 12_000_000_000, 100_000_000), 2**30
-    spec = replace(asked[0], dtype="float32")
-    assert refusal(spec, need, Place("cpu", 16 * gib)) is None
-    assert refusal(spec, need, Place("cpu", None)) is None
-    said = str(refusal(spec, need, Place("cpu", 8 * gib)))
-    assert "11.2 GiB of weights" in said and "--dtype bfloat16 (5.63 GiB)" in said and "--what weights" in said
-    assert "2 devices of 8 GiB" in str(refusal(spec, need, Place("accelerator", 8 * gib)))
-    assert refusal(spec, need, Place("accelerator", 8 * gib, 2)) is None
 
 
 def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
@@ -155,85 +139,27 @@ def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
 
 
 @pytest.mark.slow
-def test_job_arrays_of_submitit(asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path) -> None:
-    pytest.importorskip("submitit")
+@pytest.mark.parametrize(("name", "library"), [("slurm", "submitit"), ("ray", "ray")])
+def test_one_at_work_on_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
+    name: str, library: str, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    pytest.importorskip(library)
+    found = clusters.run(name, asked, expected, tmp_path / "data", nodes=2)
+    assert (found["kills"], found["measured"], found["differ"], found["left"]) == (1, 4, 0, 0), found
+    assert found["checked"] and found["again"] >= 1, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "library"), [("slurm", "submitit"), ("ray", "ray")])
+def test_a_model_that_fails_on_a_cluster_does_not_stop_the_others(
+    name: str, library: str, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    pytest.importorskip(library)
     data = tmp_path / "data"
-    engine = open_engine(Settings("slurm", cpus=1), data)
-    outcomes = list(execute([*asked[:2], replace(asked[2], model=str(tmp_path))], data, engine=engine))
+    with clusters.ENGINES[name](data, 1) as (engine, _, _):
+        outcomes = list(execute([*asked[:2], replace(asked[2], model=str(tmp_path))], data, engine=engine))
     assert sorted(o.status for o in outcomes) == ["failed", "measured", "measured"], outcomes
-    assert measured(data).items() <= expected.items() and len(measured(data)) == 2
-
-
-@pytest.mark.slow
-def test_a_job_of_submitit_that_is_killed_is_tried_again(
-    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
-) -> None:
-    pytest.importorskip("submitit")
-    data = tmp_path / "data"
-    engine = open_engine(Settings("slurm", cpus=1), data)
-    wait, killed = engine.wait, []
-
-    def kill_once(seconds: float) -> list[tuple[Job, Outcome]]:
-        running = [state for state in states.read(data) if state.state == states.RUNNING]
-        if running and not killed:
-            killed.append(running[0].model)
-            os.kill(running[0].pid, signal.SIGKILL)
-        return wait(min(seconds, 0.2))
-
-    engine.wait = kill_once  # type: ignore[method-assign]
-    outcomes = list(execute(asked, data, engine=engine))
-    assert [o.status for o in outcomes] == ["measured"] * 4, outcomes
-    assert sum(o.attempts == 2 for o in outcomes) == len(killed) == 1
-    assert measured(data) == expected
-
-
-@pytest.fixture
-def cluster() -> Iterator[object]:
-    """A head without cores and two nodes of one core each; never more than two at work."""
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    found.add_node(num_cpus=1)
-    yield found
-    found.shutdown()
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_by_address(
-    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path, cluster: object
-) -> None:
-    data = tmp_path / "data"
-    engine = open_engine(Settings("ray", address=cluster.address), data)  # type: ignore[attr-defined]
-    outcomes = list(execute([*asked[:1], replace(asked[2], model=str(tmp_path))], data, engine=engine))
-    assert sorted(o.status for o in outcomes) == ["failed", "measured"], outcomes
-    assert measured(data).items() <= expected.items() and len(measured(data)) == 1
-
-
-@pytest.mark.slow
-def test_a_node_of_a_ray_cluster_is_killed_in_the_middle(
-    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path, cluster: object
-) -> None:
-    victim = cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
-    data = tmp_path / "data"
-    engine = open_engine(Settings("ray", address=cluster.address), data)  # type: ignore[attr-defined]
-    wait, killed = engine.wait, []
-
-    def kill_once(seconds: float) -> list[tuple[Job, Outcome]]:
-        running = [state for state in states.read(data) if state.state == states.RUNNING]
-        if len(running) == 2 and not killed:
-            killed.append([state.model for state in running])
-            cluster.remove_node(victim, allow_graceful=False)  # type: ignore[attr-defined]
-        return wait(min(seconds, 0.2))
-
-    engine.wait = kill_once  # type: ignore[method-assign]
-    outcomes = list(execute(asked, data, engine=engine))
-    assert killed
-    assert [o.status for o in outcomes] == ["measured"] * 4, outcomes
-    assert max(o.attempts for o in outcomes) == 2
-    assert measured(data) == expected
-    assert states.read(data) == []
-    assert store.check(data)["runs"] >= 4
+    assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
 
 
 def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import estimate
-from thermostats.measurement.architectures import lookup
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.estimate import PROCESS, Need, Place, count_parameters, devices_needed, refusal
-from thermostats.measurement.forward import Decoder, as_measured, configuration, decoder, make_batches
+from thermostats.measurement.forward import Decoder, as_measured, make_batches
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
@@ -49,6 +48,7 @@ def test_what_fits_and_what_nobody_can_tell_is_not_refused() -> None:
     assert refusal(RunSpec("lab/a"), need, Place("cpu", None)) is None
     assert refusal(RunSpec("lab/a"), Need(10**9, 0, 0), Place("cpu", 1)) is None
     assert refusal(RunSpec("lab/a"), need, Place("accelerator", 3 * GIB, 2)) is None
+    assert "2 devices of 3 GiB" in str(refusal(RunSpec("lab/a"), need, Place("accelerator", 3 * GIB)))
 
 
 def test_a_refusal_says_what_would_fit() -> None:
@@ -82,15 +82,6 @@ LARGER: dict[str, dict[str, Any]] = {
 }
 
 
-def opened(name: str, attention: str = "sdpa") -> Decoder:
-    model = tiny.build(name, **LARGER[name], attn_implementation=attention)
-    return decoder(model, lookup(configuration(model)))
-
-
-def prompts(*lengths: int) -> list[TokenisedPrompt]:
-    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
-
-
 def highest(found: Decoder, given: list[TokenisedPrompt], **options: Any) -> int:
     """Most bytes of tensors alive at once in a pass, as torch's profiler saw them come and go."""
     with torch.profiler.profile(profile_memory=True) as seen:
@@ -106,7 +97,7 @@ def highest(found: Decoder, given: list[TokenisedPrompt], **options: Any) -> int
 @pytest.mark.parametrize("name", sorted(LARGER))
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, attention: str) -> None:
-    found, given = opened(name, attention), prompts(200, 150)
+    found, given = tiny.opened(name, attention, **LARGER[name]), tiny.prompts(200, 150)
     with as_measured(found.model):
         (batch,) = make_batches(found, given, 1000, packed=True)
     for decode in (None, str):
@@ -119,7 +110,7 @@ def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytes
     monkeypatch.setattr(estimate, "memory_available", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
         with pytest.raises(ThermostatsError, match=r"not enough memory for a batch of prompts.*--token-budget"):
-            measure(opened("gpt2", attention), prompts(200))
+            measure(tiny.opened("gpt2", attention, **LARGER["gpt2"]), tiny.prompts(200))
 
 
 def test_memory_of_the_weights_is_counted_from_the_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ import torch
 import transformers
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.measurement.architectures import ARCHITECTURES, UnknownArchitectureError, lookup
-from thermostats.measurement.batching import TokenisedPrompt, tokenise
-from thermostats.measurement.forward import Decoder, as_measured, configuration, decoder, make_batches
+from thermostats.measurement.architectures import ARCHITECTURES, UnknownArchitectureError
+from thermostats.measurement.batching import tokenise
+from thermostats.measurement.forward import as_measured, decoder, make_batches
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
@@ -27,15 +27,6 @@ from thermostats.measurement.oracle import fallback
 from thermostats.tables.schemas import TABLES
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
-
-
-def opened(name: str, **changes: Any) -> Decoder:
-    model = tiny.build(name, **changes)
-    return decoder(model, lookup(configuration(model)))
-
-
-def prompts(*lengths: int) -> list[TokenisedPrompt]:
-    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(*lengths))]
 
 
 def valid(table: str, frame: Any) -> None:
@@ -48,7 +39,7 @@ def valid(table: str, frame: Any) -> None:
     "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
 )
 def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
-    found, given = opened(name), prompts(1, 12, 4, 7, 2, 3)
+    found, given = tiny.opened(name), tiny.prompts(1, 12, 4, 7, 2, 3)
     alone = measure_gains(found, given, token_budget=1, decode=str)
     together = measure_gains(found, given, token_budget=1000, decode=str)
     numbers = ["norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp"]
@@ -64,9 +55,9 @@ def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
 
 
 def test_entries_say_whether_prompts_can_be_packed() -> None:
-    given = prompts(2, 9, 6, 5)
+    given = tiny.prompts(2, 9, 6, 5)
     for name in ("gpt2", "gpt_neo", "mixtral", "opt", "bloom"):
-        found = opened(name)
+        found = tiny.opened(name)
         packed = make_batches(found, given, 24, packed=True)
         assert (packed[0].positions is not None) == found.entry.packs
         assert not found.entry.packs or [batch.lengths for batch in packed] == [(9, 6, 5, 2)]
@@ -76,7 +67,7 @@ def test_entries_say_whether_prompts_can_be_packed() -> None:
 
 
 def test_a_prompt_that_overflows_spoils_no_other_of_its_pack() -> None:
-    found, given = opened("llama"), prompts(5, 4)
+    found, given = tiny.opened("llama"), tiny.prompts(5, 4)
     token = given[1].token_ids[2]
     assert token not in given[0].token_ids
     found.base.embed_tokens.weight.data[token] = torch.inf
@@ -88,10 +79,10 @@ def test_a_prompt_that_overflows_spoils_no_other_of_its_pack() -> None:
 
 
 def test_gelu_in_one_step_is_the_model_s_own() -> None:
-    found, kept = opened("gpt2"), {}
+    found, kept = tiny.opened("gpt2"), {}
     act = found.blocks[0].mlp.act
     handle = act.register_forward_hook(lambda _m, args, out: kept.update(x=args[0].clone(), y=out.clone()))
-    measure_gains(found, prompts(7))
+    measure_gains(found, tiny.prompts(7))
     handle.remove()
     torch.testing.assert_close(act(kept["x"]), kept["y"], rtol=1e-6, atol=1e-7)
     assert "forward" not in vars(act)
@@ -101,7 +92,7 @@ def test_gelu_in_one_step_is_the_model_s_own() -> None:
 
 
 def test_tables_pass_their_schemas_and_say_why_values_are_missing() -> None:
-    measured = measure_gains(opened("llama"), prompts(1, 2, 5), decode=str)
+    measured = measure_gains(tiny.opened("llama"), tiny.prompts(1, 2, 5), decode=str)
     valid("layers", measured.layers)
     valid("outputs", measured.outputs)
     valid("summaries", measured.summaries)
@@ -118,10 +109,10 @@ def test_tables_pass_their_schemas_and_say_why_values_are_missing() -> None:
 def test_overflow_is_missing_with_its_reason_in_half_precision() -> None:
     model = tiny.build("llama")
     model.model.layers[1].mlp.down_proj.weight.data.mul_(1e5)
-    wide = measure_gains(decoder(model, lookup(configuration(model))), prompts(5), decode=str)
+    wide = measure_gains(tiny.places(model), tiny.prompts(5), decode=str)
     assert (wide.layers.missing == "").all()
     half = model.half()
-    measured = measure_gains(decoder(half, lookup(configuration(half))), prompts(5), decode=str)
+    measured = measure_gains(tiny.places(half), tiny.prompts(5), decode=str)
     valid("layers", measured.layers)
     rows = measured.layers.set_index(["layer", "position"])
     assert rows.loc[(1, "last"), "missing"] == ""
@@ -136,9 +127,9 @@ def test_overflow_is_missing_with_its_reason_in_half_precision() -> None:
 
 
 def test_silent_sublayer_is_a_norm_of_zero() -> None:
-    found = opened("llama")
+    found = tiny.opened("llama")
     found.blocks[1].mlp.down_proj.weight.data.zero_()
-    rows = measure_gains(found, prompts(5)).layers.set_index(["layer", "position"])
+    rows = measure_gains(found, tiny.prompts(5)).layers.set_index(["layer", "position"])
     assert rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp"
     assert np.isnan(rows.loc[(2, "mean"), "write_mlp"])
     assert rows.loc[(1, "mean"), "missing"] == ""
@@ -146,8 +137,8 @@ def test_silent_sublayer_is_a_norm_of_zero() -> None:
 
 def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
     model = tiny.build("llama").to(torch.bfloat16)
-    found = decoder(model, lookup(configuration(model)))
-    given = prompts(6)
+    found = tiny.places(model)
+    given = tiny.prompts(6)
     kept = []
     handle = found.blocks[0].register_forward_hook(lambda _m, _a, out: kept.append(out.double()))
     measured = measure_gains(found, given)
@@ -157,28 +148,28 @@ def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
 
 
 def test_the_model_is_left_as_it_was() -> None:
-    found = opened("gpt2", resid_pdrop=0.5)
+    found = tiny.opened("gpt2", resid_pdrop=0.5)
     found.model.train()
-    first = measure_gains(found, prompts(5), decode=str)
+    first = measure_gains(found, tiny.prompts(5), decode=str)
     assert found.model.training
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
-    assert first.layers.equals(measure_gains(found, prompts(5)).layers)
+    assert first.layers.equals(measure_gains(found, tiny.prompts(5)).layers)
 
 
 def test_base_model_gives_gains_but_no_outputs() -> None:
-    whole = opened("gpt2")
+    whole = tiny.opened("gpt2")
     model = whole.model.base_model
     found = decoder(model, whole.entry)
-    assert measure_gains(found, prompts(4)).layers.equals(measure_gains(whole, prompts(4)).layers)
+    assert measure_gains(found, tiny.prompts(4)).layers.equals(measure_gains(whole, tiny.prompts(4)).layers)
     with pytest.raises(ThermostatsError, match="outputs need a model with its head"):
-        measure_gains(found, prompts(4), decode=str)
+        measure_gains(found, tiny.prompts(4), decode=str)
 
 
 def test_head_reads_one_token_of_each_prompt() -> None:
-    found, seen = opened("gpt2"), []
+    found, seen = tiny.opened("gpt2"), []
     handle = found.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
-    measure_gains(found, prompts(9, 9), decode=str)
-    measure_gains(found, prompts(9, 9))
+    measure_gains(found, tiny.prompts(9, 9), decode=str)
+    measure_gains(found, tiny.prompts(9, 9))
     handle.remove()
     assert [tuple(shape) for shape in seen] == [(2, 1, 32)]
 
@@ -187,28 +178,28 @@ def test_head_reads_one_token_of_each_prompt() -> None:
     "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
 def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
-    found = opened("gpt2")
+    found = tiny.opened("gpt2")
 
     def fail(*_: object) -> None:
         raise error
 
     handle = found.blocks[1].register_forward_pre_hook(fail)
     with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--token-budget"):
-        measure_gains(found, prompts(9, 9))
+        measure_gains(found, tiny.prompts(9, 9))
     handle.remove()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
 
 
 def test_prompt_beyond_the_context_is_refused() -> None:
     with pytest.raises(UsageError, match="longer than the model's context"):
-        measure_gains(opened("gpt2"), prompts(65))
+        measure_gains(tiny.opened("gpt2"), tiny.prompts(65))
 
 
 def test_fallback_finds_an_entry_only_where_the_oracle_passes() -> None:
     model = tiny.from_config(transformers.ArceeConfig(**tiny.LLAMA))
     found = fallback(model, ARCHITECTURES)
     assert found.value == "self_attn.v_proj"
-    rows = measure_gains(decoder(model, found), prompts(5)).layers
+    rows = measure_gains(decoder(model, found), tiny.prompts(5)).layers
     assert (rows.missing == "").all()
     scaled = tiny.build("granite")
     without = tuple(entry for entry in ARCHITECTURES if not entry.residual_multiplier)

@@ -15,9 +15,6 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import configuration, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
@@ -67,10 +64,10 @@ def test_parameters_are_those_of_the_decoder(folder: Path) -> None:
 
 
 def test_gains_are_those_of_the_text_model_alone(folder: Path) -> None:
-    given = [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(tiny.prompt_ids(4, 7))]
+    given = tiny.prompts(4, 7)
     whole = load(model_folder(str(folder)), device="cpu", tokenizer=False).decoder
     tower = whole.base.language_model
-    alone = decoder(tower, lookup(configuration(tower)))
+    alone = tiny.places(tower)
     assert (whole.entry.name, alone.entry.name) == ("gemma3", "gemma3_text")
     first, second = (measure_gains(found, given).layers for found in (whole, alone))
     np.testing.assert_allclose(first["gain_block"], second["gain_block"], rtol=2e-6)

@@ -12,30 +12,18 @@ import tiny
 import torch
 
 from thermostats.measurement import residual
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.forward import Decoder, configuration, decoder
-
-
-def opened(dtype: torch.dtype = torch.float32, name: str = "gpt2") -> Decoder:
-    model = tiny.build(name).to(dtype)
-    return decoder(model, lookup(configuration(model)))
 
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [
-        (torch.float64, torch.float64),
-        (torch.float32, torch.float32),
-        (torch.bfloat16, torch.float32),
-        (torch.float16, torch.float32),
-    ],
+    [(torch.float64, torch.float64), *((x, torch.float32) for x in (torch.float32, torch.bfloat16, torch.float16))],
 )
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
     found = residual.norms(x, (3, 1))
     assert (found.dtype, tuple(found.shape)) == (expected, (3, 1))
     assert found.flatten().tolist() == [600.0] * 3
-    with residual.recording(opened(dtype), torch.ones(1, 1, 3)) as record:
+    with residual.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
         assert {tensor.dtype for tensor in record.values()} == {expected}
 
 
@@ -53,7 +41,7 @@ def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "gptj", "llama", "gemma2"])
 def test_what_is_recorded_is_what_hidden_states_say(name: str) -> None:
-    found = opened(torch.float64, name)
+    found = tiny.places(tiny.build(name).to(torch.float64))
     ids = torch.tensor(tiny.prompt_ids(6))
     members = torch.ones(1, 1, ids.shape[1], dtype=torch.float64)
     members[..., 0] = 0

@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import small
 import torch
 import transformers
 from conftest import snapshot
 
-from thermostats.errors import UsageError
 from thermostats.measurement import session
 from thermostats.measurement.execute import execute, measure
 from thermostats.measurement.spec import RunSpec
@@ -37,24 +37,12 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
-    path = tmp_path / "three.txt"
-    path.write_text("a b c\nb c d e f\nf a\n")
-    return path
+    return small.save_prompts(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small GPT-2 with a word tokenizer, as `save_pretrained` writes it."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    folder = tmp_path_factory.mktemp("models") / "tiny-gpt2"
-    torch.manual_seed(1)
-    config = transformers.GPT2Config(n_layer=3, n_head=2, n_embd=16, vocab_size=8, n_positions=12)
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["?", *"abcdefg"])}, unk_token="?"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(folder)
-    return folder
+    return small.save_model(tmp_path_factory.mktemp("models") / "tiny-gpt2")
 
 
 def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, prompts: Path, data: Path) -> None:
@@ -67,9 +55,8 @@ def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, pro
     assert counts["outputs"] == 3
     assert counts["attention"] == 3 * (3 * (2 + 1 + 3) + 1)
     row = store.load("models", data).set_index("model_id").loc["tiny-gpt2"]
-    assert row["n_params"] == sum(
-        p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(model).parameters()
-    )
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(model)
+    assert row["n_params"] == sum(parameter.numel() for parameter in loaded.parameters())
     assert (row["heritage"], row["norm_place"], row["position_scheme"]) == ("Us", "pre", "learned")
     before = snapshot(data)
     (second,) = execute([spec], data)
@@ -207,14 +194,11 @@ def test_heritage_comes_from_models_of_the_same_organisation(data: Path) -> None
     assert _heritage_of("gpt2", models) == ""
 
 
-def test_what_cannot_be_measured_is_wrong_use() -> None:
-    with pytest.raises(UsageError, match="energy"):
-        RunSpec("x", what=("energy",))
-
-
 @needs_stories
 def test_a_trained_model_end_to_end(data: Path) -> None:
-    layers = measure(str(STORIES), data, prompts=str(_prompts(data)))
+    path = data.parent / "stories.txt"
+    path.write_text("Once upon a time there was a little dog.\nThe sun was warm and\n")
+    layers = measure(str(STORIES), data, prompts=str(path))
     assert store.check(data)["weights"] == 5 * (2 + 3 * 8) + 2
     assert layers["gain_block"].notna().all()
     attention = store.load("attention", data)
@@ -226,9 +210,3 @@ def test_a_trained_model_end_to_end(data: Path) -> None:
     keys = pd.MultiIndex.from_frame(per_head[["layer", "head"]])
     identity = n * (1 - per_head["self_attention"]) * value.reindex(keys).to_numpy() ** 2
     assert per_head["trace"].to_numpy() == pytest.approx(identity.to_numpy(), rel=1e-4)
-
-
-def _prompts(data: Path) -> Path:
-    path = data.parent / "stories.txt"
-    path.write_text("Once upon a time there was a little dog.\nThe sun was warm and\n")
-    return path

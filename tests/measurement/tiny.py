@@ -10,6 +10,10 @@ from typing import Any
 import torch
 import transformers
 
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.forward import Decoder, configuration, decoder
+
 torch.set_num_threads(1)  # matrices this small are slower on more
 
 VOCABULARY = 61
@@ -121,10 +125,13 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 """Name of the entry: configuration class and its arguments."""
 
 
-def build(name: str, *, head: bool = True, **changes: Any) -> torch.nn.Module:
+def build(name: str, attention: str | None = None, *, head: bool = True, **changes: Any) -> torch.nn.Module:
     """The tiny model of an entry, float32, in evaluation mode, the same every time."""
-    configuration, arguments = CONFIGURATIONS[name]
-    return from_config(getattr(transformers, configuration)(**{**arguments, **changes}), head=head)
+    kind, arguments = CONFIGURATIONS[name]
+    config = getattr(transformers, kind)(**{**arguments, **changes})
+    if attention is not None:
+        config._attn_implementation = attention
+    return from_config(config, head=head)
 
 
 def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
@@ -142,6 +149,21 @@ def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
             else:
                 parameter.add_(0.3 * noise)
     return model.eval()
+
+
+def opened(name: str, attention: str | None = None, **changes: Any) -> Decoder:
+    """The tiny model of an entry with its places; `attention`: the implementation it is built with."""
+    return places(build(name, attention, **changes))
+
+
+def places(model: torch.nn.Module) -> Decoder:
+    """A model with the places that its own entry names."""
+    return decoder(model, lookup(configuration(model)))
+
+
+def prompts(*lengths: int) -> list[TokenisedPrompt]:
+    """Prompts of these lengths, called p0, p1, …."""
+    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(prompt_ids(*lengths))]
 
 
 def prompt_ids(*lengths: int) -> list[tuple[int, ...]]:
