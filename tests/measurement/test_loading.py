@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,12 +117,6 @@ def test_weights_and_configuration_that_disagree(folder: Path, change: Callable[
         opened(folder)
 
 
-def test_configuration_with_fewer_layers_than_weights(folder: Path) -> None:
-    reconfigure(folder, num_hidden_layers=2)
-    with pytest.raises(DataError, match=r"9 unexpected \(model\.layers\.2\."):
-        opened(folder)
-
-
 def test_experts_that_are_missing(tmp_path: Path) -> None:
     tiny.build("mixtral").save_pretrained(tmp_path)
     rewrite(tmp_path, lambda t: t.pop("model.layers.1.block_sparse_moe.experts.2.w1.weight"))
@@ -131,54 +124,26 @@ def test_experts_that_are_missing(tmp_path: Path) -> None:
         opened(tmp_path, tokenizer=False)
 
 
-def test_truncated_and_corrupt_files(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-100])
-    with pytest.raises(DataError, match="shorter than its header says"):
-        opened(folder)
-    path.write_bytes(b"\xff" * 1000)
-    with pytest.raises(DataError, match="not a safetensors file, or a truncated one"):
-        opened(folder)
-    path.unlink()
-    with pytest.raises(DataError, match="no weights in this folder"):
-        opened(folder)
-
-
-def test_missing_shard(tmp_path: Path) -> None:
-    tiny.build("llama").save_pretrained(tmp_path, max_shard_size="20KB")
-    shards = sorted(tmp_path.glob("*.safetensors"))
-    assert len(shards) > 1
-    assert opened(tmp_path, tokenizer=False).decoder.entry.name == "llama"
-    shards[1].unlink()
-    with pytest.raises(DataError, match=rf"a shard of the model is missing .*{shards[1].name}"):
-        opened(tmp_path, tokenizer=False)
-
-
-def test_pickles_are_read_as_plain_weights_or_refused(folder: Path) -> None:
+def test_shards_and_plain_pickles_are_loaded_as_one_file_is(folder: Path, tmp_path: Path) -> None:
     stored = load_file(folder / "model.safetensors")
+    tiny.build("llama").save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
     (folder / "model.safetensors").unlink()
     torch.save(stored, folder / "pytorch_model.bin")
-    state = opened(folder).decoder.model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in stored.items())
-    torch.save({**stored, "code": print}, folder / "pytorch_model.bin")
-    with pytest.raises(DataError, match="pickle cannot be read as plain weights"):
-        opened(folder)
+    for place in (folder, tmp_path / "shards"):
+        state = opened(place, tokenizer=False).decoder.model.state_dict()
+        assert all(torch.equal(state[name], tensor) for name, tensor in stored.items())
 
 
-def test_folder_without_tokenizer(folder: Path) -> None:
+def test_folders_without_tokenizer(folder: Path, tmp_path: Path) -> None:
     for path in folder.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(DataError, match="no usable tokenizer"):
-        opened(folder)
+    for name in ("gpt2", "gpt_neox", "opt"):
+        tiny.build(name).save_pretrained(tmp_path / name)
+    for place in (folder, *(tmp_path / name for name in ("gpt2", "gpt_neox", "opt"))):
+        with pytest.raises(DataError, match="no usable tokenizer"):
+            opened(place)
     assert opened(folder, tokenizer=False).tokenizer is None
-
-
-@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "opt"])
-def test_other_families_without_tokenizer(tmp_path: Path, name: str) -> None:
-    tiny.build(name).save_pretrained(tmp_path)
-    with pytest.raises(DataError, match="no usable tokenizer"):
-        opened(tmp_path)
 
 
 def test_remote_code_is_refused_unless_trusted(folder: Path) -> None:
@@ -231,22 +196,9 @@ def hub_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(hub.HfApi, "model_info", lambda *_a, **_k: None)
 
 
-RESPONSE = SimpleNamespace(headers={}, request=SimpleNamespace(url="x", method="GET"), status_code=404, text="")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (hub_errors.GatedRepoError("gated", response=RESPONSE), "gated.*hf auth login"),
-        (hub_errors.RepositoryNotFoundError("none", response=RESPONSE), "the hub has no such model"),
-        (hub_errors.RevisionNotFoundError("none", response=RESPONSE), "no such revision"),
-        (hub_errors.LocalEntryNotFoundError("offline"), "not in the cache and the hub cannot be reached"),
-        (OSError("disk full"), "cannot be reached.*disk full"),
-    ],
-)
-def test_what_the_hub_refuses(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
-    hub_raises(monkeypatch, error)
-    with pytest.raises(ThermostatsError, match=message):
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub_raises(monkeypatch, OSError("disk full"))
+    with pytest.raises(ThermostatsError, match="cannot be reached.*disk full"):
         model_folder("owner/name")
 
 

@@ -14,22 +14,11 @@ from thermostats.measurement.layouts import published_heads, published_thirds, v
 from thermostats.tables.store import validate
 
 D, H, K, DH, V = 24, 4, 2, 6, 40
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": D,
-    "num_attention_heads": H,
-    "num_key_value_heads": K,
-    "num_hidden_layers": 2,
-    "tie_word_embeddings": False,
-}
+SILENT = {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2}
+NEOX = {"model_type": "gpt_neox", **SILENT, "tie_word_embeddings": False}
+SILENT |= {"model_type": "llama", "num_key_value_heads": K}
+LLAMA = {**SILENT, "tie_word_embeddings": False}
 GPT2 = {"model_type": "gpt2", "n_embd": D, "n_head": H, "n_layer": 2}
-NEOX = {
-    "model_type": "gpt_neox",
-    "hidden_size": D,
-    "num_attention_heads": H,
-    "num_hidden_layers": 2,
-    "tie_word_embeddings": False,
-}
 
 
 def llama(rng, prefix="model."):
@@ -167,16 +156,14 @@ def test_whole_matrices_alone(tmp_path):
 def test_tied_embeddings_are_one_matrix(tmp_path, tied):
     tensors = llama(np.random.default_rng(6))
     del tensors["lm_head.weight"]
-    config = {key: value for key, value in LLAMA.items() if key != "tie_word_embeddings"}
-    model(tmp_path, config | ({} if tied is None else {"tie_word_embeddings": tied}), tensors)
+    model(tmp_path, SILENT | ({} if tied is None else {"tie_word_embeddings": tied}), tensors)
     pair = spectra.weights(tmp_path, heads=False).iloc[:2].set_index("matrix")
     assert pair.loc["embedding"].tolist() == pair.loc["unembedding"].tolist()
 
 
 def test_untied_by_what_is_stored_and_refused_where_it_is_not(tmp_path):
     tensors = llama(np.random.default_rng(7))
-    config = {key: value for key, value in LLAMA.items() if key != "tie_word_embeddings"}
-    stored = model(tmp_path / "silent", config, tensors)
+    stored = model(tmp_path / "silent", SILENT, tensors)
     check(spectra.weights(tmp_path / "silent", heads=False), 0, "unembedding", "", stored["lm_head.weight"])
     del tensors["lm_head.weight"]
     model(tmp_path / "untied", LLAMA, tensors)
@@ -216,9 +203,8 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
     tensors["model.layers.1.self_attn.o_proj.weight"][:] = 0
     model(tmp_path, LLAMA, tensors)
     found = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(["layer", "matrix", "head"])
-    assert found.loc[(1, "W_V", ""), "missing"] == spectra.NOT_FINITE and np.isnan(
-        found.loc[(1, "W_V", ""), "spectral_norm"]
-    )
+    whole = found.loc[(1, "W_V", "")]
+    assert whole["missing"] == spectra.NOT_FINITE and np.isnan(whole["spectral_norm"])
     lost = found[found["missing"] == spectra.NOT_FINITE]
     assert {key[1:] for key in lost.index} == {("W_V", ""), ("W_V", "1"), ("W_V", "2"), ("OV", "1"), ("OV", "2")}
     assert found.loc[(2, "W_O", ""), "missing"] == spectra.ZERO and found.loc[(2, "W_O", ""), "spectral_norm"] == 0
