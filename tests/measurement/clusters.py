@@ -23,8 +23,8 @@ from typing import Any
 
 import small
 
-from thermostats.measurement.engines import Engine, Job, open_engine
-from thermostats.measurement.execute import execute
+from thermostats.measurement.engines import Engine, Job
+from thermostats.measurement.execute import execute, open_engine
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec

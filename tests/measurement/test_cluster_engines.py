@@ -14,8 +14,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.measurement.engines import Job, open_engine
+from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Need, Place
+from thermostats.measurement.execute import open_engine
 from thermostats.measurement.session import Outcome, measure_quietly
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec

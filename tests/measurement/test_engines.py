@@ -21,10 +21,10 @@ import transformers
 
 from thermostats.cli.listing import rows
 from thermostats.errors import UsageError
-from thermostats.measurement.engines import Job, open_engine
+from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Need, Place, estimate
-from thermostats.measurement.execute import execute, largest_first
+from thermostats.measurement.execute import execute, largest_first, open_engine
 from thermostats.measurement.session import Outcome, lost
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec

@@ -198,7 +198,7 @@ def hub_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     hub_raises(monkeypatch, OSError("disk full"))
-    with pytest.raises(ThermostatsError, match="cannot be reached.*disk full"):
+    with pytest.raises(ThermostatsError, match=r"cannot be reached.*disk full"):
         model_folder("owner/name")
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement import session
 from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Engine, Job
-from thermostats.measurement.engines.local import Inline
+from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.prompts import load_prompts
@@ -67,6 +67,26 @@ def execute(
             yield from _measured(jobs, folder, engine, retries, budget)
     finally:
         engine.close()
+
+
+def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:
+    """The engine that the settings name.
+
+    Raises UsageError where its extra is not installed.
+    """
+    try:
+        if settings.name == "ray":
+            from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
+
+            return Ray(settings, data)
+        if settings.name == "slurm":
+            from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
+
+            return Slurm(settings, data)
+        return Local(settings, data, progress)
+    except ModuleNotFoundError as error:
+        step = f"pip install 'thermostats[{settings.name}]'"
+        raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
 
 
 def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.DataFrame:

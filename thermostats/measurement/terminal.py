@@ -34,7 +34,7 @@ def measure_models(
 ) -> list[Any]:
     """Outcomes of measuring models and files of specs, with progress on standard error.
 
-    `running` says how: fields of `engines.Settings`, `retries`, and `disk_budget` in GB.
+    `running` says how: fields of `settings.Settings`, `retries`, and `disk_budget` in GB.
 
     What can be told without torch is told before torch is loaded.
 
@@ -59,9 +59,8 @@ def measure_models(
 
         for prompts in {spec.prompts for spec in asked}:
             load_prompts(prompts, there)
-        from thermostats.measurement.engines import open_engine  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - as above
-        from thermostats.measurement.execute import execute  # noqa: PLC0415 - as above
+        from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
         from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
         quiet()

@@ -1,15 +1,12 @@
-"""Where specs are measured: this process, processes of this machine, a Ray cluster, or Slurm. No torch."""
+"""Where specs are measured: this process, processes of this machine, a Ray cluster, or Slurm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Need, Place
-from thermostats.measurement.session import Outcome, Progress
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
 
 UNKNOWN = 2 * 2**30
@@ -46,25 +43,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop what still runs."""
-
-
-def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:
-    """The engine that the settings name.
-
-    Raises UsageError where its extra is not installed.
-    """
-    try:
-        if settings.name == "ray":
-            from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
-
-            return Ray(settings, data)
-        if settings.name == "slurm":
-            from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
-
-            return Slurm(settings, data)
-        from thermostats.measurement.engines.local import Local  # noqa: PLC0415 - only what is asked for
-
-        return Local(settings, data, progress)
-    except ModuleNotFoundError as error:
-        step = f"pip install 'thermostats[{settings.name}]'"
-        raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
