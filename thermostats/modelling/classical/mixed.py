@@ -258,34 +258,69 @@ def variance_components(
     I, J = long["row"].nunique(), long["column"].nunique()  # noqa: E741
     if I < 3 or J < 2:
         raise UsageError("too small a table", where=f"{rows} × {columns}", got=f"{I} × {J}", allowed="at least 3 × 2")
-    names = (rows, columns, RESIDUAL)
+    low = high = p = np.full(3, math.nan)
+    interval, converged = f"{NO_INTERVAL}: the table is incomplete", True
     if len(long) < I * J:
-        return _by_reml(long, names, level)
+        variance, method, converged = _by_reml(long)
+    else:
+        variance, low, high, p = _by_moments(long, level, seed, resamples)
+        method, interval = "method of moments, complete table", "generalised confidence interval of the share"
+    kept = np.clip(variance, 0, None)
+
+    def named(values: Array) -> dict[str, float]:
+        return dict(zip((rows, columns, RESIDUAL), map(float, values), strict=True))
+
+    return VarianceComponents(
+        method=method,
+        sd=named(np.sqrt(kept)),
+        shares=named(kept / kept.sum()),
+        shares_lower=named(low),
+        shares_upper=named(high),
+        p_values=named(p),
+        level=level,
+        interval=interval,
+        boundary=tuple(name for name, v in named(variance).items() if v <= 1e-8 * kept.sum()),
+        converged=converged,
+        n=len(long),
+        n_rows=I,
+        n_columns=J,
+    )
+
+
+def _by_moments(long: pd.DataFrame, level: float, seed: int, resamples: int) -> tuple[Array, Array, Array, Array]:
+    """Variances of a complete table, the bounds of their shares, and p of the F tests of no variance."""
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
+    I, J = table.shape  # noqa: E741
     a, b = table.mean(axis=1) - table.mean(), table.mean(axis=0) - table.mean()
     residual = table - table.mean() - a[:, None] - b[None, :]
     ss = np.array([J * np.square(a).sum(), I * np.square(b).sum(), np.square(residual).sum()])
     df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
     if ss[2] <= 1e-20 * np.square(table).sum():
-        raise UsageError("no residual variance", where=value, got=ss[2], allowed="a table that is not exactly additive")
-    variance = _components(ss / df, I, J)
-    drawn = _components(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3)), I, J)
-    share = np.clip(drawn, 0, None)
-    share = share / share.sum(axis=1, keepdims=True)
-    low, high = np.quantile(share, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        raise UsageError("no residual variance", got=ss[2], allowed="a table that is not exactly additive")
+
+    def variances(mean_squares: Array) -> Array:
+        of_rows, of_columns, of_rest = np.moveaxis(mean_squares, -1, 0)
+        return np.stack([(of_rows - of_rest) / J, (of_columns - of_rest) / I, of_rest], axis=-1)
+
+    share = np.clip(variances(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3))), 0, None)
+    low, high = np.quantile(share / share.sum(axis=1, keepdims=True), [(1 - level) / 2, (1 + level) / 2], axis=0)
     f = (ss / df)[:2] / (ss / df)[2]
-    return _components_record(
-        variance,
-        names,
-        method="method of moments, complete table",
-        lower=low,
-        upper=high,
-        level=level,
-        interval="generalised confidence interval of the share",
-        p=[*stats.f.sf(f, df[:2], df[2]), math.nan],
-        converged=True,
-        size=(len(long), I, J),
+    return variances(ss / df), low, high, np.append(stats.f.sf(f, df[:2], df[2]), math.nan)
+
+
+def _by_reml(long: pd.DataFrame) -> tuple[Array, str, bool]:
+    """Variances of an incomplete table, how they were found, and whether that converged."""
+    model = smf.mixedlm(
+        "value ~ 1",
+        long,
+        groups=np.zeros(len(long), dtype=int),
+        re_formula="0",
+        vc_formula={"row": "0 + C(row)", "column": "0 + C(column)"},
     )
+    fit, optimiser, note = _fit_with_fallbacks(model, reml=True)
+    by_name = dict(zip(model.exog_vc.names, map(float, fit.vcomp), strict=True))
+    method = f"REML ({optimiser}), incomplete table" + (f"; {note}" if note else "")
+    return np.array([by_name["row"], by_name["column"], float(fit.scale)]), method, bool(fit.converged)
 
 
 def concordance(
@@ -334,67 +369,4 @@ def concordance(
         order_probability=float((np.diff(means, axis=1) > 0).all(axis=1).mean()),
         asked=wanted,
         every_row=float((steps > 0).all(axis=1).mean()),
-    )
-
-
-def _components(mean_squares: Array, I: int, J: int) -> Array:  # noqa: E741
-    rows, columns, residual = np.moveaxis(mean_squares, -1, 0)
-    return np.stack([(rows - residual) / J, (columns - residual) / I, residual], axis=-1)
-
-
-def _by_reml(long: pd.DataFrame, names: tuple[str, str, str], level: float) -> VarianceComponents:
-    one = np.zeros(len(long), dtype=int)
-    model = smf.mixedlm(
-        "value ~ 1", long, groups=one, re_formula="0", vc_formula={"row": "0 + C(row)", "column": "0 + C(column)"}
-    )
-    fit, optimiser, note = _fit_with_fallbacks(model, reml=True)
-    by_name = dict(zip(model.exog_vc.names, map(float, fit.vcomp), strict=True))
-    variance = np.array([by_name["row"], by_name["column"], float(fit.scale)])
-    missing = np.full(3, math.nan)
-    return _components_record(
-        variance,
-        names,
-        method=f"REML ({optimiser}), incomplete table" + (f"; {note}" if note else ""),
-        lower=missing,
-        upper=missing,
-        level=level,
-        interval=f"{NO_INTERVAL}: the table is incomplete",
-        p=missing,
-        converged=bool(fit.converged),
-        size=(len(long), long["row"].nunique(), long["column"].nunique()),
-    )
-
-
-def _components_record(
-    variance: Array,
-    names: tuple[str, str, str],
-    *,
-    method: str,
-    lower: Array,
-    upper: Array,
-    level: float,
-    interval: str,
-    p: Sequence[float] | Array,
-    converged: bool,
-    size: tuple[int, int, int],
-) -> VarianceComponents:
-    kept = np.clip(variance, 0, None)
-
-    def named(values: Sequence[float] | Array) -> dict[str, float]:
-        return dict(zip(names, map(float, values), strict=True))
-
-    return VarianceComponents(
-        method=method,
-        sd=named(np.sqrt(kept)),
-        shares=named(kept / kept.sum()),
-        shares_lower=named(lower),
-        shares_upper=named(upper),
-        p_values=named(p),
-        level=level,
-        interval=interval,
-        converged=converged,
-        n=size[0],
-        n_rows=size[1],
-        n_columns=size[2],
-        boundary=tuple(name for name, v in zip(names, variance, strict=True) if v <= 1e-8 * kept.sum()),
     )

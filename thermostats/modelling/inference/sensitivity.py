@@ -53,21 +53,25 @@ def sensitivity(
 
     By exact refits, with t errors by importance weights.
     """
-    exact = exactly_refitted(lines, quantities, seed=seed, group=group)
-    found = posterior(lines, seed=seed)
-    heavy = weighted(
-        {HEAVY: heavy_errors(lines, found)}, {name: of(found) for name, of in quantities.items()}, lines.y.size
-    )
+    stated = posterior(lines, seed=seed)
+    exact = exactly_refitted(lines, quantities, seed=seed, group=group, stated=stated)
+    drawn = {name: of(stated) for name, of in quantities.items()}
+    heavy = weighted({HEAVY: heavy_errors(lines, stated)}, drawn, lines.y.size)
     return pd.concat([exact, heavy[heavy["alternative"] == HEAVY]], ignore_index=True)
 
 
 def exactly_refitted(
-    lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], *, seed: int, group: str = "lab"
+    lines: Lines,
+    quantities: Mapping[str, Callable[[Posterior], Array]],
+    *,
+    seed: int,
+    group: str = "lab",
+    stated: Posterior | None = None,
 ) -> pd.DataFrame:
-    """The same columns of `alternatives`."""
+    """The same columns of `alternatives`; `stated`: the posterior under the stated priors, where it is there."""
     rows = []
     for name, other in alternatives(lines, group).items():
-        found = posterior(other, seed=seed)
+        found = stated if name == STATED and stated is not None else posterior(other, seed=seed)
         rows += [row(name, quantity, of(found), other.y.size) for quantity, of in quantities.items()]
     return pd.DataFrame(rows)
 
@@ -125,11 +129,16 @@ def refitted(
     seed: int,
     settings: Settings,
     cache: bool,
+    stated: Draws | None = None,
 ) -> pd.DataFrame:
-    """The same columns with every alternative sampled anew, and the `status` of its draws."""
+    """The same columns with every alternative sampled anew, and the `status` of its draws.
+
+    `stated`: the fit's own draws, which are not made again for their seed.
+    """
     rows = []
     for name, data in others.items():
-        draws = sampling.fit(model, data, seed=seed, settings=settings, cache=cache)
+        known = stated if name == STATED and stated is not None and stated.seed == seed else None
+        draws = known or sampling.fit(model, data, seed=seed, settings=settings, cache=cache)
         rows += [{**row(name, q, x, n), "status": draws.status} for q, x in quantities(draws).items()]
     return pd.DataFrame(rows)
 

@@ -106,7 +106,16 @@ def fit_benchmark(
         warnings=tuple(said),
         figure=_figure,
         refits=lambda s: _alternatives(
-            refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, settings=settings, cache=cache),
+            refitted(
+                benchmark_model,
+                others_of(data),
+                asks,
+                cells.y.size,
+                seed=s,
+                settings=settings,
+                cache=cache,
+                stated=draws,
+            ),
             slopes,
         ),
         influence=partial(_influence, table, cells, draws, slopes, asked, cache) if len(cells.models) > 2 else None,

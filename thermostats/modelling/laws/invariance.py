@@ -134,7 +134,14 @@ def fit_invariance(
         warnings=tuple(said),
         figure=_figure,
         refits=lambda s: refitted(
-            pairs_model, others_of(data), _asked, data["base"].size, seed=s, settings=settings, cache=cache
+            pairs_model,
+            others_of(data),
+            _asked,
+            data["base"].size,
+            seed=s,
+            settings=settings,
+            cache=cache,
+            stated=draws,
         ),
         influence=partial(_influence, pairs, draws, settings, cache) if n > 1 else None,
         seed=seed,
