@@ -1,9 +1,9 @@
 """Copy the study's result files with every sentence replaced: `python scripts/study_figures.py FROM TO`.
 
-The tests read that copy, `tests/study`. Numbers, labels and the files' layout stay byte for byte. A text of four words
-or more becomes a placeholder of the same length that begins with its number and keeps a truth at its end, ": False"; a
-text that the study cut off ("The capital of…") becomes the beginning of the placeholder of the whole one, so that texts
-that belong together still do.
+The tests read that copy, `tests/studies/delia2026/files`. Numbers, labels and the files' layout stay byte for byte. A
+text of four words or more becomes a placeholder of the same length that begins with its number and keeps a truth at its
+end, ": False"; a text that the study cut off ("The capital of…") becomes the beginning of the placeholder of the whole
+one, so that texts that belong together still do.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ hypothesis.settings.register_profile("many", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("untimed")
 
 SHA = "0" * 64
-STUDY = Path(__file__).parent / "study"
+STUDY = Path(__file__).parent / "studies" / "delia2026" / "files"
 """The study's result files with their sentences replaced: see `scripts/study_figures.py`."""
 
 

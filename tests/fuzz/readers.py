@@ -20,8 +20,8 @@ from thermostats.measurement.spec import specs
 from thermostats.modelling.inference import draws
 from thermostats.reporting import freshness
 from thermostats.reporting.claim_page import read_entry
-from thermostats.studies.delia2026.importer import files, importer
-from thermostats.studies.delia2026.importer.study import UNSTATED_SET, Study
+from thermostats.studies.delia2026.importer import import_files, source_files
+from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading
 from thermostats.tables import incoming, states, store
 from thermostats.tables.join import _as_tables
 from thermostats.tables.mapping import load_map
@@ -106,18 +106,18 @@ def read_sidecars(path: Path) -> None:
 
 
 def read_published(family: str, path: Path) -> None:
-    """One of the study's files through its own reader, with the others that this reads."""
-    reader, families = next(pair for pair in importer.READERS if family in pair[1])
-    sources = {name: files.read(name, path if name == family else published()[name]) for name in families}
-    study = Study({name: source.document for name, source in sources.items()}, facts())
-    study.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
-    reader(study, *(study.documents[name] for name in families))
-    for document in study.documents.values():
+    """One of the reading's files through its own reader, with the others that this reads."""
+    reader, families = next(pair for pair in import_files.READERS if family in pair[1])
+    sources = {name: source_files.read(name, path if name == family else published()[name]) for name in families}
+    reading = Reading({name: source.document for name, source in sources.items()}, facts())
+    reading.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
+    reader(reading, *(reading.documents[name] for name in families))
+    for document in reading.documents.values():
         document.close()
 
 
-published = cache(lambda: files.find(STUDY)[0])
-facts = cache(lambda: importer._facts(store.load("models")))
+published = cache(lambda: source_files.find(STUDY)[0])
+facts = cache(lambda: import_files._facts(store.load("models")))
 
 
 def readers() -> dict[str, Reader]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from thermostats.errors import DataError
 
+STAMP = r"_\d{8}_\d{6}"
 IMPORTED, DERIVABLE, LEFT_OUT = "imported", "derivable", "left out"
 NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn]a[Nn]")
 
@@ -21,6 +22,21 @@ WRITTEN_AS_TEXT = frozenset(
     {"Entropy", "Top_Prob", "Cliche_Entropy_Mean", "Novel_Entropy_Mean", "L* apriori", "Mean Trace", "Mean Trace (MH)"}
 )
 """Keys of the JSON files whose numbers may stand in quotes; anywhere else a number in quotes is a wrong type."""
+
+BOUNDS: tuple[tuple[str, dict[str, float]], ...] = (
+    (r"probability|sparsity", {"lower": 0.0, "upper": 1.0}),
+    (r"complexity|n_tokens", {"lower": 1}),
+    (r"_sd$|entropy|logit_range|contraction_ratio|operator_norm|row_norm|_abs$|condition", {"lower": 0.0}),
+    (r"gain|amplification|norm", {"above": 0.0}),
+)
+"""Range of a number by the table, column and estimand it is imported into: the first pattern that is found in them."""
+RANGES: tuple[tuple[str, dict[str, float]], ...] = (
+    (r"_pct$", {"lower": 0.0, "upper": 100.0}),
+    (r"(^|_)p(_val|_value.*)?$", {"lower": 0.0, "upper": 1.0}),
+    (r"(_r|[Cc]orrelation)$", {"lower": -1.0, "upper": 1.0}),
+    (r"_rate$", {"lower": 0.0, "upper": 1.0}),
+)
+"""Keys whose numbers have a range whatever they are derived from."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,11 @@ class Document:
     file: str
     root: Any
     entries: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """Its name without the time stamp."""
+        return re.sub(rf"{STAMP}(?=\.\w+$)", "", self.file)
 
     @property
     def is_csv(self) -> bool:
@@ -117,6 +138,11 @@ class Place:
         return f"{self.document.file}{self.pointer}"
 
     @property
+    def range(self) -> dict[str, float]:
+        """Bounds of the number here by its key."""
+        return _bounds(RANGES, self.pattern.rsplit("/", 1)[-1])
+
+    @property
     def is_entry(self) -> bool:
         """True for an entry of a list."""
         return self.pattern.endswith("/*") and self.pointer.rsplit("/", 1)[-1].isdigit()
@@ -158,8 +184,12 @@ class Place:
     def number(
         self, where: str, *, lower: float | None = None, above: float | None = None, upper: float | None = None
     ) -> float | None:
-        """Import the number into `where` (table and column); None where the file has NaN."""
-        value = self.within(lower=lower, above=above, upper=upper)
+        """Import the number into `where` (table and column); None where the file has NaN.
+
+        Without bounds, those of `BOUNDS` hold.
+        """
+        given = {"lower": lower, "above": above, "upper": upper}
+        value = self.within(**(_bounds(BOUNDS, where) if set(given.values()) == {None} else given))
         self.enter(IMPORTED, where)
         return None if math.isnan(value) else value
 
@@ -217,3 +247,7 @@ class Place:
         )
         shown = "" if isinstance(self.value, (dict, list)) else f" {self.value!r}"
         return DataError(f"{wanted} was expected{' ' * bool(note)}{note}", where=self.where, got=kind + shown)
+
+
+def _bounds(table: tuple[tuple[str, dict[str, float]], ...], name: str) -> dict[str, float]:
+    return next((bounds for pattern, bounds in table if re.search(pattern, name)), {})

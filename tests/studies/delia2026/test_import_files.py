@@ -23,7 +23,7 @@ from thermostats.claims.study import import_published
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "data"
 WHOLE = ROOT.parent / "shared" / "published"
 """The study's files with their sentences."""

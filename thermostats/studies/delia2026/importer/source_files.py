@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.delia2026.importer.ledger import Document
+from thermostats.studies.delia2026.importer.ledger import STAMP, Document
 
 DOI = "10.5281/zenodo.18165365"
 LICENCE = "MIT"
-STAMP = r"(_\d{8}_\d{6})?"
 FAMILIES = {
     "4model_validation_results.json": "",
     "H4_summary.csv": "H4_validation.json",
@@ -135,20 +134,16 @@ def read(family: str, path: Path) -> Source:
 def _family(name: str) -> str:
     for family in FAMILIES:
         stem, suffix = family.rsplit(".", 1)
-        if re.fullmatch(rf"{re.escape(stem)}{STAMP}\.{suffix}", name):
+        if re.fullmatch(rf"{re.escape(stem)}({STAMP})?\.{suffix}", name):
             return family
     return ""
 
 
 def _parse_json(text: str) -> Any:
-    root = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite)
+    root = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
     if not isinstance(root, dict):
         raise ValueError("not one JSON object")
     return root
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return _unique(pairs)
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +11,17 @@ import pandas as pd
 from thermostats.claims.study import Imported
 from thermostats.errors import DataError
 from thermostats.studies.delia2026.importer import (
-    contradictions,
-    files,
-    gains,
+    between_files,
     laplacians,
-    prompts25,
-    streams,
-    subblocks,
+    penultimate_gains,
+    pooled_norms,
+    prompt_gains,
+    source_files,
+    sub_blocks,
+    within_files,
 )
 from thermostats.studies.delia2026.importer.ledger import DERIVABLE, Document
-from thermostats.studies.delia2026.importer.study import UNSTATED_SET, Study
+from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading, declared
 from thermostats.studies.delia2026.importer.writing import write
 from thermostats.tables import store
 from thermostats.tables.runs import check_run_ids
@@ -44,21 +42,21 @@ TABLES = (
     "reconciliation",
 )
 READERS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
-    (prompts25.read_benchmark, ("thermodynamic_benchmark.json", "thermodynamic_benchmark.csv")),
-    (prompts25.read_twins, ("twin_test_results.json", "twin_test_results.csv")),
-    (prompts25.read_gpt2, ("gpt2_layernorm_validation.json", "gpt2_layernorm_validation.csv")),
-    (prompts25.read_gptj, ("gptj_parallel_test.json", "gptj_parallel_test.csv")),
-    (gains.read_family, ("pythia_family_NO_FINAL_LN.json",)),
-    (gains.read_hunt, ("high_rho_hunt_NO_FINAL_LN.json",)),
-    (gains.read_clean, ("clean_residual_NO_FINAL_LN.json",)),
-    (streams.read_four_models, ("4model_validation_results.json",)),
-    (streams.read_input_dependency, ("input_dependency_thermodynamics.json",)),
-    (streams.read_mistral, ("mistral_paradox_investigation_results.json",)),
-    (streams.read_llama, ("llama_anomaly_hypothesis_tests.json",)),
-    (subblocks.read_ffn, ("ffn_expansion_results.json",)),
-    (subblocks.read_scaling, ("scaling_law_multi_pythia_results.json",)),
-    (subblocks.read_opt, ("OPT_anomaly.json",)),
-    (subblocks.read_restriction_summary, ("restriction_map_summary.csv",)),
+    (prompt_gains.read_benchmark, ("thermodynamic_benchmark.json", "thermodynamic_benchmark.csv")),
+    (prompt_gains.read_twins, ("twin_test_results.json", "twin_test_results.csv")),
+    (prompt_gains.read_gpt2, ("gpt2_layernorm_validation.json", "gpt2_layernorm_validation.csv")),
+    (prompt_gains.read_gptj, ("gptj_parallel_test.json", "gptj_parallel_test.csv")),
+    (penultimate_gains.read_family, ("pythia_family_NO_FINAL_LN.json",)),
+    (penultimate_gains.read_hunt, ("high_rho_hunt_NO_FINAL_LN.json",)),
+    (penultimate_gains.read_clean, ("clean_residual_NO_FINAL_LN.json",)),
+    (pooled_norms.read_four_models, ("4model_validation_results.json",)),
+    (pooled_norms.read_input_dependency, ("input_dependency_thermodynamics.json",)),
+    (pooled_norms.read_mistral, ("mistral_paradox_investigation_results.json",)),
+    (pooled_norms.read_llama, ("llama_anomaly_hypothesis_tests.json",)),
+    (sub_blocks.read_ffn, ("ffn_expansion_results.json",)),
+    (sub_blocks.read_scaling, ("scaling_law_multi_pythia_results.json",)),
+    (sub_blocks.read_opt, ("OPT_anomaly.json",)),
+    (sub_blocks.read_restriction_summary, ("restriction_map_summary.csv",)),
     (laplacians.read_h4, ("H4_validation.json", "H4_summary.csv")),
     (laplacians.read_h4_v2, ("H4_v2_validation.json", "H4_v2_summary.csv")),
     (laplacians.read_h4_extended, ("H4_v2_extended.json",)),
@@ -78,26 +76,29 @@ def import_files(source: Path, data: Path) -> Imported:
     the data folder cannot be written; nothing has changed then.
     """
     source, data = Path(source), store.data_folder(data)
-    found, ignored = files.find(source)
+    found, ignored = source_files.find(source)
     models = store.load("models", data)
-    sources = {family: files.read(family, path) for family, path in found.items()}
-    study = Study({family: item.document for family, item in sources.items()}, _facts(models))
-    study.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
+    sources = {family: source_files.read(family, path) for family, path in found.items()}
+    reading = Reading({family: item.document for family, item in sources.items()}, _facts(models))
+    reading.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
     for reader, families in READERS:
-        reader(study, *(study.documents[family] for family in families))
-    for document in study.documents.values():
+        reader(reading, *(reading.documents[family] for family in families))
+    for document in reading.documents.values():
         document.close()
-    _stated(study)
-    contradictions.find(study)
+    for row in declared("stated.csv"):
+        reading.add("statements", **{**row, "value": float(row["value"]), "missing": ""})
+    measured = list(between_files.gains_by_model(reading))
+    between_files.find(reading, measured)
+    within_files.find(reading, measured)
     names = {family: item.path.name for family, item in sources.items()}
-    study.rows["sources"] = [item.row(names) for item in sources.values()]
-    study.rows["reconciliation"] = [row for document in study.documents.values() for row in _account(document)]
-    tables = {name: _table(study, name) for name in TABLES}
+    reading.rows["sources"] = [item.row(names) for item in sources.values()]
+    reading.rows["reconciliation"] = [row for document in reading.documents.values() for row in _account(document)]
+    tables = {name: _table(reading, name) for name in TABLES}
     _cross_check(tables, models, data)
     texts = tables["prompts"][tables["prompts"]["text"] != ""]
     tables["prompts"] = tables["prompts"].assign(text="")
     changes = write(tables, texts, data)
-    entries = [entry for document in study.documents.values() for entry in document.entries.values()]
+    entries = [entry for document in reading.documents.values() for entry in document.entries.values()]
     fates = pd.Series([entry.fate for entry in entries]).value_counts()
     return Imported(
         files=len(sources),
@@ -114,14 +115,8 @@ def _facts(models: pd.DataFrame) -> dict[str, dict[str, Any]]:
     return {str(row["model_id"]): {str(k): v for k, v in row.items()} for row in main.to_dict("records")}
 
 
-def _stated(study: Study) -> None:
-    text = resources.files("thermostats.studies.delia2026.importer").joinpath("stated.csv").read_text(encoding="utf-8")
-    for row in csv.DictReader(io.StringIO(text)):
-        study.add("statements", **{**row, "value": float(row["value"]), "missing": ""})
-
-
-def _table(study: Study, name: str) -> pd.DataFrame:
-    frame = pd.DataFrame(study.rows.get(name, []))
+def _table(reading: Reading, name: str) -> pd.DataFrame:
+    frame = pd.DataFrame(reading.rows.get(name, []))
     for label in store.dtypes(name):
         if label not in frame:
             frame[label] = None

@@ -10,11 +10,11 @@ import pytest
 
 from thermostats.errors import DataError
 from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.study import Study
+from thermostats.studies.delia2026.importer.reading import Reading
 
 
-def study() -> Study:
-    return Study({}, {"lab/m": {"n_layers": 4}})
+def reading() -> Reading:
+    return Reading({}, {"lab/m": {"n_layers": 4}})
 
 
 def document(**root: Any) -> Document:
@@ -47,7 +47,7 @@ def test_keys_with_slashes_keep_their_own_pointer() -> None:
 
 @pytest.mark.parametrize(("value", "expected", "fate"), [(2.0, 2.0, "derivable"), (2.0, 2.1, "imported")])
 def test_a_figure_that_does_not_follow_becomes_a_statement(value: float, expected: float, fate: str) -> None:
-    small, made = document(a=value), study()
+    small, made = document(a=value), reading()
     made.derive(small.top["a"], expected, "a rule")
     assert small.entries["/a"].fate == fate
     assert len(made.rows.get("inconsistencies", [])) == int(fate == "imported")
@@ -55,7 +55,7 @@ def test_a_figure_that_does_not_follow_becomes_a_statement(value: float, expecte
 
 
 def test_a_mean_over_nan_is_nan_and_follows() -> None:
-    small, made = document(a=math.nan), study()
+    small, made = document(a=math.nan), reading()
     made.derive(small.top["a"], math.nan, "a rule")
     assert small.entries["/a"].fate == "derivable" and small.entries["/a"].missing
     assert made.rows["statements"][0]["value"] is None and made.rows["statements"][0]["missing"]
@@ -64,7 +64,7 @@ def test_a_mean_over_nan_is_nan_and_follows() -> None:
 def test_a_figure_that_follows_is_stated_with_its_model_but_no_copy_count_or_entry_of_a_list() -> None:
     small, made = (
         document(means={"pythia-70m": 0.9, "2_b": 0.5}, n=2, rows=[{"Model": "GPT2", "r": 0.1}], e=[0.2]),
-        study(),
+        reading(),
     )
     for place, within in (
         (small.top["means"]["pythia-70m"], 1e-9),
@@ -90,7 +90,7 @@ def test_a_missing_key_names_file_place_and_what_was_there() -> None:
 @pytest.mark.parametrize("key", ["contracting_pct", "Spearman_p", "pearson_r", "low_rho_expand_rate"])
 def test_a_share_or_correlation_out_of_range_is_damage(key: str) -> None:
     with pytest.raises(DataError, match="out of range"):
-        study().derive(document(**{key: 100.5}).top[key], 1.0, "a rule")
+        reading().derive(document(**{key: 100.5}).top[key], 1.0, "a rule")
 
 
 def test_a_number_in_quotes_is_a_number_only_where_the_study_writes_it_so() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from thermostats.tables import store
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+DATA = Path(__file__).resolve().parents[3] / "data"
 
 
 def published(name: str) -> pd.DataFrame:

@@ -1,0 +1,389 @@
+"""What the readers fill: the rows of every table; every number is entered as a row, or held against a computation."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, SupportsFloat, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError
+from thermostats.studies.delia2026.importer.ledger import DERIVABLE, IMPORTED, NUMERAL, Document, Place
+from thermostats.studies.delia2026.importer.model_names import LABS, MODELS, model_id, model_named
+from thermostats.studies.delia2026.importer.source_files import stated_date
+from thermostats.tables.runs import run_id
+
+Known = TypeVar("Known")
+Curve = NDArray[np.float64]
+EXACT = 0.0
+"""For copies and for small whole numbers."""
+DOUBLE = 1e-9
+"""For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
+SINGLE = 1e-6
+"""For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
+OVERFLOW = "NaN in the file: attention overflowed in float16"
+UNSTATED = "unstated"
+UNSTATED_SET = "study_unstated"
+FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_layers"}
+"""Columns of the table `models` that the files give under other names."""
+
+
+def declared(name: str) -> list[dict[str, str]]:
+    """Rows of a CSV file beside this module."""
+    text = resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@cache
+def rules() -> dict[tuple[str, str], tuple[str, str, float]]:
+    """From `derived.csv`, by family and pattern: what a number follows from, the statistic it is, and the tolerance."""
+    rows = declared("derived.csv")
+    return {(r["file"], r["pointer"]): (r["rule"], r["statistic"], float(r["within"])) for r in rows}
+
+
+@cache
+def disagreements() -> dict[str, dict[str, str]]:
+    """Rows of `disagreements.csv` by key."""
+    return {row["key"]: row for row in declared("disagreements.csv")}
+
+
+@dataclass
+class Reading:
+    """Documents by family, rows of the table `models` by hub id, and the rows made so far by table."""
+
+    documents: Mapping[str, Document]
+    facts: Mapping[str, Mapping[str, Any]]
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, table: str, **row: Any) -> None:
+        """One row of a table."""
+        self.rows.setdefault(table, []).append(row)
+
+    def file(self, family: str) -> str:
+        """Name of the file of a family, with its time stamp."""
+        return self.documents[family].file
+
+    def model(self, place: Place) -> str:
+        """Hub id of the model named at a place."""
+        return model_id(place.text(), place)
+
+    def fact(self, model: str, label: str) -> Any:
+        """One column of the table `models` for a model."""
+        if model not in self.facts:
+            raise DataError(
+                "the table models lacks a model of the study", got=repr(model), next_step="add it to models"
+            )
+        return self.facts[model][label]
+
+    def depth(self, model: str) -> int:
+        """Number of layers of a model."""
+        return int(self.fact(model, "n_layers"))
+
+    def density(self, model: str) -> float:
+        """Head density H / d_h of a model."""
+        return float(self.fact(model, "n_heads") / self.fact(model, "d_head"))
+
+    def name(self, name: str) -> str:
+        """Hub id of a model whose name a reader has checked already."""
+        return MODELS[name.rsplit("/", 1)[-1].lower()]
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """Rows of the table `runs` by their id."""
+        return {row["run_id"]: row for row in self.rows["runs"]}
+
+    def known(self, values: Mapping[Any, Known], key: Any, place: Place) -> Known:
+        """Value under a name that another part of the file gives; raises DataError where it does not."""
+        if key not in values:
+            raise DataError(
+                "the name is in one part of the file only",
+                where=place.where,
+                got=repr(key),
+                allowed=", ".join(map(str, values)),
+            )
+        return values[key]
+
+    # Rows
+
+    def prompts(self, name: str, prompts: Sequence[tuple[str, str, str, int | None]]) -> None:
+        """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
+        for prompt_id, text, category, complexity in prompts:
+            self.add(
+                "prompts",
+                prompt_set=name,
+                prompt_id=prompt_id,
+                text=text,
+                text_sha256=_sha(text) if text else "",
+                category=category,
+                complexity=complexity,
+            )
+
+    def numbered_prompts(self, name: str, texts: Iterable[str]) -> None:
+        """Declare a prompt set of which no more than the texts, or their number, is known: p01, p02, …"""
+        self.prompts(name, [(f"p{i:02}", text, "unstated", None) for i, text in enumerate(texts, start=1)])
+
+    def run(
+        self,
+        document: Document,
+        model: str,
+        *,
+        prompt_set: str = UNSTATED_SET,
+        dtype: str = UNSTATED,
+        attention: str = UNSTATED,
+    ) -> str:
+        """Declare a run and return its id."""
+        hashes = [p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompt_set]
+        measured = {
+            "model_id": model,
+            "revision": "main",
+            "dtype": dtype,
+            "attention": attention,
+            "prompt_set": prompt_set,
+            "prompt_sha": _sha("\n".join(hashes)) if any(hashes) else "",
+            "measure_version": "published",
+            "source": document.file,
+        }
+        identity = run_id(measured)
+        stamp = {"versions": "", "device": "", "seconds": None, "measured_at": stated_date(document.root)}
+        self.add("runs", run_id=identity, **measured, **stamp)
+        return identity
+
+    def layer(
+        self, run: str, layer: int, prompt_id: str, position: str, missing: str = "", **values: float | None
+    ) -> None:
+        """One row of the table `layers`."""
+        missing = missing or _reason(values)
+        self.add("layers", run_id=run, layer=layer, prompt_id=prompt_id, position=position, missing=missing, **values)
+
+    def output(self, run: str, prompt_id: str, *, top_token: str, **values: float | None) -> None:
+        """One row of the table `outputs`."""
+        token = json.dumps(top_token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
+        self.add("outputs", run_id=run, prompt_id=prompt_id, top_token=token, missing=_reason(values), **values)
+
+    def attention(self, places: Mapping[str, Place], run: str, L: int, variant: str, prompt_id: str = "") -> Curve:
+        """Import columns of the table `attention`, all heads together, one row a layer; returns the first."""
+        curve = []
+        for layer, entries in enumerate(zip(*(place.each(L) for place in places.values()), strict=True), start=1):
+            values = {name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)}
+            missing = OVERFLOW if None in values.values() else ""
+            where = {"run_id": run, "layer": layer, "head": "", "prompt_id": prompt_id, "variant": variant}
+            self.add("attention", **where, missing=missing, **values)
+            curve.append(entries[0].peek())
+        return np.array(curve)
+
+    def transition(
+        self,
+        place: Place,
+        run: str,
+        definition: str,
+        variant: str,
+        L: int,
+        *,
+        expected: int | None = None,
+        prompt_id: str = "",
+    ) -> int:
+        """Import a 0-based index as a 1-based layer and return the index; hold it against the recomputed one."""
+        index = place.whole()
+        place.number("transitions.layer (index + 1)", lower=0, upper=L - 1)
+        self._transition(run, definition, variant, prompt_id, (index + 1, (index + 1) / L), "")
+        if expected is not None and expected != index:
+            words = {"where": place.where, "definition": definition, "variant": variant}
+            self.disagree("index", index, expected, file=place.document.file, **words)
+        return index
+
+    def extreme(
+        self,
+        place: Place,
+        run: str,
+        definition: str,
+        variant: str,
+        L: int,
+        curve: Curve,
+        find: Callable[[Curve], np.intp],
+        prompt_id: str = "",
+    ) -> int:
+        """Import the index of an extreme; where NaN won the search it is a statement and the layer is missing."""
+        index = place.whole()
+        if not np.isnan(curve).any():
+            return self.transition(place, run, definition, variant, L, expected=int(find(curve)), prompt_id=prompt_id)
+        model = self.runs()[run]["model_id"]
+        self.state(place, f"L* ({definition}), 0-based, as published", model)
+        finite = np.flatnonzero(~np.isnan(curve))
+        by_nan = index == int(np.isnan(curve).argmax())
+        missing = "the published index is where the first NaN stands, not an extreme" if by_nan else "curve has NaN"
+        self._transition(run, definition, variant, prompt_id, (None, None), missing)
+        found = int(finite[find(curve[finite])])
+        words = {"file": place.document.file, "definition": definition, "variant": variant}
+        self.disagree("NaN as extreme", index, found, model=model, **words)
+        return index
+
+    def _transition(
+        self, run: str, definition: str, variant: str, prompt_id: str, at: tuple[int | None, float | None], missing: str
+    ) -> None:
+        what = {"prompt_id": prompt_id, "definition": definition, "trace_variant": variant}
+        self.add("transitions", run_id=run, **what, layer=at[0], relative_depth=at[1], missing=missing)
+
+    def take(self, place: Place, run: str, estimand: str, prompt_id: str = "", missing: str = OVERFLOW) -> float | None:
+        """Import a number as a summary and return it."""
+        value = place.number(f"summaries.value {estimand}")
+        reason = missing if value is None else ""
+        self.add("summaries", run_id=run, prompt_id=prompt_id, estimand=estimand, value=value, missing=reason)
+        return value
+
+    def per_layer(self, place: Place, run: str, L: int, estimand: str, prompt_id: str = "") -> Curve:
+        """Import a list with one entry a layer as summaries."""
+        names = (f"{estimand}_layer_{layer:02}" for layer in range(1, L + 1))
+        each = zip(place.each(L), names, strict=True)
+        return np.array([self.take(entry, run, name, prompt_id) for entry, name in each], float)
+
+    def state(self, place: Place, statistic: str, model: str = "") -> float:
+        """Import a number as a statement and return it."""
+        value = place.number("statements.value")
+        self._statement(place, statistic, model, value)
+        return nan(value)
+
+    def _statement(self, place: Place, statistic: str, model: str, value: float | None) -> None:
+        self.add(
+            "statements",
+            source=place.document.file,
+            pointer=place.pointer,
+            statistic=statistic,
+            model_id=model,
+            value=value,
+            missing=OVERFLOW if value is None else "",
+        )
+
+    # Numbers that follow from others
+
+    def derive(
+        self,
+        place: Place,
+        expected: SupportsFloat,
+        rule: str = "",
+        statistic: str = "",
+        model: str = "",
+        within: float = DOUBLE,
+    ) -> float:
+        """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
+
+        Without a rule, its words, statistic and tolerance are those that `derived.csv` declares for the place.
+        Where they agree and the number is a figure of its own it is a statement too, so that it can be shown beside
+        what is recomputed; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
+        The difference is relative to the larger of the two; both NaN counts as equal. Raises
+        DataError where a percentage, p, rate or correlation is outside its range.
+        """
+        if not rule:
+            rule, statistic, within = rules()[place.document.family, place.pattern]
+        value, recomputed = place.within(**place.range), float(expected)
+        difference = relative(value, recomputed)
+        if difference <= within:
+            tolerance = f"within {within:g} relative" if within else "equal"
+            place.enter(DERIVABLE, f"{rule}; {tolerance}", difference)
+            if within and not place.is_entry:
+                known = None if math.isnan(value) else value
+                self._statement(place, statistic or rule, model or model_named(place), known)
+            return value
+        self.state(place, statistic or rule, model)
+        words = {"where": place.where, "file": place.document.file, "rule": rule, "model": model}
+        self.disagree("figure", value, recomputed, **words)
+        return value
+
+    def follow(self, place: Place, expected: Mapping[str, SupportsFloat], model: str = "") -> None:
+        """Hold the numbers at a place, by key, against the values recomputed by the rules of `derived.csv`."""
+        for key, value in expected.items():
+            self.derive(place[key], value, model=model)
+
+    def same(self, place: Place, model: str, label: str) -> int:
+        """Hold a fact against the table `models`."""
+        place.whole()
+        return int(self.derive(place, float(self.fact(model, label)), f"models.{label}", label, model, EXACT))
+
+    def geometry(self, place: Place, model: str, *keys: str) -> int:
+        """Hold facts of a model against the table `models`; returns the first."""
+        first, *_ = [self.same(place[key], model, FACTS.get(key, key)) for key in keys]
+        return first
+
+    def lab(self, place: Place, model: str) -> None:
+        """Hold the lab named at a place against the table `models`."""
+        lab = LABS.get(place.text(), place.text())
+        if lab != self.fact(model, "heritage"):
+            words = {"where": place.where, "file": place.document.file, "lab": place.text(), "model": model}
+            self.disagree("lab", **words, known=self.fact(model, "heritage"))
+
+    def copy(self, copy: Document, original: Document, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Hold a CSV file against the JSON rows that it repeats, cell by cell; disagreements are recorded."""
+        for place, row in zip(copy.top.each(len(rows)), rows, strict=True):
+            if set(place.value) != set(row):
+                raise DataError(
+                    "the columns are not those of the file that is repeated",
+                    where=place.where,
+                    got=", ".join(place.value),
+                    allowed=", ".join(row),
+                )
+            for label, value in row.items():
+                self._cell(place[label], value, original.file)
+
+    def _cell(self, cell: Place, original: Any, file: str) -> None:
+        rule = f"the same figure of {file}"
+        if isinstance(original, (int, float)) and not isinstance(original, bool):
+            self.derive(cell, float(original), rule, within=EXACT)
+            return
+        equal = cell.value == original
+        if NUMERAL.fullmatch(cell.text()):
+            cell.enter(*((DERIVABLE, f"{rule}; equal", 0.0) if equal else (IMPORTED, "inconsistencies.what")))
+        if not equal:
+            words = {"where": cell.where, "file": cell.document.file, "other_file": file}
+            self.disagree("cell", **words, cell=repr(cell.value), original=repr(original))
+
+    def disagree(
+        self, key: str, value: float | None = None, other_value: float | None = None, /, **words: object
+    ) -> None:
+        """One row of the table `inconsistencies`, by its key in `disagreements.csv`, whose texts take `words`.
+
+        `file`, `other_file` and `model` are words too: the row's own where none is given, families there.
+        """
+        row = disagreements()[key]
+        files = {name: self.file(row[name]) for name in ("file", "other_file") if row[name] and name not in words}
+        named = {"other_file": "", "model": row["model"]} | files | words
+        self.add(
+            "inconsistencies",
+            inconsistency_id=row["name"].format(**named) or key,
+            kind=row["kind"],
+            file=named["file"],
+            other_file=named["other_file"],
+            model_id=named["model"],
+            value=None if value is None or math.isnan(value) else value,
+            other_value=None if other_value is None or math.isnan(other_value) else other_value,
+            what=row["what"].format(**named),
+            handling=row["handling"].format(**named),
+        )
+
+
+def nan(value: float | None) -> float:
+    """The number, NaN where there is none."""
+    return math.nan if value is None else value
+
+
+def relative(value: float, expected: float) -> float:
+    """Difference relative to the larger of two numbers; 0 where both are NaN, infinite where one is."""
+    if math.isnan(value) and math.isnan(expected):
+        return 0.0
+    if math.isnan(value) or math.isnan(expected):
+        return math.inf
+    return abs(value - expected) / max(abs(value), abs(expected)) if value != expected else 0.0
+
+
+def _reason(values: Mapping[str, float | None]) -> str:
+    return "NaN in the file" if None in values.values() else ""
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
