@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from thermostats.tables.codebook import codebook
+from thermostats.tables.describe import codebook
 from thermostats.words import number, range_text
 
 ROOT = Path(__file__).resolve().parents[1]

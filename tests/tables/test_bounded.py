@@ -57,8 +57,9 @@ def test_a_file_of_rows_of_four_gigabytes_is_refused_unread(
 
 
 def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused(tmp_path: Path, two_gigabytes: None) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     path = tmp_path / "rows.parquet"
     column = arrow.DictionaryArray.from_arrays(arrow.array([0] * 1000, arrow.int32()), ["a" * 100])
     table = arrow.table({f"c{i}": column for i in range(50)})

@@ -13,10 +13,8 @@ import pandera.errors
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.croissant import croissant
-from thermostats.tables.datapackage import datapackage
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
-from thermostats.tables.describe import describe, descriptions
+from thermostats.tables.describe import croissant, datapackage, describe, descriptions
 from thermostats.tables.schemas import TABLES, key, references
 from thermostats.tables.vocabulary import TABLE_NAMES
 
@@ -155,14 +153,17 @@ def test_a_data_package_of_a_part_refers_to_nothing_outside_it() -> None:
 
 def test_a_croissant_file_has_a_set_of_files_where_a_table_has_several(tmp_path: Path) -> None:
     (tmp_path / "models.csv").write_bytes(b"abc")
-    many = ["layers.csv", "measured/layers/1.csv", "measured/layers/2.csv"]
+    many = ["measured/layers.parquet", "layers.csv", "measured/layers/1.csv", "measured/layers/2.csv"]
+    (tmp_path / "measured").mkdir()
+    (tmp_path / many[0]).write_bytes(b"abc")
     told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []}, "1.2.3")
     assert told["version"] == "1.2.3"
-    one, several = told["distribution"]
+    one, several, archive = told["distribution"]
     assert one["sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert (one["@type"], one["@id"], one["contentUrl"]) == ("cr:FileObject", "models.csv", "models.csv")
     assert (several["@type"], several["includes"]) == ("cr:FileSet", ["layers.csv", "measured/layers/*.csv"])
-    assert [each["@id"] for each in told["recordSet"]] == ["models", "layers"]
+    assert (archive["@id"], archive["encodingFormat"]) == (many[0], "application/vnd.apache.parquet")
+    assert [each["@id"] for each in told["recordSet"]] == ["models", "layers", "layers-archive"]
     sources = [each["field"][0]["source"] for each in told["recordSet"]]
     assert sources[0] == {"fileObject": {"@id": "models.csv"}, "extract": {"column": "model_id"}}
     assert sources[1] == {"fileSet": {"@id": "files-layers"}, "extract": {"column": "run_id"}}

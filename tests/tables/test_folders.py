@@ -9,7 +9,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import folders
+from thermostats.tables import folders, store
 from thermostats.tables.begin import writable_folder
 
 
@@ -90,8 +90,8 @@ def test_files_of_a_table_in_their_order(tmp_path: Path) -> None:
     assert folders.own_files("runs", tmp_path) == [
         tmp_path / name for name in ("runs.csv", "published/runs.csv", "measured/runs/a.csv", "measured/runs/b.csv")
     ]
-    assert folders.has_run("runs", "a", tmp_path) and not folders.has_run("runs", "c", tmp_path)
-    assert not folders.has_run("weights", "a", tmp_path)
+    assert store.has_run("runs", "a", tmp_path) and not store.has_run("runs", "c", tmp_path)
+    assert not store.has_run("weights", "a", tmp_path)
 
 
 @pytest.mark.parametrize("held", ["store.toml", "models.csv", "prompts.csv", "published", "measured"])

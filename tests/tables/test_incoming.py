@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -45,8 +44,6 @@ def written(frame: pd.DataFrame, path: Path) -> Path:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "parquet", "frame"])
 def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, ending: str) -> None:
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
     measured = run(source="elsewhere", measure_version="2")
     frames = [
         table("runs", measured),
@@ -148,8 +145,6 @@ def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name: str, words: str) -> None:
-    if name.endswith("parquet"):
-        pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataError, UsageError), match=words):
         read(tmp_path / name)
@@ -186,7 +181,6 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"a": range(4), "b": 1.0, "c": "x" * 300_000}, index=[3, 1, 2, 0])
     frame.to_parquet(tmp_path / "x.parquet")
     found = read(tmp_path / "x.parquet")
@@ -201,13 +195,6 @@ def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(bounded, "CELLS", 100)
     monkeypatch.setattr(incoming, "ROWS", 50_000)
     with pytest.raises(DataError, match="4 rows of long texts"):
-        read(tmp_path / "x.parquet")
-
-
-def test_without_pyarrow_it_is_said_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UsageError, match=r"Parquet needs pyarrow.*pip install 'thermostats\[parquet\]'"):
         read(tmp_path / "x.parquet")
 
 

@@ -18,11 +18,10 @@ from thermostats.tables import folders
 
 OK, SLOW, MISSING, BROKEN = "ok", "slow", "missing", "broken"
 PYTHONS = ((3, 11), (3, 13))
-LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "pandera")
+LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "pandera")
 FITTING = ("pymc", "pytensor", "nutpie", "arviz")
 EXTRAS = {
     "measure": (("torch", "transformers", "accelerate"), "thermostats measure"),
-    "parquet": (("pyarrow",), "Parquet in join and export"),
     "ray": (("ray",), "measuring on a Ray cluster"),
     "slurm": (("submitit",), "measuring on a Slurm cluster"),
 }

@@ -30,7 +30,6 @@ from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import states, store
-from thermostats.tables.folders import has_run
 from thermostats.tables.join import join
 from thermostats.tables.runs import run_id
 
@@ -118,7 +117,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     for kind, tables in _kinds(spec).items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
         run = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts)
-        lacking = tuple(name for name in tables if not has_run(name, run["run_id"], data))
+        lacking = tuple(name for name in tables if not store.has_run(name, run["run_id"], data))
         planned.append(Planned(kind, run, lacking))
     return Plan(spec, folder, row, prompts, tuple(planned))
 
@@ -135,7 +134,7 @@ def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str
     for kind, tables in _kinds(spec).items():
         precisions = STORED if kind == "weights" else (spec.dtype,)
         runs = (_run(kind, spec, model_id(spec), spec.revision, dtype, prompts)["run_id"] for dtype in precisions)
-        done = next((run for run in runs if all(has_run(name, run, data) for name in tables)), None)
+        done = next((run for run in runs if all(store.has_run(name, run, data) for name in tables)), None)
         if done is None:
             return None
         found.append(str(done))

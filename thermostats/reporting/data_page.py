@@ -9,13 +9,13 @@ from thermostats.reporting import rendering
 from thermostats.reporting.blocks import Link, Section, view
 from thermostats.reporting.freshness import machine
 from thermostats.reporting.layout import CHECKSUMS, Layout
-from thermostats.tables.codebook import TYPES
+from thermostats.tables.describe import KINDS
 from thermostats.tables.schemas import TABLES, key
 
 LEAD = (
-    "Every number of this report is computed from these tables. They are CSV files in UTF-8, sorted by key, "
-    "numbers in "
-    "their shortest exact form, so that a file saved again has the same bytes. Layers are 1-based: block 1 to block L."
+    "Every number of this report is computed from these tables. Published figures and a user’s own rows are CSV in "
+    "UTF-8, numbers in their shortest exact form; measurements that ship are Parquet. All are sorted by key. "
+    "Layers are 1-based: block 1 to block L."
 )
 
 
@@ -75,7 +75,7 @@ def _files(layout: Layout) -> Section:
         }
         for listed in (*layout.tables, *layout.analyses)
     ]
-    text = ("Each can be opened from here, or read with pandas.read_csv.",)
+    text = ("Each can be opened from here, or read with pandas.read_csv or pandas.read_parquet.",)
     if any(not listed.name for listed in layout.tables):
         text = (
             "The tables are too large to be copied into the report; they are in the data folder that it was made from.",
@@ -103,7 +103,7 @@ def _codebook(name: str) -> Section:
         {
             "column": label,
             "key": "key" if label in key(name) else "",
-            "type": TYPES[column.metadata["dtype"]],
+            "type": KINDS[column.metadata["dtype"]],
             "unit": column.metadata["unit"],
             "may be empty": "yes" if column.nullable else "",
             "meaning": column.description,

@@ -7,15 +7,15 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-import thermostats
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.tables import croissant, datapackage, store
+from thermostats.tables import store
 from thermostats.tables.arguments import check_export
-from thermostats.tables.codebook import codebook
+from thermostats.tables.describe import CODEBOOK, codebook, for_tools
 from thermostats.tables.schemas import TABLES
 
 
@@ -61,11 +61,10 @@ def export(
             staged = Path(temporary) / "new"
             staged.mkdir()
             paths = {name: _write(frame, name, staged, format, partition, runs) for name, frame in frames.items()}
-            (staged / "CODEBOOK.md").write_text(codebook(), encoding="utf-8")
+            (staged / CODEBOOK).write_text(codebook(), encoding="utf-8")
             if format == "csv":
-                files = {name: [path.name] for name, path in paths.items()}
-                (staged / datapackage.NAME).write_bytes(datapackage.content(files))
-                (staged / croissant.NAME).write_bytes(croissant.content(staged, files, thermostats.__version__))
+                for name, content in for_tools(staged, {name: [path.name] for name, path in paths.items()}).items():
+                    (staged / name).write_bytes(content)
             if folder.is_dir():
                 folder.rmdir()
             shutil.move(staged, folder)
@@ -82,25 +81,11 @@ def _write(
     if format_ == "csv":
         path.write_bytes(store.to_csv(frame, name))
         return path
-    arrow = _arrow()
     if partition is not None and partition not in frame and runs is not None and {"run_id"} <= set(frame.columns):
         frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left") if partition in runs else frame
-    content = arrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata({"table": name})
+    content = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata({"table": name})
     if partition is None or partition not in frame:
-        arrow.parquet.write_table(content, path)
+        pq.write_table(content, path)
         return path
-    arrow.parquet.write_to_dataset(
-        content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet"
-    )
+    pq.write_to_dataset(content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet")
     return folder / name
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow  # noqa: PLC0415 - an extra
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(
-            "Parquet needs pyarrow", next_step="pip install 'thermostats[parquet]', or --format csv"
-        ) from error
-    return pyarrow

@@ -57,19 +57,23 @@ def features(data: str | Path | None = None, *, position: str = LAST) -> pd.Data
         return combine(runs, models, **loaded, position=position)
     known, kept = features_kept.read(data, code)
     same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
-    loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
+    loaded = {name: store.load(name, data, without=same) for name in features_kept.OF_RUNS}
     if shared := {run for frame in loaded.values() for run in frame["run_id"]} & same:
         same -= shared
-        loaded = {name: store.load(name, data, runs=found.keys() - same) for name in features_kept.OF_RUNS}
+        loaded = {name: store.load(name, data, without=same) for name in features_kept.OF_RUNS}
     _check_references(runs, models, loaded)
     new = by_run(runs, models, **loaded, position=position)
     both = {
-        name: pd.concat([features_kept.only(kept[name], same), frame], ignore_index=True) if same else frame
-        for name, frame in new.items()
+        name: _together(features_kept.only(kept[name], same), frame) if same else frame for name, frame in new.items()
     }
     if found.keys() != known.keys() or found.keys() - same:
         features_kept.write(data, code, found, {name: features_kept.only(both[name], found) for name in both})
     return _assembled(runs, models, both, position)
+
+
+def _together(kept: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Rows of both; an empty table has no types to go by."""
+    return pd.concat([kept, new], ignore_index=True) if len(new) and len(kept) else new if len(new) else kept
 
 
 def combine(

@@ -1,8 +1,8 @@
 """What the features of each run were made to, kept in the user's cache folder: only runs that are new or changed count.
 
-A run is known by the bytes of its files and the depth of its model. Runs that stand in files of several runs (the
-study's figures) are few and are always made anew, and so is everything where a file holds rows of a run that it is not
-named after. What is kept are numbers and names in an npz file, read without pickles.
+A run is known by the bytes of its files and archives and the depth of its model. Runs that stand in CSV files of
+several runs (published figures) are few and are always made anew, and so is everything where a file holds rows of a run
+that it is not named after. What is kept are numbers and names in an npz file, read without pickles.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas as pd
 
 from thermostats.errors import DataError
 from thermostats.tables import store
+from thermostats.tables.archive import is_archive, runs_in
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.caching import cache_folder
@@ -33,16 +34,20 @@ def signatures(data: str | Path | None, depths: Mapping[str, int]) -> dict[str, 
     digests: dict[str, hashlib._Hash] = {}
     for name in OF_RUNS:
         for path in store.files(name, data):
-            if not RUN_FILE.fullmatch(path.name):
+            if not is_archive(path) and not RUN_FILE.fullmatch(path.name):
                 continue
             try:
                 content = read_bytes(path, TABLE)
-            except (OSError, DataError):
+                held = runs_in(path) if is_archive(path) else {path.stem}
+            except (OSError, ValueError, DataError):
                 return None  # loading says what is wrong
-            if content.count(f"\n{path.stem},".encode()) != content.count(b"\n") - 1:
+            if is_archive(path):
+                content = hashlib.sha256(content).digest()
+            elif content.count(f"\n{path.stem},".encode()) != content.count(b"\n") - 1:
                 return None
-            digest = digests.setdefault(path.stem, hashlib.sha256(str(depths.get(path.stem)).encode()))
-            digest.update(f"{name} {len(content)} ".encode() + content)
+            for run in held:
+                digest = digests.setdefault(run, hashlib.sha256(str(depths.get(run)).encode()))
+                digest.update(f"{name} {len(content)} ".encode() + content)
     return {run: digest.hexdigest() for run, digest in digests.items()}
 
 

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 from thermostats.errors import DataError, UsageError
+from thermostats.tables.vocabulary import NURSERY
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
@@ -19,6 +20,9 @@ SCHEMA = 1
 """Number of the form of the tables: it rises when a column is added, renamed or comes to mean something else."""
 INSTALLED = Path(__file__).resolve().parents[1] / "_shipped"
 """What a wheel carries: read, never written."""
+ARCHIVE = ".parquet"
+ARCHIVES = ("measured", NURSERY)
+"""Folders that hold archives: `<table>.parquet`, and `<table>-<release>.parquet` of later releases."""
 HELD = ("models.csv", "prompts.csv", "published", "measured")
 """What a folder of tables has at least one of."""
 
@@ -100,15 +104,22 @@ def _check_schema(mark: Path) -> None:
 
 
 def own_files(name: str, folder: Path) -> list[Path]:
-    """Files of table `name` in a folder itself, in the order they are read.
+    """Files of table `name` in a folder itself, archives first, in the order they are read.
 
     Raises DataError where a folder cannot be listed.
     """
-    fixed = (folder / f"{name}.csv", folder / "published" / f"{name}.csv")
-    measured = folder / "measured" / name
-    return [path for path in fixed if path.name in _names(path.parent)] + [
-        measured / file for file in sorted(_names(measured)) if file.endswith(".csv") and not file.startswith(".")
+    fixed = [
+        path for place in ("", "published") if (path := folder / place / f"{name}.csv").name in _names(path.parent)
     ]
+    archives = [
+        folder / place / file
+        for place in ARCHIVES
+        for file in sorted(_names(folder / place))
+        if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name
+    ]
+    measured = folder / "measured" / name
+    runs = [file for file in sorted(_names(measured)) if file.endswith(".csv") and not file.startswith(".")]
+    return [*archives, *fixed, *(measured / file for file in runs)]
 
 
 def _names(folder: Path) -> set[str]:
@@ -125,11 +136,6 @@ def has_own_runs(data: str | Path | None = None) -> bool:
     """Whether a user's store has measurements beside those of the package."""
     folder = data_folder(data)
     return len(layers(folder)) > 1 and bool(own_files("runs", folder))
-
-
-def has_run(name: str, run_id: str, folder: Path) -> bool:
-    """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
-    return any((layer / "measured" / name / f"{run_id}.csv").is_file() for layer in layers(folder))
 
 
 def _chosen(data: str | Path | None) -> Path | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 import pandas.errors
+from pyarrow.parquet import ParquetFile
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables.bounded import CELLS, ROWS, TooManyError, check_cells, read_bytes
@@ -103,10 +104,6 @@ def _objects(rows: Any) -> pd.DataFrame:
 
 
 def _parquet(content: bytes) -> pd.DataFrame:
-    try:
-        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise UsageError("Parquet needs pyarrow", next_step="pip install 'thermostats[parquet]'") from error
     told = ParquetFile(io.BytesIO(content)).metadata
     check_cells(told.num_rows * max(told.num_columns, 1))
     if sum(told.row_group(i).total_byte_size for i in range(told.num_row_groups)) > 5 * ROWS:

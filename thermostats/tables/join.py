@@ -15,6 +15,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
+from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
@@ -191,6 +192,8 @@ def _changes(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFram
         _refuse_published(name, folder, replaced)
         fresh = replaced.set_index(key(name))
         for path in own_files(name, folder):
+            if is_archive(path):  # what is shipped stays; a row of one's own stands over it
+                continue
             held = store.read(path, name).set_index(key(name))
             here = held.index.intersection(fresh.index)
             if len(here):

@@ -306,6 +306,11 @@ TABLES: dict[str, pa.DataFrameSchema] = {
 }
 
 
+def dtypes(name: str) -> dict[str, str]:
+    """Declared pandas dtype of every column of a table."""
+    return {label: column.metadata["dtype"] for label, column in TABLES[name].columns.items()}
+
+
 def key(name: str) -> list[str]:
     """Key columns of a table."""
     return list(TABLES[name].metadata["key"])

@@ -1,8 +1,9 @@
 """Read, validate, check and join the tidy tables of a data folder.
 
-A data folder holds `<table>.csv`, `published/<table>.csv` and `measured/<table>/<run_id>.csv`; a table is all of them
-together, in a user's store with those of the package beneath (`folders.py`). Files are CSV, sorted by key, floats in
-their shortest exact form, LF: saving what was loaded gives the same bytes.
+A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives
+(`archive.py`); a table is all of them together, a row of an archive giving way to one with the same key, in a user's
+store with the tables of the package beneath (`folders.py`). CSV files are sorted by key, floats in their shortest exact
+form, LF: saving what was loaded gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pandas as pd
 import pandera.errors
 
 from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.tables import archive
+from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
@@ -30,17 +33,13 @@ from thermostats.tables.parameters import check_models
 from thermostats.tables.reading import options, read_all
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 
 LINE_END = "\x1e\r\n"
 """Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 FLAGS = {"True": True, "False": False}
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
-
-
-def dtypes(name: str) -> dict[str, str]:
-    """Declared pandas dtype of every column of a table."""
-    return {label: column.metadata["dtype"] for label, column in TABLES[name].columns.items()}
 
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
@@ -52,29 +51,45 @@ def files(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def load(
-    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
+    name: str,
+    data: str | Path | None = None,
+    *,
+    private: bool = True,
+    runs: Collection[str] | None = None,
+    without: Collection[str] = (),
 ) -> pd.DataFrame:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
 
     A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, files
-    named after other runs are left out: how long that takes does not depend on how many there are.
+    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
+    other runs in archives and in files named after them are left out; so are those of the runs `without`.
 
     Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
     """
     paths, folder = files(name, data), data_folder(data)
     frame = pd.DataFrame(columns=list(dtypes(name)))
     for layer in layers(folder):
-        held = [path for path in own_files(name, layer) if runs is None or _may_hold(path, runs)]
-        rows = read_all(held, dtypes(name), lambda path: read(path, name))
-        frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
+        found = own_files(name, layer)
+        archives = [archive.read(path, name, runs, without) for path in found if is_archive(path)]
+        held = [path for path in found if not is_archive(path) and _may_hold(path, runs, without)]
+        for rows in (archives, read_all(held, dtypes(name), lambda path: read(path, name))):
+            frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
     frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
-def _may_hold(path: Path, runs: Collection[str]) -> bool:
+def has_run(name: str, run_id: str, folder: Path) -> bool:
+    """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
+    return any(
+        (layer / "measured" / name / f"{run_id}.csv").is_file()
+        or any(run_id in archive.runs_in(path) for path in own_files(name, layer) if is_archive(path))
+        for layer in layers(folder)
+    )
+
+
+def _may_hold(path: Path, runs: Collection[str] | None, without: Collection[str]) -> bool:
     """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
-    return path.stem in runs or not RUN_FILE.fullmatch(path.name)
+    return not RUN_FILE.fullmatch(path.name) or (path.stem not in without and (runs is None or path.stem in runs))
 
 
 def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -82,13 +97,17 @@ def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
     if not len(beneath):
         return own
     first = key(name)[0]
-    near = own[own[first].isin(beneath[first].unique())]  # of a run beneath there are seldom rows
+    near = own[own[first].isin(beneath[first].unique())]
+    if not len(near):  # as mostly: of a run beneath there are seldom rows
+        return pd.concat([beneath, own], ignore_index=True)
     hidden = pd.MultiIndex.from_frame(beneath[key(name)]).isin(pd.MultiIndex.from_frame(near[key(name)]))
     return pd.concat([beneath[~hidden], own], ignore_index=True)
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
-    """One CSV file of table `name`, as typed columns, not yet validated."""
+    """One file of table `name`, as typed columns, not yet validated."""
+    if is_archive(path):
+        return archive.read(path, name)
     declared = dtypes(name)
     if (found := header(path)) != list(declared):
         raise DataError(

@@ -1,0 +1,55 @@
+"""Pack the files of single runs in a data folder into archives: `python scripts/pack_runs.py DATA FOLDER SOURCE...`.
+
+Runs whose source is one of SOURCE go to `DATA/FOLDER/<table>.parquet`, or with --release to
+`DATA/FOLDER/<table>-<release>.parquet`; archives that are there are never changed. The rows that the folder's tables
+come to are the same before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from thermostats.tables import archive, store
+from thermostats.tables.folders import ARCHIVE, ARCHIVES
+from thermostats.tables.schemas import TABLES
+
+
+def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict[str, int]:
+    """Rows packed by table; the files of single runs that held them are removed once all archives are written."""
+    runs = store.load("runs", data)
+    chosen = set(runs.loc[runs["source"].isin(sources), "run_id"])
+    models = set(runs.loc[runs["source"].isin(sources), "model_id"])
+    held: dict[str, tuple[list[Path], pd.DataFrame]] = {}
+    for name in TABLES:
+        paths = sorted((data / "measured" / name).glob("*.csv"))
+        frames = [store.read(path, name) for path in paths]
+        column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
+        whole = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
+        if whole:
+            rows = pd.concat([frames[i] for i in whole], ignore_index=True)
+            held[name] = [paths[i] for i in whole], store.validate(rows, name)
+    places = {name: data / folder / f"{name}{release and '-'}{release}{ARCHIVE}" for name in held}
+    if there := [str(path) for path in places.values() if path.exists()]:
+        sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
+    for name, (_, rows) in held.items():
+        archive.write(rows, name, places[name])
+        pd.testing.assert_frame_equal(store.validate(archive.read(places[name], name), name), rows, check_exact=True)
+    for paths, _ in held.values():
+        for path in paths:
+            path.unlink()
+    return {name: len(rows) for name, (_, rows) in held.items()}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("folder", choices=ARCHIVES)
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--release", default="")
+    given = parser.parse_args()
+    for table, count in pack(given.data, given.folder, given.sources, given.release).items():
+        print(table, count, sep="\t")

@@ -1,0 +1,96 @@
+"""Archives: rows of many runs in one Parquet file a table, as a release ships them; a later release adds files.
+
+`scripts/pack_runs.py` makes them of files of single runs.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from thermostats.errors import DataError
+from thermostats.tables.atomic import write_atomically
+from thermostats.tables.bounded import TABLE, check_cells, read_bytes
+from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
+from thermostats.tables.folders import ARCHIVE
+from thermostats.tables.schemas import dtypes, key
+
+ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
+PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+
+
+def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pd.DataFrame:
+    """Rows of table `name` in an archive, typed, not yet validated.
+
+    With `runs` only rows of these runs, and none of the runs `without`.
+
+    Raises DataError where the file cannot be read or its columns are not as declared.
+    """
+    declared = _schema(name)
+    of_runs = "run_id" in declared.names
+    try:
+        if of_runs and without and runs_in(path) <= frozenset(without):
+            found = declared.empty_table()
+        else:
+            file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
+            check_cells(file.metadata.num_rows * file.metadata.num_columns)
+            found = file.read()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"table {name} cannot be read: {error}", where=path) from error
+    if not found.schema.equals(declared):
+        raise DataError(
+            f"columns of table {name} are not as declared",
+            where=path,
+            got=", ".join(f"{field.name} {field.type}" for field in found.schema),
+            allowed=", ".join(f"{field.name} {field.type}" for field in declared),
+        )
+    if of_runs and runs is not None:
+        found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
+    if of_runs and without:
+        found = found.filter(pc.invert(pc.is_in(found["run_id"], pa.array(list(without), pa.string()))))
+    frame: pd.DataFrame = found.to_pandas(types_mapper=PANDAS.get)
+    return frame
+
+
+def write(frame: pd.DataFrame, name: str, path: Path) -> None:
+    """Write rows of table `name`, validated and sorted, as an archive, whole or not at all."""
+    table = pa.Table.from_pandas(frame.sort_values(key(name), ignore_index=True), _schema(name), preserve_index=False)
+    numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
+    content = io.BytesIO()
+    pq.write_table(
+        table.replace_schema_metadata(),
+        content,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[label for label in table.column_names if label not in numbers],
+        use_byte_stream_split=numbers,
+    )
+    write_atomically(path, content.getvalue())
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file of a table is an archive."""
+    return path.suffix == ARCHIVE
+
+
+def runs_in(path: Path) -> frozenset[str]:
+    """Runs that an archive holds rows of."""
+    stat = path.stat()
+    return _runs_in(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=256)
+def _runs_in(path: Path, changed: int, size: int) -> frozenset[str]:
+    del changed, size  # an archive that is another is read again
+    return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
+
+
+def _schema(name: str) -> pa.Schema:
+    return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items()])
