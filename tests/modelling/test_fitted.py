@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.fitted import records, side_by_side, updates_of
+from thermostats.modelling.inference.fitted import Deferred, records, side_by_side, updates_of
 from thermostats.modelling.laws.line import fit_line
 
 
@@ -92,3 +92,29 @@ def test_records_are_json() -> None:
     table = pd.DataFrame({"x": [1.5, math.nan, math.inf], "n": pd.array([1, None, 3], dtype="Int64")})
     rows = json.loads(json.dumps(records(table), allow_nan=False))
     assert rows == [{"x": 1.5, "n": 1}, {"x": None, "n": None}, {"x": None, "n": 3}]
+
+
+def test_a_part_may_name_its_own_priors_and_a_fit_may_ask_of_no_influence(alone):
+    part = alone["low"].parts["line"]
+    other = {"wider": 0.01 * part.decisive["mean > 0"].astype(float)}
+    plain = replace(
+        alone["low"],
+        parts={"line": replace(part, alternatives=lambda: other)},
+        prefixed=False,
+        influence=lambda seed: None,
+    )
+    found = {check.name: check for check in plain.check().checks}
+    assert list(found) == ["sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity"]
+    assert set(found["prior sensitivity"].table["alternative"]) == {"wider"}
+
+
+def test_deferred_entries_are_computed_once_and_when_asked_for():
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        made.append(name)
+        return name.upper()
+
+    entries = Deferred({"a": lambda: make("a"), "b": lambda: make("b")})
+    assert (list(entries), len(entries), "a" in entries, made) == (["a", "b"], 2, True, ["a"])
+    assert (entries["b"], entries["b"], entries.get("c"), made) == ("B", "B", None, ["a", "b"])

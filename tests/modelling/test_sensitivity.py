@@ -1,15 +1,20 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 from test_quadrature import some_lines
 
+from thermostats.modelling.inference import sensitivity as module
+from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.quadrature import posterior
 from thermostats.modelling.inference.sensitivity import (
     HEAVY,
     alternatives,
     heavy_errors,
+    others_of,
+    refitted,
     rescaled,
     sensitivity,
     weighted,
@@ -99,3 +104,23 @@ def test_rescaling_is_the_ratio_of_the_densities():
     x = np.random.default_rng(2).normal(size=(2, 5, 3))
     expected = (stats.norm.logpdf(x, 0, 0.6) - stats.norm.logpdf(x, 0, 0.3)).sum(axis=-1)
     assert rescaled(x, 0.3, 2.0) == pytest.approx(expected)
+
+
+def test_the_posterior_as_stated_is_drawn_once(monkeypatch):
+    lines, drawn = some_lines(1, n=13, groups=5), []
+    monkeypatch.setattr(module, "posterior", lambda other, seed: drawn.append(other) or posterior(other, seed=seed))
+    sensitivity(lines, {"slope": lambda p: p.beta[:, 1]}, seed=1)
+    assert len(drawn) == len(alternatives(lines)) and drawn[0] is lines
+    sampled = []
+
+    def fit(model, data, **options):
+        sampled.append(data["factor"])
+        return SimpleNamespace(seed=options["seed"], status="passed", x=np.arange(8.0))
+
+    monkeypatch.setattr(module.sampling, "fit", fit)
+    others, stated = others_of({"factor": 1.0}), SimpleNamespace(seed=1, status="passed", x=np.arange(8.0) + 1)
+    known = {"n": 5, "settings": Settings(), "cache": False, "stated": stated}
+    table = refitted(None, others, lambda draws: {"x": draws.x}, seed=1, **known).set_index("alternative")
+    assert sampled == [0.5, 2.0, 1.0] and table["median"]["as stated"] == 4.5
+    refitted(None, others, lambda draws: {"x": draws.x}, seed=2, **known)
+    assert sampled[3:] == [1.0, 0.5, 2.0, 1.0]
