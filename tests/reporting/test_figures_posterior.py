@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats.plots import posterior
-from thermostats.studies.delia2026.figures.figure import COLUMN, column_style
+from thermostats.plots.column import COLUMN, column_style
 
 SUMMARY = pd.DataFrame(
     {

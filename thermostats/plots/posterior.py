@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
-from thermostats.studies.delia2026.figures.figure import legend_over_rows
 from thermostats.words import number, short_name
 
 BLOCKS: Mapping[str, str] = {"heritage": "heritage", "geometry": "geometry", "scale": "scale", "model": "single model"}

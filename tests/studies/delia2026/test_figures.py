@@ -14,6 +14,7 @@ from PIL import Image
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
+from thermostats.plots.column import COLUMN, column_style
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026 import figures
 from thermostats.studies.delia2026.figures import (
@@ -27,7 +28,6 @@ from thermostats.studies.delia2026.figures import (
     svg,
     transition,
 )
-from thermostats.studies.delia2026.figures.figure import column_style
 
 TABLES = Evidence()
 DRAWN: dict[str, pd.DataFrame] = {}
@@ -77,7 +77,7 @@ def test_a_single_figure_is_one_column_wide() -> None:
     for figure in SINGLE:
         assert figure.width == pytest.approx(90 / 25.4, abs=0.01)
     image = Image.open(io.BytesIO(png(SINGLE[0], table_of(SINGLE[0]), dpi=100)))
-    assert image.width == int(figures.COLUMN * 100)
+    assert image.width == int(COLUMN * 100)
 
 
 def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> None:

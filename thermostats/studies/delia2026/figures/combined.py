@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 
 from thermostats.claims.evidence import Evidence
-from thermostats.plots.marks import mark
-from thermostats.studies.delia2026.figures.figure import COLUMN, Figure
+from thermostats.plots.column import COLUMN, lab_entry, plain_text
+from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.words import first_sentences
 
 PANEL, COLUMNS = "panel", 2
@@ -38,7 +37,10 @@ def combine(figures: Sequence[Figure]) -> Figure:
             if (legend := panel.get_legend()) is not None:
                 legend.remove()
             panel.set_title(f"{chr(ord('A') + number)}  {part.title}")
-        _legend(canvas, sorted(rows["heritage"].dropna().unique()))
+        for lab in sorted(rows["heritage"].dropna().unique()):
+            lab_entry(axes, lab)
+        labs = axes.get_legend_handles_labels()
+        plain_text(canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1))
         return axes
 
     def caption(rows: pd.DataFrame) -> str:
@@ -56,12 +58,3 @@ def combine(figures: Sequence[Figure]) -> Figure:
 def _rows_of(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
     own = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
     return own.loc[:, own.notna().any() | own.columns.str.endswith(("_lower", "_upper"))].infer_objects()
-
-
-def _legend(canvas: Canvas, heritages: Sequence[str]) -> None:
-    marks = [
-        Line2D([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab) for lab in heritages
-    ]
-    legend = canvas.legend(handles=marks, loc="outside upper center", ncols=min(len(marks), 8), borderpad=0.1)
-    for text in legend.get_texts():
-        text.set_parse_math(False)

@@ -9,13 +9,13 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
+from thermostats.plots.column import lab_entry, legend_over_rows, name_points
 from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
-from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.evidence import HUNT, PYTHIA, gains
-from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure, legend_over_rows
+from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.words import number, relation, short_name
 
 SEED = 1
@@ -51,7 +51,7 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     axes.set(xlabel="layers, L", ylabel=GAIN)
     axes.margins(0.1)
     legend_above(axes)
-    place_labels(axes, table["n_layers"], table["gain"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    name_points(axes, table["n_layers"], table["gain"], table["model_id"])
     return axes
 
 
@@ -125,15 +125,8 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
     reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
     x = table["n_params"].astype(float)
-    axes.vlines(
-        x,
-        table["gain"] - table["sd"],
-        table["gain"] + table["sd"],
-        color=color,
-        linewidth=0.8,
-        alpha=0.8,
-        label="± 1 SD over prompts",
-    )
+    low, high = table["gain"] - table["sd"], table["gain"] + table["sd"]
+    axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.8, label="± 1 SD over prompts")
     axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95 % interval")
     axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
     axes.set(xlabel="parameters", ylabel=GAIN)
@@ -141,7 +134,7 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
     log_axis(axes, "x")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M")
     legend_above(axes)
-    place_labels(axes, x, table["gain"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    name_points(axes, x, table["gain"], table["model_id"])
     return axes
 
 
@@ -175,34 +168,19 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
     rng = np.random.default_rng(0)
     for position, row in enumerate(spread.itertuples()):
         values = table.loc[(table["model_id"] == row.model_id) & (table["block"] == row.block), "gain"]
-        color = mark(str(row.heritage)).color
+        color, marker = mark(str(row.heritage))
         jitter = rng.uniform(-0.3, 0.3, len(values))
         axes.scatter(values, position + jitter, color=color, s=5, alpha=0.4, linewidth=0, zorder=2)
         axes.hlines(position, row.mean - row.sd, row.mean + row.sd, color=INK, linewidth=0.9, zorder=3)
-        axes.scatter(
-            row.mean,
-            position,
-            color=color,
-            marker=mark(str(row.heritage)).marker,
-            s=22,
-            edgecolor=INK,
-            linewidth=0.6,
-            zorder=4,
-        )
+        axes.scatter(row.mean, position, color=color, marker=marker, s=22, edgecolor=INK, linewidth=0.6, zorder=4)
     for lab in dict.fromkeys(spread["heritage"]):
-        axes.plot([], [], color=mark(str(lab)).color, marker=mark(str(lab)).marker, linestyle="", label=lab)
+        lab_entry(axes, str(lab))
     name_rows(axes, [short_name(name) for name in spread["model_id"]])
     for block, rows in spread.groupby("block", sort=False):
-        axes.annotate(
-            block,
-            (0.985, rows.index.min() - 0.45),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="top",
-            fontsize=6.5,
-            color=MUTED,
-            bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.8},
-        )
+        at, coordinates = (0.985, rows.index.min() - 0.45), ("axes fraction", "data")
+        box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
+        text = axes.annotate(block, at, xycoords=coordinates, ha="right", va="top", color=MUTED, bbox=box)
+        text.set_fontsize(6.5)
         if rows.index.min():
             axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
     axes.set_xlabel("residual gain, one dot a prompt")

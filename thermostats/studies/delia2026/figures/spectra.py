@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
+from thermostats.plots.column import lab_entry, name_points
 from thermostats.plots.general import MUTED, RULE, legend_above
-from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.figures.figure import NAME_SIZE, Figure
+from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.words import number, short_name
 
 SEED = 3
@@ -78,13 +78,13 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
         for cut, part in rows.groupby("cut"):
             face = color if cut == W_V else "none"
             axes.scatter(part["wv"], part["wo"], facecolor=face, edgecolor=color, marker=marker, s=26, zorder=3)
-        axes.plot([], [], color=color, marker=marker, linestyle="", label=str(lab))
+        lab_entry(axes, str(lab))
     axes.set(xlabel=r"mean $\|W_V\|_2$ over layers", ylabel=r"mean $\|W_O\|_2$ over layers")
     axes.margins(0.12)
     log_axis(axes, "x")
     log_axis(axes, "y")
     legend_above(axes)
-    place_labels(axes, table["wv"], table["wo"], [short_name(name) for name in table["model_id"]], NAME_SIZE)
+    name_points(axes, table["wv"], table["wo"], table["model_id"])
     return axes
 
 
@@ -144,18 +144,18 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
             value = line["value"] ** power
             if line["layer"].isna().all():
                 axes.hlines(value, 0, 1, color=color, linestyle="--", linewidth=0.9)
-                ends.append((1.0, float(value.iloc[0]), short_name(str(model))))
+                ends.append((1.0, float(value.iloc[0]), str(model)))
                 continue
             face = color if (line["cut"] == W_V).all() else "white"
             axes.plot(line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face)
-            ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), short_name(str(model))))
-        axes.plot([], [], color=color, marker=marker, markersize=4, label=str(lab))
+            ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), str(model)))
+        lab_entry(axes, str(lab), markersize=4, linestyle="-")
     label = r"$\|W_V\|_2^2$" if power == 2 else r"$\|W_V\|_2$"
     axes.set(xlabel="relative depth, l / L (dashed: mean over layers)", ylabel=label, xlim=(-0.02, 1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     log_axis(axes, "y")
     legend_above(axes)
-    place_labels(axes, [x for x, *_ in ends], [y for _, y, _ in ends], [name for *_, name in ends], NAME_SIZE)
+    name_points(axes, *zip(*ends, strict=True))
     return axes
 
 

@@ -1,0 +1,80 @@
+"""The house style at the width of one column of print, and what figures of that width need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.legend import Legend
+from numpy.typing import ArrayLike
+
+from thermostats.plots.general import house_style, legend_points
+from thermostats.plots.labels import place_labels
+from thermostats.plots.marks import mark
+from thermostats.words import short_name
+
+COLUMN = 3.54
+"""Width of one column of print in inches (90 mm)."""
+SMALL = {
+    "font.size": 7.0,
+    "axes.labelsize": 7.0,
+    "axes.titlesize": 7.5,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4.0,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.h_pad": 0.03,
+}
+"""What one column changes in the house style."""
+NAME_SIZE = 6.0
+"""Size of a point's name in points."""
+
+
+@contextmanager
+def column_style() -> Iterator[None]:
+    """House style at the width of one column."""
+    with house_style(), mpl.rc_context(SMALL):  # type: ignore[arg-type]
+        yield
+
+
+def legend_over_rows(axes: Axes) -> None:
+    """Legend over the whole width of a figure whose rows have long names; none where there are other axes beside."""
+    canvas = axes.get_figure(root=True)
+    handles, names = axes.get_legend_handles_labels()
+    if canvas is None or len(canvas.axes) > 1 or not names:
+        return
+    unique = dict(zip(names, handles, strict=True))
+    room = 22 * canvas.get_figwidth() * 6.5 / legend_points()
+    columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
+    legend = canvas.legend(
+        unique.values(),
+        unique.keys(),
+        loc="outside upper left",
+        ncols=columns,
+        handletextpad=0.4,
+        columnspacing=1.0,
+        borderpad=0.1,
+    )
+    plain_text(legend)
+
+
+def plain_text(legend: Legend) -> None:
+    """Names in a legend are no formulas."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def lab_entry(axes: Axes, lab: str, **style: object) -> None:
+    """An entry of the legend for a lab, with nothing drawn."""
+    color, marker = mark(lab)
+    axes.plot([], [], **{"color": color, "marker": marker, "linestyle": "", "label": lab, **style})  # type: ignore[arg-type]
+
+
+def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
+    """Short names of models at their points."""
+    place_labels(axes, x, y, [short_name(str(name)) for name in names], NAME_SIZE)
