@@ -19,80 +19,29 @@ WRITES = ("c_proj", "o_proj", "out_proj", "attention.dense", "dense_4h_to_h", "d
 POSITION_TABLES = ("wpe", "positions_embed", "embed_positions")
 
 
-def _gpt2(row: Row, p: float) -> dict[str, Any]:
-    return {
-        "n_embd": row["d_model"],
-        "n_layer": row["n_layers"],
-        "n_head": row["n_heads"],
-        "n_positions": CONTEXT,
-        "resid_pdrop": p,
-        "embd_pdrop": p,
-        "attn_pdrop": p,
-    }
-
-
-def _opt(row: Row, p: float) -> dict[str, Any]:
-    return {
-        "hidden_size": row["d_model"],
-        "word_embed_proj_dim": row["d_model"],
-        "ffn_dim": 4 * row["d_model"],
-        "num_hidden_layers": row["n_layers"],
-        "num_attention_heads": row["n_heads"],
-        "max_position_embeddings": CONTEXT,
-        "do_layer_norm_before": row["norm"] == "pre",
-        "dropout": p,
-        "attention_dropout": p,
-    }
-
-
-def _gpt_neox(row: Row, p: float) -> dict[str, Any]:
-    return {
-        "hidden_size": row["d_model"],
-        "intermediate_size": 4 * row["d_model"],
-        "num_hidden_layers": row["n_layers"],
-        "num_attention_heads": row["n_heads"],
-        "max_position_embeddings": CONTEXT,
-        "use_parallel_residual": True,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
-        "hidden_dropout": p,
-        "attention_dropout": p,
-    }
-
-
-def _llama(row: Row, p: float) -> dict[str, Any]:
-    return {
-        "hidden_size": row["d_model"],
-        "intermediate_size": 8 * row["d_model"] // 3,
-        "attention_dropout": p,
-        "num_hidden_layers": row["n_layers"],
-        "num_attention_heads": row["n_heads"],
-        "num_key_value_heads": row["n_heads"],
-        "max_position_embeddings": CONTEXT,
-    }
-
-
-def _smollm3(row: Row, p: float) -> dict[str, Any]:
-    return _llama(row, p) | {"no_rope_layers": [0] * row["n_layers"]}
-
-
-OPTIONS: dict[str, Callable[[Row, float], dict[str, Any]]] = {
-    "gpt2": _gpt2,
-    "openai-gpt": _gpt2,
-    "opt": _opt,
-    "gpt_neox": _gpt_neox,
-    "llama": _llama,
-    "olmo2": _llama,
-    "smollm3": _smollm3,
-}
-"""Model type → options of its configuration class for a row of the design and a dropout probability."""
-
-
 def config(row: Row, vocab_size: int) -> PretrainedConfig:
     """Configuration of a row of the design; feed-forward width 4 d, or 8/3 d where it is gated."""
-    shared = {"vocab_size": vocab_size, "tie_word_embeddings": bool(row["tied"])}
+    d, depth, heads, p = row["d_model"], row["n_layers"], row["n_heads"], DROPOUT[row["dropout"]]
+    gpt2 = {"n_embd": d, "n_layer": depth, "n_head": heads, "n_positions": CONTEXT}
+    gpt2 |= dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), p)
+    others = {"hidden_size": d, "num_hidden_layers": depth, "num_attention_heads": heads}
+    others |= {"max_position_embeddings": CONTEXT, "attention_dropout": p}
+    llama = others | {"intermediate_size": 8 * d // 3, "num_key_value_heads": heads}
+    rotation = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+    neox = {"intermediate_size": 4 * d, "use_parallel_residual": True, "rope_parameters": rotation, "hidden_dropout": p}
+    opt = {"word_embed_proj_dim": d, "ffn_dim": 4 * d, "do_layer_norm_before": row["norm"] == "pre", "dropout": p}
+    options: dict[str, Any] = {
+        "gpt2": gpt2,
+        "openai-gpt": gpt2,
+        "opt": others | opt,
+        "gpt_neox": others | neox,
+        "llama": llama,
+        "olmo2": llama,
+        "smollm3": llama | {"no_rope_layers": [0] * depth},
+    }[row["model_type"]]
     tokens = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-    made = OPTIONS[row["model_type"]](row, DROPOUT[row["dropout"]])
-    return AutoConfig.for_model(row["model_type"], **shared, **tokens, **made)
+    shared = {"vocab_size": vocab_size, "tie_word_embeddings": bool(row["tied"])}
+    return AutoConfig.for_model(row["model_type"], **shared, **tokens, **options)
 
 
 def build(row: Row, vocab_size: int) -> PreTrainedModel:

@@ -19,13 +19,7 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
 
     Raises DataError where it cannot be read.
     """
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
-
-    path = shipped_path(name)
-    try:
-        return pd.read_csv(path, keep_default_na=name != "design")
-    except (OSError, ValueError) as error:
-        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
+    return _table(shipped_path(name), "a table of the nursery cannot be read", keep_default_na=name != "design")
 
 
 def shipped_path(name: str = "design") -> Path:
@@ -75,18 +69,18 @@ def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) ->
 
 
 def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - as above
-
-    try:
-        frame = pd.read_csv(path, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise DataError("a design cannot be read", where=path, got=str(error)) from error
+    frame = _table(path, "a design cannot be read", keep_default_na=False)
     lacking = [name for name in shipped_table().columns if name not in frame]
     if lacking:
-        raise DataError(
-            "a design lacks columns",
-            where=path,
-            got=", ".join(lacking),
-            next_step="thermostats nursery design --out FILE",
-        )
+        step = "thermostats nursery design --out FILE"
+        raise DataError("a design lacks columns", where=path, got=", ".join(lacking), next_step=step)
     return frame
+
+
+def _table(path: Path, wrong: str, *, keep_default_na: bool) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+
+    try:
+        return pd.read_csv(path, keep_default_na=keep_default_na)
+    except (OSError, ValueError) as error:
+        raise DataError(wrong, where=path, got=str(error)) from error

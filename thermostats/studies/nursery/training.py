@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -55,20 +56,12 @@ def train(
 
     Deterministic given the row on one machine and torch build. `budget` multiplies the number of steps.
     """
-    corpus = corpora.load(folder, row["corpus"])
     steps = max(1, round(STEPS * budget))
-    return _run(
-        row,
-        folder,
-        row["model"],
-        "",
-        lambda: build(row, corpus.vocab_size),
-        corpus,
-        steps,
-        checkpoint_steps(steps),
-        device,
-        progress,
-    )
+
+    def start(vocab_size: int) -> PreTrainedModel:
+        return build(row, vocab_size)
+
+    return Training(row, folder, row["model"], "", steps, checkpoint_steps(steps), start, device, progress).result()
 
 
 def tune(
@@ -84,7 +77,7 @@ def tune(
         raise FileNotFoundError(parent)
     steps = max(1, round(TUNING * STEPS * budget))
 
-    def start() -> PreTrainedModel:
+    def start(_vocab_size: int) -> PreTrainedModel:
         torch.manual_seed(int(row["seed"]))
         model = AutoModelForCausalLM.from_pretrained(parent, dtype=torch.float32)
         for name, parameter in model.named_parameters():
@@ -92,110 +85,90 @@ def tune(
             parameter.requires_grad_(not held)
         return model
 
-    begun = f"{row['model']}/{parent.name}"
-    changed = {**row, "corpus": other}
-    return _run(
-        changed,
-        folder,
-        tuned_name(row["model"]),
-        begun,
-        start,
-        corpora.load(folder, other),
-        steps,
-        (steps,),
-        device,
-        progress,
-    )
+    name, begun, tuned = tuned_name(row["model"]), f"{row['model']}/{parent.name}", {**row, "corpus": other}
+    return Training(tuned, folder, name, begun, steps, (steps,), start, device, progress).result()
 
 
-def _run(
-    row: Mapping[str, Any],
-    folder: Path,
-    name: str,
-    parent: str,
-    start: Callable[[], PreTrainedModel],
-    corpus: Corpus,
-    steps: int,
-    kept: tuple[int, ...],
-    device: str,
-    progress: Progress | None,
-) -> Trained:
-    target = model_folder(folder, name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{name}.part")
-    with filelock.FileLock(target.with_name(f".{name}.lock")):
-        known = read_record(folder, name)
-        if known is not None and known.steps == steps:
-            return known
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        done = _train_into(part, row, name, parent, start(), corpus, steps, kept, device, progress, folder)
-        if target.exists():
-            shutil.rmtree(target)
-        part.rename(target)
-    return done
+@dataclass(frozen=True)
+class Training:
+    """One model's training: the row whose recipe it follows, its name and parent, what it keeps and begins from."""
 
+    row: Mapping[str, Any]
+    folder: Path
+    name: str
+    parent: str
+    steps: int
+    kept: tuple[int, ...]
+    start: Callable[[int], PreTrainedModel]
+    device: str
+    progress: Progress | None
 
-def _train_into(
-    part: Path,
-    row: Mapping[str, Any],
-    name: str,
-    parent: str,
-    model: PreTrainedModel,
-    corpus: Corpus,
-    steps: int,
-    kept: tuple[int, ...],
-    device: str,
-    progress: Progress | None,
-    folder: Path,
-) -> Trained:
-    began = perf_counter()
-    words = tokenizer.load(folder)
-    nn.Module.to(model, device).train()
-    rules = optimisers(model, row)
-    factor = schedule(row["schedule"], steps)
-    peaks = [[group["lr"] for group in rule.param_groups] for rule in rules]
-    rng = np.random.default_rng([int(row["seed"]), len(parent)])
-    losses: list[dict[str, Any]] = []
+    def result(self) -> Trained:
+        """The record of the training, made now where there is none."""
+        corpus = corpora.load(self.folder, self.row["corpus"])
+        target = model_folder(self.folder, self.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{self.name}.part")
+        with filelock.FileLock(target.with_name(f".{self.name}.lock")):
+            known = read_record(self.folder, self.name)
+            if known is not None and known.steps == self.steps:
+                return known
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            done = self._into(part, corpus)
+            if target.exists():
+                shutil.rmtree(target)
+            part.rename(target)
+        return done
 
-    def keep(step: int) -> None:
-        model.save_pretrained(part / f"step{step:05d}")
-        words.save_pretrained(part / f"step{step:05d}")
-        losses.append({"step": step, "loss": heldout_loss(model, corpus.heldout, device), "part": "heldout"})
+    def _into(self, part: Path, corpus: Corpus) -> Trained:
+        model = self.start(corpus.vocab_size)
+        began = perf_counter()
+        words = tokenizer.load(self.folder)
+        nn.Module.to(model, self.device).train()
+        rules = optimisers(model, self.row)
+        factor = schedule(self.row["schedule"], self.steps)
+        peaks = [(group, group["lr"]) for rule in rules for group in rule.param_groups]
+        rng = np.random.default_rng([int(self.row["seed"]), len(self.parent)])
+        losses: list[dict[str, Any]] = []
 
-    if 0 in kept:
-        keep(0)
-    for step in range(steps):
-        for rule, peak in zip(rules, peaks, strict=True):
-            for group, rate in zip(rule.param_groups, peak, strict=True):
+        def keep(step: int) -> None:
+            model.save_pretrained(part / f"step{step:05d}")
+            words.save_pretrained(part / f"step{step:05d}")
+            losses.append({"step": step, "loss": heldout_loss(model, corpus.heldout, self.device), "part": "heldout"})
+
+        if 0 in self.kept:
+            keep(0)
+        for step in range(self.steps):
+            for group, rate in peaks:
                 group["lr"] = rate * factor(step)
-            rule.zero_grad()
-        loss = _loss(model, _windows(corpus.train, rng.integers(len(corpus.train) - CONTEXT, size=BATCH), device))
-        loss.backward()  # type: ignore[no-untyped-call]
-        clip_grad_norm_(model.parameters(), CLIP)
-        for rule in rules:
-            rule.step()
-        losses.append({"step": step + 1, "loss": loss.item(), "part": "train"})
-        if step + 1 in kept:
-            keep(step + 1)
-        if progress is not None:
-            progress(step + 1, steps)
-    end = losses[-1]["loss"]
-    unigram = unigram_loss(corpus)
-    finite = math.isfinite(end)
-    done = Trained(
-        name,
-        parent,
-        corpus.name,
-        steps,
-        steps * BATCH * CONTEXT,
-        end if finite else None,
-        unigram,
-        finite and end < unigram,
-        round(perf_counter() - began, 1),
-    )
-    write_record(part, done, pd.DataFrame(losses))
-    return done
+            for rule in rules:
+                rule.zero_grad()
+            starts = rng.integers(len(corpus.train) - CONTEXT, size=BATCH)
+            loss = _loss(model, _windows(corpus.train, starts, self.device))
+            loss.backward()  # type: ignore[no-untyped-call]
+            clip_grad_norm_(model.parameters(), CLIP)
+            for rule in rules:
+                rule.step()
+            losses.append({"step": step + 1, "loss": loss.item(), "part": "train"})
+            if step + 1 in self.kept:
+                keep(step + 1)
+            if self.progress is not None:
+                self.progress(step + 1, self.steps)
+        end, unigram = losses[-1]["loss"], unigram_loss(corpus)
+        done = Trained(
+            self.name,
+            self.parent,
+            corpus.name,
+            self.steps,
+            tokens=self.steps * BATCH * CONTEXT,
+            loss=end if math.isfinite(end) else None,
+            loss_unigram=unigram,
+            learned=math.isfinite(end) and end < unigram,
+            seconds=round(perf_counter() - began, 1),
+        )
+        write_record(part, done, pd.DataFrame(losses))
+        return done
 
 
 @torch.no_grad()
