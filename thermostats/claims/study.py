@@ -25,6 +25,8 @@ class Study:
     title: str
     source: str = ""
     """DOI of its published files."""
+    citation: Mapping[str, str] = field(default_factory=dict)
+    """BibTeX fields of what to cite where rows are from these files, with `key`."""
     importer: str = ""
     """Function `(source, data) -> Imported` that reads its files into `data/published`."""
     pages: Mapping[str, str] = field(default_factory=dict)

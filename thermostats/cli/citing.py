@@ -8,11 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import thermostats
+from thermostats.claims.study import Study, studies
 from thermostats.tables import store
 from thermostats.tables.identities import OURS
 from thermostats.tables.vocabulary import NURSERY
-
-STUDY = "10.5281/zenodo.18165365"
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,6 @@ PACKAGE = Citation(
         "year": "2026",
     },
     "the package",
-)
-DELIA = Citation(
-    "misc",
-    "delia2026thermodynamic",
-    {
-        "author": "D'Elia, Davide",
-        "title": "Thermodynamic Constraints in Transformer Architectures: A Sheaf-Theoretic Perspective",
-        "year": "2026",
-        "doi": STUDY,
-    },
-    "the study whose figures are in the tables and whose claims are tested",
 )
 LIBRARIES = (
     Citation(
@@ -108,7 +96,7 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     others = [name for name in used if name not in {*here, *files["file"]}]
     return (
         PACKAGE,
-        *([DELIA] if STUDY in set(files["doi"]) else []),
+        *(_of_study(study) for study in studies().values() if study.citation and study.source in set(files["doi"])),
         *(_with_version(library) for library in LIBRARIES),
         *([_with_version(MEASURING)] if here else []),
         *(_other(number, name) for number, name in enumerate(others, 1)),
@@ -127,6 +115,12 @@ def _with_version(library: Citation) -> Citation:
     except PackageNotFoundError:
         note = {}
     return replace(library, fields={**library.fields, **note})
+
+
+def _of_study(study: Study) -> Citation:
+    fields = {name: value for name, value in study.citation.items() if name != "key"}
+    why = "the study whose figures are in the tables and whose claims are tested"
+    return Citation("misc", study.citation["key"], fields, why)
 
 
 def _other(number: int, name: str) -> Citation:

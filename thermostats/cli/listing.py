@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pandera.pandas as pa
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
-from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.filling import when_joined
 from thermostats.tables.folders import layers, own_files
@@ -26,27 +24,13 @@ Rows = tuple[list[dict[str, Any]], list[str]]
 def rows(what: str, data: str | Path | None = None, *, own: bool = False, table: str | None = None) -> Rows:
     """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
 
-    table: of columns, those of this table alone.
-
-    Raises UsageError where there is no listing of that name, none of own rows or of a table, or no such table.
+    table: of columns, those of this table alone. The verb has checked the names. Raises UsageError where there is no
+    listing of own rows.
     """
-    if what not in LISTINGS:
-        near = get_close_matches(what, LISTINGS, n=1)
-        raise UsageError(
-            "nothing of that name can be listed",
-            got=repr(what),
-            allowed=", ".join(LISTINGS),
-            next_step=f"did you mean {near[0]}?" if near else "",
-        )
     if own and what not in OWN:
         raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
-    if table is not None:
-        if what != "columns":
-            raise UsageError("of a table columns are listed", got=what, next_step=f"thermostats ls columns {table}")
-        check_table(table, DESCRIBED)
-        listed, shown = _columns(data)
-        return [row for row in listed if row["table"] == table], shown
-    return OWN[what](data, True) if own else LISTINGS[what](data)
+    listed, shown = OWN[what](data, True) if own else LISTINGS[what](data)
+    return [row for row in listed if table is None or row["table"] == table], shown
 
 
 def _values(column: pa.Column) -> list[str]:
@@ -57,13 +41,8 @@ def _values(column: pa.Column) -> list[str]:
 
 
 def findings(out: Path) -> list[dict[str, Any]]:
-    """Findings of the last report, each claim's headline first, named figures as objects.
-
-    Raises UsageError where there is no report yet.
-    """
+    """Findings of the last report, each claim's headline first, named figures as objects."""
     path = out / "findings.csv"
-    if not path.is_file():
-        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     frame = store.validate(store.read(path, "findings"), "findings", path)
     frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
     try:

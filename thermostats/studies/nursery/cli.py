@@ -43,7 +43,7 @@ def design(
 
     Example: `thermostats nursery design --seed 7 --out mine.csv`
     """
-    from thermostats.studies.nursery.plan import shipped_table  # noqa: PLC0415 - pandas
+    from thermostats.studies.nursery.plan import records, shipped_table  # noqa: PLC0415 - pandas
 
     if seed is None:
         frame = shipped_table()
@@ -57,8 +57,7 @@ def design(
         write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
         print(out)
     else:
-        rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-        print_rows(rows, [str(name) for name in frame.columns], as_json)
+        print_rows(records(frame), list(frame.columns), as_json)
     say_next("thermostats nursery corpora", shown=not as_json)
 
 
@@ -169,13 +168,14 @@ def compare(
 
     Example: `thermostats nursery compare --recipe r05`
     """
+    from thermostats.studies.nursery.plan import records  # noqa: PLC0415 - pandas
+
     wanted = _trained(models, recipe, folder)
     with _measuring():
         from thermostats.studies.nursery.repeat import TOLERANCE  # noqa: PLC0415
         from thermostats.studies.nursery.repeat import compare as held_against  # noqa: PLC0415
     table = held_against(wanted, folder)
-    rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-    print_rows(rows, [str(name) for name in table.columns], as_json)
+    print_rows(records(table), list(table.columns), as_json)
     if not as_json:
         print(f"the same where mean log gains differ by at most {TOLERANCE:g}", file=sys.stderr)
     if not table["same"].all():
@@ -223,35 +223,32 @@ def _measuring() -> Iterator[None]:
     """Raise UsageError where the extra that training and measuring need is not installed."""
     try:
         import torch  # noqa: F401, PLC0415
-        import transformers  # noqa: PLC0415
+        import transformers  # noqa: F401, PLC0415
 
         yield
     except ImportError as error:
         raise UsageError(
             "the nursery needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
         ) from error
-    quiet: Any = transformers.utils.logging
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
+    from thermostats.measurement.session import quiet  # noqa: PLC0415
+
+    quiet()
 
 
 @contextmanager
 def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]]:
     """One bar of the work in all with the time left; lines of what is through where nobody looks."""
     done: dict[str, float] = {}
+    began = time.perf_counter()
+
+    def line(name: str, work: float, share: float, trained: Any) -> None:
+        done[name] = work * share
+        if trained is not None:
+            left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
+            result = f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left"
+            print(result, file=sys.stderr, flush=True)
+
     if not sys.stderr.isatty():
-        began = time.perf_counter()
-
-        def line(name: str, work: float, share: float, trained: Any) -> None:
-            done[name] = work * share
-            if trained is not None:
-                left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
-                print(
-                    f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
         yield line
         return
     from rich.console import Console  # noqa: PLC0415

@@ -16,6 +16,7 @@ architecture and architecture × geometry are not separated from these.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
 
 import numpy as np
@@ -53,17 +54,7 @@ def recipes() -> pd.DataFrame:
 def candidates() -> pd.DataFrame:
     """Every model that could be built within a recipe: architecture, norm, position, tying, L, d, H, d_h."""
     rows = [
-        {
-            "architecture": build.architecture,
-            "norm": build.norm,
-            "position": build.position,
-            "model_type": build.model_type,
-            "tied": tied,
-            "n_layers": depth,
-            "d_model": d,
-            "n_heads": d // d_head,
-            "d_head": d_head,
-        }
+        asdict(build) | {"tied": tied, "n_layers": depth, "d_model": d, "n_heads": d // d_head, "d_head": d_head}
         for build, tied, depth, (d, d_head) in product(BUILDS, TIED, N_LAYERS, SHAPES)
     ]
     return pd.DataFrame(rows)
@@ -91,13 +82,8 @@ def blocks() -> dict[str, list[str]]:
     recipe, architecture = list(_recipe(sample)), list(_architecture(sample))
     crossed = [name for name in names if name.endswith(tuple(f" x {g}" for g in GEOMETRY))]
     geometry = [*GEOMETRY, *(f"P{k}({g})" for g, k in CURVATURE)]
-    return {
-        "recipe": recipe,
-        "architecture": architecture,
-        "geometry": geometry,
-        "scale": ["log_d"],
-        "recipe x geometry": crossed,
-    }
+    main = {"recipe": recipe, "architecture": architecture, "geometry": geometry, "scale": ["log_d"]}
+    return main | {"recipe x geometry": crossed}
 
 
 def design(seed: int = SEED) -> pd.DataFrame:
@@ -106,10 +92,8 @@ def design(seed: int = SEED) -> pd.DataFrame:
     Columns: model (r01-1 … r16-6), recipe and its factors, what candidates() has, rho, seed, replicate_of.
     """
     rng = np.random.default_rng(seed)
-    chosen = max(
-        (_exchange(np.random.default_rng([seed, start])) for start in range(STARTS)), key=lambda found: found[0]
-    )
-    frame = chosen[1]
+    starts = (_exchange(np.random.default_rng([seed, start])) for start in range(STARTS))
+    _, frame = max(starts, key=lambda found: found[0])
     frame["replicate_of"] = ""
     repeated = []
     for _, rows in frame.groupby("recipe", sort=True):
@@ -123,20 +107,6 @@ def design(seed: int = SEED) -> pd.DataFrame:
     frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
     first = ["model", *recipes().columns, *candidates().columns, "rho", "seed", "replicate_of"]
     return frame[first]
-
-
-def efficiency(frame: pd.DataFrame) -> pd.DataFrame:
-    """Variance inflation of each column of the model matrix, s_jj^-1 over what orthogonal columns would give.
-
-    Columns: term, variance (of its estimate, in units of the error variance), inflation. Raises LinAlgError where the
-    design does not identify the model.
-    """
-    x = model_matrix(frame)
-    if np.linalg.matrix_rank(x.to_numpy()) < x.shape[1]:
-        raise np.linalg.LinAlgError("the design does not identify its model")
-    variance = np.diag(np.linalg.inv(x.T.to_numpy() @ x.to_numpy()))
-    centred = ((x - x.mean()) ** 2).sum().where(x.columns != "mean", len(x))
-    return pd.DataFrame({"term": x.columns, "variance": variance, "inflation": variance * centred.to_numpy()})
 
 
 def _exchange(rng: np.random.Generator) -> tuple[float, pd.DataFrame]:

@@ -41,6 +41,11 @@ def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = 
     frame = shipped_table() if design is None else _read(design)
     if models or recipes:
         frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
+    return records(frame)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as dictionaries."""
     return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
 
 

@@ -113,13 +113,12 @@ def _told(said: queue.Queue[tuple[int, float]], wanted: Sequence[Job]) -> Iterat
 
 def _prepare() -> None:
     import torch  # noqa: PLC0415 - in the worker only
-    import transformers  # noqa: PLC0415
+
+    from thermostats.measurement.session import quiet  # noqa: PLC0415
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    quiet: Any = transformers.utils.logging
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
+    quiet()
 
 
 def _train(number: int, job: Job, folder: Path, device: str, said: queue.Queue[tuple[int, float]]) -> Trained:
