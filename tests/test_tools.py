@@ -36,13 +36,6 @@ def command(*arguments: object, cwd: Path | None = None) -> subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("verb", ["doctor", "export", "cite", "new claim", "new heritage"])
-def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    done = command(*verb.split(), "--help")
-    assert done.returncode == 0
-    assert f"thermostats {verb}" in done.stdout.split("Example:")[1]
-
-
 def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.metadata.version
 

@@ -38,11 +38,12 @@ from thermostats.cli.app import main
 cases, large = json.load(sys.stdin)
 told = []
 for arguments in cases:
-    sys.argv, said = ["thermostats", *arguments], io.StringIO()
+    sys.argv, said, out = ["thermostats", *arguments], io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
             main()
     except SystemExit as end:
+        assert "Traceback" not in said.getvalue() and not out.getvalue(), arguments
         told.append([end.code, said.getvalue(), [name for name in large if name in sys.modules]])
 print(json.dumps(told))
 """
@@ -59,7 +60,8 @@ CASES = [
     ("ls runs --own", "add --data mine"),
     ("ls claims --analyses nowhere", "no such folder of analyses"),
     ("check --data nowhere", "no such data folder"),
-    ("report C99", "no such claim"),
+    ("report C99", "no such claim: got C99"),
+    ("report C01 --all", "not both"),
     ("report C4", "did you mean C04?"),
     ("report --analyses nowhere", "no such folder of analyses"),
     ("findings", "thermostats report --all"),
@@ -70,10 +72,14 @@ CASES = [
     ("new claim !?", "no letters"),
     ("import nowhere --data mine", "no such folder"),
     ("join nothing.csv --data mine", "no such file"),
+    ("join nothing.csv", "--data mine"),
+    ("join nothing.csv --map nothing.toml --data mine", "no such file"),
+    ("import nowhere", "--data mine"),
     ("power --models 12 --labs 4 --shares 1,2", "not shares of one whole"),
     ("power --models 12 --labs 12", "more models than labs"),
     ("power --models 12 --labs 4 --geometry fre", "did you mean free?"),
     ("power --models 12 --labs 4 --seed -1", "--seed"),
+    ("power --models 12 --labs 4 --simulations 5", "20"),
     ("measure gpt2", "--data mine"),
     ("measure gpt2 --data mine --what gain", "allowed: weights, gains"),
     ("measure gpt2 --data mine --dtype float8", "allowed: float32"),
@@ -92,6 +98,10 @@ CASES = [
     ("nursery train --design nothing.csv", "no such file"),
     ("nursery train --device cuda:999", "there is no such GPU"),
     ("nursery train --budget 0", "a budget is a number above 0"),
+    ("nursery train --budget nan", "a budget is a number above 0"),
+    ("nursery train r01-1 --processes 0", "--processes"),
+    ("nursery train r99-1", "r99-1"),
+    ("nursery measure", "--data mine"),
     ("nursery measure r01-9 --data mine", "no such model in the design"),
     ("nursery compare --recipe r99", "did you mean"),
     ("nursery corpora --text nothing.txt", "no such file"),
@@ -105,19 +115,20 @@ TABLES_READ = [
 NEEDED = {"huggingface_hub", "numpy", "pandas", "pandera"}
 
 
+def told(cases: list[list[str]], large: list[str], folder: Path) -> list[tuple[int, str, list[str]]]:
+    """Of each command in one process: its exit code, standard error, and the large libraries loaded by then."""
+    asked = json.dumps([cases, large])
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], input=asked, capture_output=True, text=True, check=True, cwd=folder
+    )
+    found: list[tuple[int, str, list[str]]] = json.loads(done.stdout)
+    return found
+
+
 def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> None:
     cases = [*CASES, *TABLES_READ]
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED],
-        input=json.dumps([[words.split() for words, _ in cases], LARGE]),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    told = json.loads(done.stdout)
-    assert len(told) == len(cases)
-    for (arguments, words), (code, said, loaded) in zip(cases, told, strict=True):
+    found = told([words.split() for words, _ in cases], LARGE, tmp_path)
+    for (arguments, words), (code, said, loaded) in zip(cases, found, strict=True):
         assert (code, words in said) == (2, True), f"{arguments}: {code} {said}"
         assert set(loaded) <= (NEEDED if (arguments, words) in TABLES_READ else set()), f"{arguments} loads {loaded}"
     assert list(tmp_path.iterdir()) == []
@@ -125,17 +136,14 @@ def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> No
 
 def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
     """The arguments are right, what they need is missing: exit code 1."""
-    cases = ["nursery train --recipe r05", "nursery measure --data mine", "nursery compare"]
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED],
-        input=json.dumps([[case.split() for case in cases], ["torch", "scipy"]]),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert [(code, loaded) for code, _, loaded in json.loads(done.stdout)] == [(1, [])] * 3
-    assert all("thermostats nursery corpora" in said for _, said, _ in json.loads(done.stdout))
+    cases = {
+        "nursery train --recipe r05 --folder f": "thermostats nursery corpora --folder f",
+        "nursery measure --data mine": "thermostats nursery corpora, then thermostats nursery train",
+        "nursery compare --recipe r03": "thermostats nursery train --recipe r03",
+    }
+    found = told([case.split() for case in cases], ["torch", "scipy"], tmp_path)
+    assert [(code, loaded) for code, _, loaded in found] == [(1, [])] * 3
+    assert all(words in said for words, (_, said, _) in zip(cases.values(), found, strict=True))
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])

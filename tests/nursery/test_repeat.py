@@ -107,30 +107,6 @@ def test_the_design_is_printed_and_written(tmp_path):
     assert pd.read_csv(tmp_path / "own.csv", keep_default_na=False).equals(shipped_table())
 
 
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        (("train", "--budget", "0"), "budget"),
-        (("train", "--budget", "nan"), "budget"),
-        (("train", "r99-1"), "r99-1"),
-        (("train", "--recipe", "r99"), "r99"),
-        (("compare", "r99-1"), "r99-1"),
-    ],
-)
-def test_wrong_use_is_refused(arguments, words, tmp_path):
-    said = run(*arguments, "--folder", tmp_path)
-    assert said.exit_code != 0 and words in str(said.exception)
-
-
-def test_no_processes_at_all_are_refused(tmp_path):
-    assert run("train", "r01-1", "--processes", "0", "--folder", tmp_path).exit_code == 2
-
-
-def test_training_without_corpora_says_how_to_make_them(tmp_path):
-    said = run("train", "r01-1", "--folder", tmp_path)
-    assert said.exit_code != 0 and "corpora" in str(said.exception)
-
-
 @pytest.mark.slow
 def test_train_and_measure_from_end_to_end(made, tmp_path):
     folder = shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models"))
