@@ -77,6 +77,19 @@ class Result:
     """Figures of the fit beside those that every fit has."""
     audit: Audit = field(default_factory=Audit)
 
+    @classmethod
+    def of(cls, rows: pd.DataFrame, quantities: Mapping[str, Estimate], **more: Any) -> Result:
+        """A result over a table with a row a model, counted with its labs (`heritage`) and shown."""
+        return cls(
+            **{
+                "quantities": quantities,
+                "n_models": len(rows),
+                "n_groups": rows["heritage"].nunique(),
+                "table": rows,
+                **more,
+            }
+        )
+
     def probability(self, statement: str) -> float:
         """Posterior probability of a statement.
 

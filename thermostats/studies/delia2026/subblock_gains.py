@@ -1,0 +1,57 @@
+"""Attention and MLP gains of the Pythia sizes: rows of the scaling files and their audit."""
+
+from __future__ import annotations
+
+import pandas as pd
+from scipy.stats import linregress
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.words import short_name
+
+SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
+FIT = {
+    "exponent": "/scaling_law/exponent_alpha",
+    "standard error of the exponent": "/scaling_law/exponent_std_err",
+    "intercept": "/scaling_law/intercept",
+    "R²": "/scaling_law/r_squared",
+    "p of the exponent against 0": "/scaling_law/p_value",
+}
+CONTRACTING = {
+    "attention of {} contracts, % of blocks": (r"/models/\d+/attn_contracting_pct", "gain_attention"),
+    "MLPs of {} contract, % of blocks": (r"/models/\d+/mlp_contracting_pct", "gain_mlp"),
+}
+
+
+def by_layer(tables: Evidence) -> pd.DataFrame:
+    """Columns model_id, heritage, layer, gain_attention, gain_mlp of the scaling file."""
+    layers = tables.table("layers", source=SCALING)
+    return layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype({"layer": float})
+
+
+def of_last_block(tables: Evidence) -> pd.DataFrame:
+    """One row a model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
+    layers, sizes = by_layer(tables), tables.table("models").set_index("model_id")["n_params"]
+    last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
+    last["n_params"] = last["model_id"].map(sizes).astype("float64")
+    last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())
+    return last.sort_values("n_params", ignore_index=True)
+
+
+def exponent_audit(tables: Evidence, line: linregress) -> Audit:
+    """The least-squares line of the file, and the exponent as the text claims it."""
+    claimed = "exponent as claimed"
+    values = (line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)
+    found = {claimed: float(line.slope)} | dict(zip(FIT, map(float, values), strict=True))
+    return Audit(stated(tables, {claimed: "MLP exponent"}) | stated(tables, FIT, SCALING), found)
+
+
+def contracting_audit(tables: Evidence, layers: pd.DataFrame) -> Audit:
+    """Per cent of blocks below 1 in every model."""
+    found = {
+        name.format(short_name(str(model))): 100 * float((part[column] < 1).mean())
+        for model, part in layers.groupby("model_id")
+        for name, (_, column) in CONTRACTING.items()
+    }
+    return Audit(stated_by_model(tables, SCALING, {name: place for name, (place, _) in CONTRACTING.items()}), found)
