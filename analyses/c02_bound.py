@@ -30,7 +30,7 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
-from thermostats.modelling.laws.kleiber import fit_kleiber
+from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.plots.general import gain_by_depth
 from thermostats.studies.delia2026.evidence import (
     FOUR,

@@ -36,7 +36,7 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.spectral import fit_spectral
+from thermostats.modelling.laws.spectra import fit_spectral
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.labels import place_labels
 from thermostats.plots.scales import log_axis

@@ -29,7 +29,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import legend_above
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark

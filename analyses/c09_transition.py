@@ -28,7 +28,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import SENTENCES, if_above
 from thermostats.modelling.classical.means import paired_difference
-from thermostats.modelling.laws.line import LEAST, fit_line
+from thermostats.modelling.laws.lines import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
 from thermostats.plots.general import INK, MUTED, legend_above
 from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model

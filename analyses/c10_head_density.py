@@ -33,7 +33,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_a
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, roc_threshold
 from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.evidence import (

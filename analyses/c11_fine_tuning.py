@@ -31,7 +31,7 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample, paired_difference
-from thermostats.modelling.laws.invariance import fit_invariance
+from thermostats.modelling.laws.pairs import fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
 from thermostats.studies.delia2026.evidence import stated, stated_by_model

@@ -32,7 +32,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_a
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.classical.mixed import concordance
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.benchmark import fit_benchmark
+from thermostats.modelling.laws.ranking import fit_benchmark
 from thermostats.plots.general import strip_by_group
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import (

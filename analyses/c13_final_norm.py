@@ -30,7 +30,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each

@@ -31,8 +31,8 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
-from thermostats.modelling.laws.benchmark import fit_benchmark
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.ranking import fit_benchmark
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import strip_by_group
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,

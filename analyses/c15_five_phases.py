@@ -11,7 +11,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.phases import LEAST_POINTS, phases
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import lines_by_layer
 from thermostats.studies.nursery.norms import at_the_end
 from thermostats.tables.vocabulary import NURSERY

@@ -32,7 +32,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, forest, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.provenance import follows

@@ -16,8 +16,8 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.modelling.classical.association import power_law
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.line import fit_line
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, lines_by_layer, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import subblock_gains as gains

@@ -32,8 +32,8 @@ from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_all, if_below
 from thermostats.modelling.classical.association import WithinCorrelation, within_correlation
 from thermostats.modelling.classical.means import welch_difference
-from thermostats.modelling.laws.benchmark_entropy import fit_slopes
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.entropy_slopes import fit_slopes
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import forest, strip_by_group
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,

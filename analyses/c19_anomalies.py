@@ -18,7 +18,7 @@ from thermostats.claims.result import Audit, Estimate, Result
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.modelling.classical.means import one_sample
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import MUTED, forest, reference, scatter_labelled, strip_by_group
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import anomalies

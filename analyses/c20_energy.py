@@ -13,7 +13,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.amplification import amplification, product_audit, published_product

@@ -37,8 +37,8 @@ from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.kleiber import fit_kleiber
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.depth import fit_kleiber
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.studies.delia2026.evidence import gains, stated
 from thermostats.studies.nursery.density import ALPHA, PENULTIMATE, draw_density, threshold, through
 from thermostats.studies.nursery.law import LARGEST, NEAR, TOLERATED, TOTAL, bound, draw_depth, law

@@ -32,8 +32,8 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE, UNMEASURED, if_above
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.invariance import fit_invariance
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.pairs import fit_invariance
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, legend_above, paired, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt

@@ -14,16 +14,15 @@ from simulated import benchmark_table, model_table, pairs_table, transition_tabl
 from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
-from thermostats.modelling.laws.benchmark import fit_benchmark
-from thermostats.modelling.laws.benchmark_entropy import fit_slopes
-from thermostats.modelling.laws.cells import crossed, said_labs
+from thermostats.modelling.laws.crossed_table import crossed, said_labs
 from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding
-from thermostats.modelling.laws.invariance import fit_invariance
-from thermostats.modelling.laws.kleiber import bounded_rows, fit_kleiber
-from thermostats.modelling.laws.line import fit_line
-from thermostats.modelling.laws.pairs import pairs_of
-from thermostats.modelling.laws.share import fit_share
-from thermostats.modelling.laws.spectral import fit_spectral, spectral_rows
+from thermostats.modelling.laws.depth import bounded_rows, fit_kleiber
+from thermostats.modelling.laws.entropy_slopes import fit_slopes
+from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.laws.pairs import fit_invariance, pairs_of
+from thermostats.modelling.laws.ranking import fit_benchmark
+from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.laws.spectra import fit_spectral, spectral_rows
 from thermostats.modelling.laws.transition import fit_transition, transition_rows
 
 Table = pd.DataFrame

@@ -25,13 +25,12 @@ from thermostats.modelling.heritage.fit import CLOSED, SAMPLING, fit_heritage
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.checks import Gate
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.laws import linear
-from thermostats.modelling.laws.benchmark_entropy import fit_slopes
-from thermostats.modelling.laws.cells import crossed
-from thermostats.modelling.laws.invariance import fit_invariance
-from thermostats.modelling.laws.kleiber import bounded_rows
-from thermostats.modelling.laws.line import fit_line
-from thermostats.modelling.laws.pairs import pairs_of
+from thermostats.modelling.laws import lines as linear
+from thermostats.modelling.laws.crossed_table import crossed
+from thermostats.modelling.laws.depth import bounded_rows
+from thermostats.modelling.laws.entropy_slopes import fit_slopes
+from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.laws.pairs import fit_invariance, pairs_of
 from thermostats.modelling.laws.transition import transition_rows
 
 

@@ -15,10 +15,10 @@ from thermostats.modelling.inference import quadrature, sampling
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.quadrature import CANDIDATES
-from thermostats.modelling.laws import benchmark, benchmark_entropy
-from thermostats.modelling.laws.benchmark import fit_benchmark
-from thermostats.modelling.laws.benchmark_entropy import SLOPE_SD, fit_slopes
-from thermostats.modelling.laws.benchmark_model import (
+from thermostats.modelling.laws import entropy_slopes, ranking
+from thermostats.modelling.laws.crossed_table import crossed, without_each
+from thermostats.modelling.laws.entropy_slopes import SLOPE_SD, fit_slopes
+from thermostats.modelling.laws.ranking import (
     CENTRE,
     RESIDUAL,
     RESIDUAL_SD,
@@ -26,10 +26,10 @@ from thermostats.modelling.laws.benchmark_model import (
     arrays,
     benchmark_model,
     blocks,
+    fit_benchmark,
     log_ratios,
 )
-from thermostats.modelling.laws.benchmark_model import SHARE as EFFECTS
-from thermostats.modelling.laws.cells import crossed, without_each
+from thermostats.modelling.laws.ranking import SHARE as EFFECTS
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -152,7 +152,7 @@ def simulated_cells(rng, categories, n_models=4):
     """Gains and entropies of models × 16 prompts from the priors of the model, with what they were made from."""
     table = benchmark_table(rng, [0.0] * n_models, prompts=16, categories=categories)
     cells = crossed(table)
-    data, slopes = arrays(cells), benchmark_entropy.components(cells)
+    data, slopes = arrays(cells), entropy_slopes.components(cells)
     truth = {
         "centre": rng.normal(0, CENTRE),
         "apart": abs(rng.normal(0, SCALE)),
@@ -167,7 +167,7 @@ def simulated_cells(rng, categories, n_models=4):
     y = data["which"] @ truth["level"] + data["design"] @ effects + noise
     rows = table.sort_values(["model_id", "prompt_id"], ignore_index=True)
     cells = crossed(rows.assign(value=np.exp(y)))
-    slopes = benchmark_entropy.components(cells)
+    slopes = entropy_slopes.components(cells)
     of_slopes = {
         "fixed": rng.normal(0, SLOPE_SD, 2),
         "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
@@ -228,12 +228,12 @@ def test_slopes_alone_are_those_of_the_whole(fitted):
 
 
 def test_too_few_effective_weights_fail_the_gate(monkeypatch):
-    model = benchmark_entropy.components(crossed(benchmark_table(np.random.default_rng(1), LEVELS)))
-    usual = benchmark_entropy.sample(model, seed=1, settings=SHORT)
+    model = entropy_slopes.components(crossed(benchmark_table(np.random.default_rng(1), LEVELS)))
+    usual = entropy_slopes.sample(model, seed=1, settings=SHORT)
     assert usual.draws.status == "passed"
     assert 0.2 < usual.effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
     monkeypatch.setattr(quadrature, "_log_joint", steep(quadrature._log_joint))
-    rough = benchmark_entropy.sample(model, seed=1, settings=SHORT)
+    rough = entropy_slopes.sample(model, seed=1, settings=SHORT)
     assert rough.effective < 400
     assert any("importance weights" in reason for reason in rough.draws.diagnostics.failures())
 
@@ -270,7 +270,7 @@ def test_intervals_of_slopes_of_entropy_are_calibrated():
     inside, stated, positive = [], [], []
     for i in range(100):
         *_, slopes, truth = simulated_cells(np.random.default_rng(3000 + i), 4)
-        draws = benchmark_entropy.sample(slopes, seed=i, settings=SHORT).draws
+        draws = entropy_slopes.sample(slopes, seed=i, settings=SHORT).draws
         inside.append(np.concatenate([np.atleast_1d(within(v, draws.flat(n))) for n, v in truth.items()]))
         stated.append((draws.flat("fixed")[:, 0] > 0).mean())
         positive.append(truth["fixed"][0] > 0)
@@ -317,9 +317,9 @@ def drawn(model: object, data: dict[str, Any], **_: object) -> SimpleNamespace:
 def test_an_order_of_which_one_model_is_left_is_not_asked(monkeypatch):
     table = benchmark_table(np.random.default_rng(5), LEVELS).drop(columns="entropy")
     table["heritage"] = table["model_id"].map({"m0": "two", "m1": "two", "m2": "b", "m3": "c"})
-    monkeypatch.setattr(benchmark.sampling, "fit", drawn)
+    monkeypatch.setattr(ranking.sampling, "fit", drawn)
     whole = drawn(None, {"n_models": 4})
-    found = benchmark._influence(table, crossed(table), whole, None, ["m0", "m1"], False, 1).table
+    found = ranking._influence(table, crossed(table), whole, None, ["m0", "m1"], False, 1).table
     said = dict(zip(found["left_out"], found["verdict"], strict=True))
     few = "fewer than two of the order left"
     assert said == {

@@ -4,7 +4,7 @@ from calibrated import assert_covered
 from scipy import optimize, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.laws.bounds import probability_above, quantile_power_law, share_above, share_of_models
+from thermostats.modelling.laws.depth import probability_above, quantile_power_law, share_above, share_of_models
 
 
 def test_probability_above_is_the_t_test_turned_round():

@@ -24,8 +24,7 @@ from thermostats.modelling.heritage.simulate import model_facts, simulate_herita
 from thermostats.modelling.inference import calibration
 from thermostats.modelling.inference.calibration import Simulator
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.laws.line import fit_line
-from thermostats.modelling.laws.linear import simulator
+from thermostats.modelling.laws.lines import fit_line, simulator
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")

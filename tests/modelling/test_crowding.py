@@ -12,7 +12,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import node_evidence
 from thermostats.modelling.inference.quadrature import log_evidence, posterior
 from thermostats.modelling.laws.crowding import Crowded, crowding_rows, fit_crowding, steps_of, threshold_of
-from thermostats.modelling.laws.linear import sample
+from thermostats.modelling.laws.lines import sample
 
 
 def table(seed: int, *, within: float = 0.0, between: float = 0.0, step: float = 0.0, n: int = 36, labs: int = 6):

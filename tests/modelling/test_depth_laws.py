@@ -6,8 +6,8 @@ from simulated import depth_outcomes, depth_truth
 
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.quadrature import log_evidence
-from thermostats.modelling.laws import depth_laws, depth_parts
-from thermostats.modelling.laws.depth_laws import Depths, curve, frontier, frontier_density, left_out_pit, node
+from thermostats.modelling.laws import depth_curves
+from thermostats.modelling.laws.depth_curves import Depths, curve, frontier, frontier_density, left_out_pit, node
 
 LN10 = np.log(10)
 CURVE = ("middle", "beta", "sigma", "tau")
@@ -121,9 +121,9 @@ def test_the_seam_and_the_exact_posteriors_agree(labs):
     depths = Depths(**{**vars(depths), "n_groups": labs, "y": depths.y + 0.1})
     data = {name: getattr(depths, name) for name in ("y", "x", "error", "scale", "share")}
     data |= {"labs": labs, "member": (depths.groups[:, None] == np.arange(labs)).astype(float)}
-    sampled = sampling.fit(curve_model, data, seed=1, settings=depth_parts.STEPS, cache=False)
+    sampled = sampling.fit(curve_model, data, seed=1, settings=depth_curves.STEPS, cache=False)
     assert sampled.status == "passed"
-    laws, top = depth_parts.sample(depths, seed=1, cache=False), frontier(depths, seed=1, draws=20_000)
+    laws, top = depth_curves.sample(depths, seed=1, cache=False), frontier(depths, seed=1, draws=20_000)
     assert laws.curve_draws.status == laws.frontier_draws.status == "passed"
     pairs = [(sampled[name], laws.curve_draws[name]) for name in CURVE[: 4 if labs else 3]]
     exact = (top.middle, top.beta, top.below, top.noise)
@@ -134,9 +134,9 @@ def test_the_seam_and_the_exact_posteriors_agree(labs):
 
 
 def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
-    monkeypatch.setattr(depth_laws, "HALVINGS", 1)
+    monkeypatch.setattr(depth_curves, "HALVINGS", 1)
     depths, _ = some_depths(3, envelope=False)
-    draws, _ = depth_parts.draw_curve(depths, seed=1)
+    draws, _ = depth_curves.draw_curve(depths, seed=1)
     assert draws.status == "inconclusive: sampler"
     assert "quadrature" in draws.diagnostics.ess_bulk_name
 
@@ -147,7 +147,7 @@ def test_sampled_intervals_of_the_envelope_cover_tables_from_the_prior():
     inside, settled = [], 0
     for i in range(60):
         depths, truth = some_depths(2000 + i, envelope=True)
-        draws = depth_parts.sample(depths, seed=i, cache=False).frontier_draws
+        draws = depth_curves.sample(depths, seed=i, cache=False).frontier_draws
         settled += draws.status == "passed"
         inside.append(within([truth[n] for n in FRONTIER], np.column_stack([draws.flat(n) for n in FRONTIER])))
     assert_covered(inside)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.fitted import Deferred, records, side_by_side, updates_of
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 
 
 def rows(name: str, mean: float, seed: int) -> pd.DataFrame:

@@ -10,9 +10,7 @@ from simulated import pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.laws.invariance import fit_invariance
-from thermostats.modelling.laws.invariance_model import PROMPTS, RESIDUAL, SHARE
-from thermostats.modelling.laws.pairs import pairs_of, without
+from thermostats.modelling.laws.pairs import PROMPTS, RESIDUAL, SHARE, fit_invariance, pairs_of, without
 
 
 @pytest.fixture(scope="module")

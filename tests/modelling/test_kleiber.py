@@ -7,8 +7,8 @@ from scipy import stats
 from simulated import depth_outcomes, depth_truth, model_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.laws.depth_laws import BETA, NOISE, Curve, curve
-from thermostats.modelling.laws.kleiber import SCALE, _left_out, bounded_rows, fit_kleiber
+from thermostats.modelling.laws.depth import SCALE, _left_out, bounded_rows, fit_kleiber
+from thermostats.modelling.laws.depth_curves import BETA, NOISE, Curve, curve
 
 LN10 = np.log(10)
 

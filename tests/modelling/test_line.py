@@ -14,7 +14,7 @@ from thermostats.modelling.heritage.rows import lines
 from thermostats.modelling.inference import quadrature as gaussian
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.sensitivity import HEAVY
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")

@@ -6,7 +6,7 @@ from scipy import integrate, stats
 from test_quadrature import some_lines
 
 from thermostats.modelling.inference.quadrature import posterior
-from thermostats.modelling.laws.rounding import between
+from thermostats.modelling.laws.lines import between
 
 
 def test_narrow_bounds_are_their_middle_and_width_over_root_twelve():

@@ -19,7 +19,7 @@ from thermostats.modelling.inference.sensitivity import (
     sensitivity,
     weighted,
 )
-from thermostats.modelling.laws import linear
+from thermostats.modelling.laws import lines as linear
 
 
 def test_every_alternative_is_a_refit_of_its_own():

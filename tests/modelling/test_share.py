@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.fitted import NO_SOURCE
-from thermostats.modelling.laws.share import MU_SD, fit_share
+from thermostats.modelling.laws.shares_of_models import MU_SD, fit_share
 from thermostats.tables.caching import CACHE_VARIABLE
 
 

@@ -11,7 +11,7 @@ from simulated import model_table
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import held_out
 from thermostats.modelling.inference.quadrature import log_evidence, posterior
-from thermostats.modelling.laws.spectral import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
+from thermostats.modelling.laws.spectra import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
 
 
 def tables(seed: int, elasticity: float, n: int = 32, labs: int = 8):

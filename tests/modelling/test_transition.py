@@ -13,7 +13,7 @@ from simulated import transition_table, transition_truth
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
-from thermostats.modelling.laws.linear import sample
+from thermostats.modelling.laws.lines import sample
 from thermostats.modelling.laws.transition import fit_transition, transition_rows
 
 

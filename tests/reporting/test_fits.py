@@ -16,7 +16,7 @@ from thermostats.claims.posterior import both
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
 from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")

@@ -30,7 +30,7 @@ from thermostats.tables.atomic import only_writer
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 
 
-LARGE_MODELS = {"thermostats.modelling.laws.benchmark": 100.0, "thermostats.modelling.heritage.fit": 30.0}
+LARGE_MODELS = {"thermostats.modelling.laws.ranking": 100.0, "thermostats.modelling.heritage.fit": 30.0}
 """Seconds that a fit of these models takes at least, with its compilation."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,9 @@ PASSED, WARNED, FAILED, UNDECIDED = "passed", "warned", "failed", "undecided"
 Statistic = Callable[[Array], float]
 """One number from one data set; for replicated data it is asked once per draw."""
 
+Rows = TypeVar("Rows")
+"""What is fitted, whole or in part."""
+
 EXTREME, DOUBTFUL = 0.005, 0.025
 """A tail probability of a predictive check: below the first it fails, below the second it is undecided."""
 PARETO_LIMIT = 0.7
@@ -26,6 +30,8 @@ MOST_UNSTABLE = 0.05
 """Share of points with untrusted importance weights above which leave-one-out says nothing."""
 LARGE_SHIFT = 0.5
 """Shift of a mean, in posterior standard deviations, that counts as sensitivity."""
+SURE = 0.95
+"""Probability from which on a sign counts as settled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +189,19 @@ def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Map
     changed = [name for name, other in refits.items() if other != verdict]
     reason = f"the verdict changes without {', '.join(changed)}" if changed else "the verdict is the same in all refits"
     return _check("influence", UNDECIDED if changed else PASSED, reason, pd.DataFrame(rows))
+
+
+def influence_of_refits(
+    of: Callable[[Rows], tuple[str, Mapping[str, float]]], whole: Rows, others: Mapping[str, Rows]
+) -> Check:
+    """The same with `of`, rows to their verdict and figures, asked of the whole and of every rest."""
+    found = {name: of(rest) for name, rest in others.items()}
+    return influence(of(whole)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
+
+
+def settled(p: float, words: tuple[str, str, str] = ("above", "below", "open")) -> str:
+    """What a probability settles: the first word from `SURE` on, the second up to 1 − `SURE`, else the third."""
+    return words[0] if p >= SURE else words[1] if p <= 1 - SURE else words[2]
 
 
 def nothing_left_out(reason: str) -> Check:

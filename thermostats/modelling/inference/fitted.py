@@ -142,6 +142,54 @@ def sampled_part(
     )
 
 
+def direct_part(
+    draws: Draws,
+    *,
+    observed: Array,
+    statistics: Mapping[str, Statistic],
+    decisive: Mapping[str, Array | NDArray[np.bool_]],
+    priors: Mapping[str, tuple[Any, Any]],
+    simulator: Simulator,
+    replicate: Callable[[int], Array],
+    density: Callable[[], Array],
+    loo: Callable[[int], Check] | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> Part:
+    """A part that simulates itself, without a graph of its model.
+
+    `priors`: centre and scale of the normal or half-normal prior of every quantity that no other depends on; `values`:
+    their draws, by default those of `draws`.
+    """
+    own = draws.values if values is None else values
+
+    def log_prior() -> Array:
+        squares = (np.square((own[name] - centre) / scale) for name, (centre, scale) in priors.items())
+        return np.asarray(-0.5 * sum(square.reshape(*square.shape[:2], -1).sum(axis=-1) for square in squares))
+
+    def updates(seed: int) -> dict[str, Update]:
+        prior = simulator.joint(seed, UPDATED)[0]
+        return updates_of({name: prior[name] for name in priors}, own)
+
+    return Part(
+        draws=draws,
+        observed=observed,
+        statistics=statistics,
+        decisive=decisive,
+        prior=lambda seed: simulator.joint(seed, CHECKED)[1],
+        replicate=replicate,
+        density=density,
+        log_prior=log_prior,
+        updates=updates,
+        simulator=simulator,
+        loo=loo,
+    )
+
+
+def spaced(draws: Draws) -> NDArray[np.int64]:
+    """`CHECKED` draws at even spacing, as numbers of the draws with chains joined."""
+    return np.linspace(0, draws.settings.chains * draws.settings.draws - 1, CHECKED).astype(np.int64)
+
+
 def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]) -> dict[str, Update]:
     """Element by element: `prior` draws × …, `posterior` chain × draw × …, the quantities that both have."""
     found = {}

@@ -1,11 +1,12 @@
-"""Does head density ρ = H/d_h move the gain: sign and size within and between labs, and is there a threshold?"""
+"""log gᵢ = a + b_w (xᵢ − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + εᵢ, x = log ρ: does head density ρ = H/d_h move the gain?
+
+Sign and size within and between labs; and is there a threshold, log gᵢ = a + δ [ρᵢ > c] + u_lab + εᵢ?
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows
-from thermostats.modelling.inference.checks import Check, joined
-from thermostats.modelling.inference.draws import LEVEL, Array
-from thermostats.modelling.inference.fitted import Fitted, Part
+from thermostats.modelling.inference.checks import Statistic
+from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import (
     Rival,
     compare,
@@ -29,10 +30,9 @@ from thermostats.modelling.inference.held_out import (
     node_evidence,
     rival,
 )
-from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
-from thermostats.modelling.inference.sensitivity import sensitivity
-from thermostats.modelling.laws import linear
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.modelling.inference.quadrature import Lines, posterior
+from thermostats.modelling.laws.lines import coefficient, fitted_line, points, sample
+from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
 SCALE = 0.5
@@ -52,7 +52,7 @@ PRIORS = (
     ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
     ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
 )
-SLOPES: dict[str, Callable[[Posterior], Array]] = {"within": lambda p: p.beta[:, 1], "between": lambda p: p.beta[:, 2]}
+SLOPES = {"within": coefficient(1), "between": coefficient(2)}
 PUBLISHED = (0.15, 0.20)
 """The study's threshold of ρ lies between these."""
 
@@ -133,29 +133,32 @@ def fit_crowding(
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
     crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
-    frame, rho, x, y = crowded.rows.table, crowded.rho, crowded.x, crowded.apart.y
-    said, labs, apart = list(crowded.warnings), frame["heritage"].astype(str), crowded.apart
-    fit = linear.sample(apart, seed=seed, cache=cache)
+    frame, rho, x, apart = crowded.rows.table, crowded.rho, crowded.x, crowded.apart
+    y, labs, said = apart.y, frame["heritage"].astype(str), list(crowded.warnings)
+    fit = sample(apart, seed=seed, cache=cache)
     b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
     step, cuts, widths = steps_of(crowded)
     threshold, joint = threshold_of(step, cuts, widths, seed)
+    straight = {"constant": crowded.of(), "slope": crowded.of(x - x.mean()), "slopes apart": apart}
     rivals = compare(
-        {
-            "constant": rival(crowded.of()),
-            "slope": rival(crowded.of(x - x.mean())),
-            "slopes apart": rival(apart),
-            "step": step,
-        },
+        {name: rival(model) for name, model in straight.items()} | {"step": step},
         {"model": model_folds(y.size, said), "lab": few_folds(labs.tolist(), "labs", said)},
     )
-    chance = dict(zip(rivals["rival"], rivals["probability"], strict=True))
-    return Fitted(
+    spread = {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}
+    return fitted_line(
+        fit,
+        frame,
+        SLOPES,
+        judged=list(SLOPES),
+        ways=[labs.tolist(), frame["model_id"].astype(str).tolist()],
+        part="slopes",
+        statistics=_statistics(x, pd.factorize(labs)[0]),
+        decisive={"within < 0": b_w < 0, "between < 0": b_b < 0},
+        cache=cache,
+        seed=seed,
         family="crowding",
         estimand=crowded.rows.estimand,
         sources=crowded.rows.sources,
-        n_models=y.size,
-        n_heritages=labs.nunique(),
-        parts={"slopes": _part(fit, x, labs.to_numpy())},
         quantities={
             "within": b_w,
             "between": b_b,
@@ -167,51 +170,47 @@ def fit_crowding(
             "within < 0": float((b_w < 0).mean()),
             "between < 0": float((b_b < 0).mean()),
             "both < 0": float(((b_w < 0) & (b_b < 0)).mean()),
-            "a step rather than constant, slope or slopes apart": chance["step"],
-            "gain falls at the step": float((joint["step"] < 0).mean()),
-            "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
-            "threshold within 0.15 to 0.20": float(
-                ((joint["threshold"] >= PUBLISHED[0]) & (joint["threshold"] <= PUBLISHED[1])).mean()
-            ),
+            **_of_step(rivals, joint),
         },
-        numbers={
-            "log_bayes_step_over_constant": _log_ratio(rivals, "step", "constant"),
-            "log_bayes_step_over_slope": _log_ratio(rivals, "step", "slope"),
-            "log_bayes_slope_over_constant": _log_ratio(rivals, "slope", "constant"),
-            "prior_threshold_within_0.15_to_0.20": _prior_share(rho),
-            "threshold_median": float(np.median(joint["threshold"])),
-            "threshold_lower": float(np.quantile(joint["threshold"], (1 - LEVEL) / 2)),
-            "threshold_upper": float(np.quantile(joint["threshold"], (1 + LEVEL) / 2)),
-        },
+        numbers=_figures_of_step(rivals, joint["threshold"], rho),
         tables={
             "threshold": threshold,
             "rivals": rivals,
             "models": frame[["model_id", "heritage", "rho"]].assign(
                 log_gain=y, error=apart.error, lab_mean_log_rho=crowded.lab_mean
             ),
-            "sensitivity": sensitivity(apart, SLOPES, seed=seed),
-            "classical": counterparts.of_slopes(
-                y, labs, {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}, seed=seed
-            ),
+            "classical": counterparts.of_slopes(y, labs, spread, seed=seed),
         },
-        refits=partial(linear.sensitivity_anew, apart, SLOPES, cache=cache),
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_left_out, crowded),
         equations=EQUATIONS,
         priors=PRIORS,
-        seed=seed,
     )
 
 
-def _left_out(crowded: Crowded, seed: int) -> Check:
-    """Exact refits without each lab, then without each model, for both slopes."""
-    frame, said = crowded.rows.table, []
-    for name, quantity in SLOPES.items():
-        for column in ("heritage", "model_id"):
-            way = few_folds(frame[column].astype(str).tolist(), column)
-            said.append(linear.without_each(crowded.apart, way, quantity, name, seed))
-    return joined(said)
+def _of_step(rivals: pd.DataFrame, joint: Mapping[str, Array]) -> dict[str, float]:
+    """Probabilities of a step, and given that there is one."""
+    stated = (joint["threshold"] >= PUBLISHED[0]) & (joint["threshold"] <= PUBLISHED[1])
+    return {
+        "a step rather than constant, slope or slopes apart": rivals.set_index("rival")["probability"]["step"],
+        "gain falls at the step": float((joint["step"] < 0).mean()),
+        "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
+        "threshold within 0.15 to 0.20": float(stated.mean()),
+    }
+
+
+def _figures_of_step(rivals: pd.DataFrame, threshold: Array, rho: Array) -> dict[str, float]:
+    """Log Bayes factors, and where the threshold lies."""
+    log_evidence = rivals.set_index("rival")["log_evidence"]
+    pairs = (("step", "constant"), ("step", "slope"), ("slope", "constant"))
+    lower, upper = equal_tailed(threshold, LEVEL)
+    low, high = np.clip(np.log(PUBLISHED), np.log(rho.min()), np.log(rho.max()))
+    return {f"log_bayes_{one}_over_{other}": float(log_evidence[one] - log_evidence[other]) for one, other in pairs} | {
+        "prior_threshold_within_0.15_to_0.20": float((high - low) / np.log(rho.max() / rho.min())),
+        "threshold_median": float(np.median(threshold)),
+        "threshold_lower": float(lower),
+        "threshold_upper": float(upper),
+    }
 
 
 def _cuts(rho: Array) -> tuple[Array, Array]:
@@ -258,42 +257,24 @@ def threshold_of(steps: Rival, cuts: Array, widths: Array, seed: int) -> tuple[p
     return table, {"threshold": drawn, "step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
 
 
-def _prior_share(rho: Array) -> float:
-    low, high = np.clip(np.log(PUBLISHED), np.log(rho.min()), np.log(rho.max()))
-    return float((high - low) / np.log(rho.max() / rho.min()))
-
-
-def _log_ratio(rivals: pd.DataFrame, one: str, other: str) -> float:
-    evidence = rivals.set_index("rival")["log_evidence"]
-    return float(evidence[one] - evidence[other])
-
-
-def _part(fit: linear.LinesFit, x: Array, labs: Any) -> Part:
-    codes = pd.factorize(labs)[0]
+def _statistics(x: Array, codes: NDArray[np.int64]) -> dict[str, Statistic]:
     centred = x - x.mean()
 
     def by_lab(y: Array | NDArray[np.bool_]) -> Array:
         return np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)])
 
-    return fit.part(
-        {
-            "share of dampeners": lambda y: (y < 0).mean(axis=-1),
-            "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
-            "spread of lab means": lambda y: by_lab(y).std(axis=0),
-            "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
-            "largest": lambda y: y.max(axis=-1),
-        },
-        {"within < 0": fit.beta[..., 1] < 0, "between < 0": fit.beta[..., 2] < 0},
-    )
+    return {
+        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+        "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
+        "spread of lab means": lambda y: by_lab(y).std(axis=0),
+        "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
+        "largest": lambda y: y.max(axis=-1),
+    }
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     models = fitted.table("models")
-    for lab, own in models.groupby("heritage"):
-        color, marker = mark(str(lab))
-        axes.errorbar(
-            own["rho"], np.exp(own["log_gain"]), own["error"], fmt=marker, color=color, label=str(lab), markersize=5
-        )
+    points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     threshold = fitted.table("threshold")
     second = axes.twinx()
     density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])

@@ -1,30 +1,31 @@
-"""Where in the network is the transition layer L*: a line on the logit of depth, its rivals, other labs foretold."""
+"""logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: where in the network is the transition layer?
+
+Its rivals are a polynomial in L and 1/H, one place for all, the middle, and the published formula; each predicts labs
+and networks that it was not fitted on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.heritage.rows import lines, standardised
-from thermostats.modelling.inference.checks import Check, joined
+from thermostats.modelling.inference.checks import Statistic
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.inference.held_out import HeldOut, few_folds, held_out
-from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior, predict
-from thermostats.modelling.inference.sensitivity import sensitivity
-from thermostats.modelling.laws import linear
-from thermostats.modelling.laws.rounding import between
-from thermostats.modelling.laws.transition_errors import compared
+from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.quadrature import Lines, posterior, predict
+from thermostats.modelling.laws.lines import between, coefficient, fitted_line, sample
 
 PUBLISHED = (0.11, 0.012, 4.9)
 """a, b, c of the study's L* = L (a + b L + c/H)."""
@@ -34,6 +35,10 @@ ROUNDING = 12**-0.5
 """Standard error of L* in layers: it is a whole number."""
 SYMBOLS = {"n_layers": "b", "n_heads": "c"}
 SHAPES = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
+OTHER_EQUATIONS = (
+    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
+    "refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ;  published: a = 0.11, b = 0.012, c = 4.9",
+)
 PRIORS = (
     ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5 % to 95 % of the depth are no surprise"),
     ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12 % of the depth at its middle is no surprise"),
@@ -57,6 +62,8 @@ class Placed:
     full: Lines
     mean: Lines
     """The same without its shape: one place for all."""
+    polynomial: Lines
+    """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
     sources: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -91,6 +98,16 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
         return lines(frame, logit(place), X, sd=sd, sigma_scale=SPREAD, tau_scale=SPREAD)
 
     full = between(on_logit(*shape.values()), lower, upper, seed=L.size)
+    polynomial = lines(
+        frame,
+        star / L,
+        np.column_stack([one, L / L.max(), H.min() / H]),
+        sd=[FRACTION_SD] * 3,
+        sigma_scale=FRACTION_SPREAD,
+        tau_scale=1.0,
+        groups=None,
+        error=ROUNDING / L,
+    )
     return Placed(
         frame=frame,
         L=L,
@@ -99,6 +116,7 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
         shape=tuple(shape),
         full=full,
         mean=replace(on_logit(), y=full.y, error=full.error),
+        polynomial=polynomial,
         sources=files,
         warnings=(*said, *_warnings(L, H, star, labs)),
     )
@@ -132,95 +150,60 @@ def fit_transition(
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
     placed = transition_rows(table, definition, source=source)
-    frame, L, H, star, full = placed.frame, placed.L, placed.H, placed.star, placed.full
-    labs, said = frame["heritage"].astype(str), list(placed.warnings)
-    one = np.ones(L.size)
-    terms = np.column_stack([one, L / L.max(), H.min() / H])
-    polynomial = lines(
-        frame,
-        star / L,
-        terms,
-        sd=[FRACTION_SD] * 3,
-        sigma_scale=FRACTION_SPREAD,
-        tau_scale=1.0,
-        groups=None,
-        error=ROUNDING / L,
-    )
-    fit = linear.sample(full, seed=seed, cache=cache)
-    folds = few_folds(labs.tolist(), "labs", said)
-    a, b, c = PUBLISHED
-    drawn = {
-        "logit": _layers(held_out(full, folds, seed=seed, exact=True), L),
-        "mean fraction": _layers(held_out(placed.mean, folds, seed=seed, exact=True), L),
-        "polynomial": held_out(polynomial, folds, seed=seed).draws * L,
-    }
-    fixed = {"L/2": L / 2, "published formula": L * (a + b * L + c / H)}
-    models, errors = compared(frame, star, L, drawn, fixed)
-    coefficients = posterior(polynomial, seed=seed).beta / np.array([1.0, L.max(), 1 / H.min()])
-    names = ("a", "b", "c")
-    low, high = equal_tailed(coefficients)
+    frame, L, full = placed.frame, placed.L, placed.full
+    labs, said = frame["heritage"].astype(str).tolist(), list(placed.warnings)
+    fit = sample(full, seed=seed, cache=cache)
+    models, errors = _compared(placed, few_folds(labs, "labs", said), np.ones(L.size, dtype=bool), seed)
     new = predict(posterior(full, seed=seed), _elsewhere(full), seed=seed)
+    new_low, new_high = equal_tailed(expit(new[:, 0]))
     depth = expit(fit.beta[..., 0])
-    of_depth = {"logit of the depth": lambda p: p.beta[:, 0]} | {
-        f"slope_{name}": partial(_coefficient, i + 1) for i, name in enumerate(placed.shape)
-    }
-    return Fitted(
+    slopes = {name: fit.beta[..., i] for i, name in enumerate(placed.shape, 1)}
+    above = {name: float((slopes[name] > 0).mean()) if name in slopes else float("nan") for name in SYMBOLS}
+    symbols = {SYMBOLS[name] for name in slopes}
+    return fitted_line(
+        fit,
+        frame,
+        {"logit of the depth": coefficient(0)}
+        | {f"slope_{name}": coefficient(i) for i, name in enumerate(placed.shape, 1)},
+        judged=["logit of the depth"],
+        ways=[labs, frame["model_id"].astype(str).tolist()],
+        part="logit",
+        statistics=_statistics(L),
+        decisive={"depth": depth, "behind the middle": fit.beta[..., 0] > 0},
+        cache=cache,
+        seed=seed,
         family="transition",
         estimand=definition,
         sources=placed.sources,
-        n_models=L.size,
-        n_heritages=labs.nunique(),
-        parts={"logit": fit.part(_statistics(L), {"depth": depth, "behind the middle": fit.beta[..., 0] > 0})},
-        quantities={
-            "depth": depth,
-            **{f"slope_{name}": fit.beta[..., i + 1] for i, name in enumerate(placed.shape)},
-            "lab_sd": fit.tau,
-            "residual_sd": fit.sigma,
-        },
+        quantities={"depth": depth}
+        | {f"slope_{name}": drawn for name, drawn in slopes.items()}
+        | {"lab_sd": fit.tau, "residual_sd": fit.sigma},
         probabilities={
-            "deeper networks turn relatively later": _above(fit, "n_layers", placed.shape),
-            "more heads turn relatively earlier": 1 - _above(fit, "n_heads", placed.shape),
+            "deeper networks turn relatively later": above["n_layers"],
+            "more heads turn relatively earlier": 1 - above["n_heads"],
             "L* of a network like these lies behind the middle": float((new > 0).mean()),
         },
         numbers={
-            "new_network_depth_lower": float(np.quantile(expit(new), (1 - LEVEL) / 2)),
-            "new_network_depth_upper": float(np.quantile(expit(new), (1 + LEVEL) / 2)),
-            "rank_of_polynomial": float(np.linalg.matrix_rank(terms)),
+            "new_network_depth_lower": float(new_low),
+            "new_network_depth_upper": float(new_high),
+            "rank_of_polynomial": float(np.linalg.matrix_rank(placed.polynomial.X)),
         },
         tables={
             "errors": errors,
-            "errors_within_labs": _within_labs(placed, polynomial, fixed, seed),
+            "errors_within_labs": _within_labs(placed, seed),
             "models": models,
-            "sensitivity": sensitivity(full, of_depth, seed=seed),
             "classical": counterparts.of_transition(frame, seed=seed),
-            "polynomial": pd.DataFrame(
-                {
-                    "term": names,
-                    "published": PUBLISHED,
-                    "median": np.median(coefficients, axis=0),
-                    "lower": low,
-                    "upper": high,
-                }
-            ),
+            "polynomial": _terms(placed, seed),
         },
-        refits=partial(linear.sensitivity_anew, full, of_depth, cache=cache),
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_left_out, placed),
-        equations=(
-            "logit((L*ᵢ − ½)/Lᵢ) = a"
-            + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in placed.shape)
-            + " + u_lab(i) + εᵢ",
-            "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
-            "refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ;  published: a = 0.11, b = 0.012, c = 4.9",
-        ),
-        priors=tuple(
-            line
-            for line in PRIORS
-            if line[0] not in SYMBOLS.values() or line[0] in {SYMBOLS[name] for name in placed.shape}
-        ),
-        seed=seed,
+        equations=(_equation(placed.shape), *OTHER_EQUATIONS),
+        priors=tuple(line for line in PRIORS if line[0] in symbols or line[0] not in SYMBOLS.values()),
     )
+
+
+def _equation(shape: Sequence[str]) -> str:
+    return "logit((L*ᵢ − ½)/Lᵢ) = a" + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in shape) + " + u_lab(i) + εᵢ"
 
 
 def _rows(
@@ -279,42 +262,72 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(said)
 
 
-def _above(fit: linear.LinesFit, name: str, shape: Sequence[str]) -> float:
-    return float((fit.beta[..., shape.index(name) + 1] > 0).mean()) if name in shape else float("nan")
-
-
-def _within_labs(placed: Placed, polynomial: Lines, fixed: dict[str, Array], seed: int) -> pd.DataFrame:
+def _within_labs(placed: Placed, seed: int) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
-    frame, L = placed.frame, placed.L
-    several = frame["heritage"].duplicated(keep=False).to_numpy()
+    several = placed.frame["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
         return pd.DataFrame(columns=["rule", "error_of_depth"])
-    folds = few_folds(frame["model_id"].astype(str).tolist(), "networks")
-    drawn = {
-        "logit": _layers(held_out(placed.full, folds, seed=seed, exact=True), L),
-        "mean fraction": _layers(held_out(placed.mean, folds, seed=seed, exact=True), L),
-        "polynomial": held_out(polynomial, folds, seed=seed).draws * L,
+    return _compared(placed, few_folds(placed.frame["model_id"].astype(str).tolist(), "networks"), several, seed)[1]
+
+
+def _compared(
+    placed: Placed, folds: Sequence[str], shown: NDArray[np.bool_], seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Predictions of every rule and L*, a row a network, and their errors, a row a rule, the best first.
+
+    Rules that are fitted predict every fold from the others; only networks `shown` count.
+    """
+    a, b, c = PUBLISHED
+    L, star = placed.L[shown], placed.star[shown]
+    on_logit = {"logit": placed.full, "mean fraction": placed.mean}
+    drawn = {name: _layers(held_out(m, folds, seed=seed, exact=True).draws, placed.L) for name, m in on_logit.items()}
+    drawn["polynomial"] = held_out(placed.polynomial, folds, seed=seed).draws * placed.L
+    models = placed.frame.loc[shown, ["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy()
+    errors: list[dict[str, object]] = []
+    for name, layers in {"L/2": L / 2, "published formula": L * (a + b * L + c / placed.H[shown])}.items():
+        models[name] = layers
+        errors.append({"rule": name, "fitted": False, **_errors(layers, star, L)})
+    for name, every in drawn.items():
+        values = every[:, shown]
+        low, high = equal_tailed(values)
+        found = np.median(values, axis=0)
+        models[name], models[f"{name}_lower"], models[f"{name}_upper"] = found, low, high
+        spread = {
+            "coverage": ((low <= star) & (star <= high)).mean(),
+            "width_of_depth": ((high - low) / L).mean(),
+            "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
+        }
+        errors.append({"rule": name, "fitted": True, **_errors(found, star, L), **spread})
+    return models, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
+
+
+def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
+    """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with its t interval."""
+    off = np.abs(predicted - star)
+    gained = np.abs(L / 2 - star) / L - off / L
+    reach = stats.t.ppf((1 + LEVEL) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    return {
+        "error_of_depth": float((off / L).mean()),
+        "mape": float((off / star).mean()),
+        "inside": float(((predicted >= 0.5) & (predicted <= L + 0.5)).mean()),
+        "better_than_half": float(gained.mean()),
+        "better_than_half_lower": float(gained.mean() - reach),
+        "better_than_half_upper": float(gained.mean() + reach),
     }
-    kept = {name: values[:, several] for name, values in drawn.items()}
-    rules = {name: values[several] for name, values in fixed.items()}
-    return compared(frame[several], placed.star[several], L[several], kept, rules)[1]
 
 
-def _layers(found: HeldOut, L: Array) -> Array:
+def _layers(logits: Array, L: Array) -> Array:
     """Logits to layers: L* = ⌈L p⌉."""
-    return np.asarray(np.clip(np.ceil(expit(found.draws) * L), 1, L))
+    return np.asarray(np.clip(np.ceil(expit(logits) * L), 1, L))
 
 
-def _coefficient(column: int, found: Posterior) -> Array:
-    return found.beta[:, column]
-
-
-def _left_out(placed: Placed, seed: int) -> Check:
-    """Exact refits without each lab, then without each model."""
-    ways = [few_folds(placed.frame[name].astype(str).tolist(), name) for name in ("heritage", "model_id")]
-    return joined(
-        [linear.without_each(placed.full, way, partial(_coefficient, 0), "logit of the depth", seed) for way in ways]
-    )
+def _terms(placed: Placed, seed: int) -> pd.DataFrame:
+    """The polynomial's terms as published and as refitted."""
+    units = np.array([1.0, placed.L.max(), 1 / placed.H.min()])
+    found = posterior(placed.polynomial, seed=seed).beta / units
+    low, high = equal_tailed(found)
+    median = np.median(found, axis=0)
+    return pd.DataFrame({"term": [*"abc"], "published": PUBLISHED, "median": median, "lower": low, "upper": high})
 
 
 def _elsewhere(full: Lines) -> Lines:
@@ -324,7 +337,7 @@ def _elsewhere(full: Lines) -> Lines:
     return Lines(**{**vars(row), "X": X, "groups": np.array([-1]), "error": np.zeros(1)})
 
 
-def _statistics(L: Array) -> dict[str, Any]:
+def _statistics(L: Array) -> dict[str, Statistic]:
     deep = np.median(L) <= L
     both = deep.any() and not deep.all()
     return {

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.inference.fitted import Fitted, side_by_side
-from thermostats.modelling.laws.line import fit_line
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.words import short_name
 
 

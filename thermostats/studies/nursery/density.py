@@ -12,8 +12,8 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.classical.counts import classification_accuracy
-from thermostats.modelling.laws.mediation import mediation
-from thermostats.modelling.laws.share import fit_share
+from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.laws.spectra import mediation
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.nursery.recipe_fit import too_few, unmeasured

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.modelling.laws.spectral import norm_ratios
+from thermostats.modelling.laws.spectra import norm_ratios
 from thermostats.studies.nursery.rows import final
 from thermostats.tables.vocabulary import NURSERY
 

@@ -1,27 +1,37 @@
-"""Does ‖W_V‖₂/‖W_O‖₂ foretell the log gain of models of labs it was not fitted on?"""
+"""log gᵢ = a + b zᵢ + u_lab + εᵢ, z = log(‖W_V‖₂/‖W_O‖₂) standardised: does it predict gains in labs never seen?
+
+`mediation`: how much of an effect goes through such a ratio, c − c' = a·b by least squares within groups.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
-from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
+from thermostats.modelling.classical.estimates import (
+    Estimate,
+    at_position,
+    columns_of,
+    labels,
+    named,
+    numbers,
+    probability,
+)
 from thermostats.modelling.heritage.rows import lines, model_rows, standardised
-from thermostats.modelling.inference import checks
+from thermostats.modelling.inference.checks import Statistic
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.fitted import Fitted, Part
+from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import MOST_FOLDS, compare, few_folds, held_out, model_folds, rival
-from thermostats.modelling.inference.quadrature import Lines, Posterior
-from thermostats.modelling.inference.sensitivity import sensitivity
-from thermostats.modelling.laws import linear
+from thermostats.modelling.inference.quadrature import Lines
+from thermostats.modelling.laws.lines import coefficient, fitted_line, sample
 from thermostats.plots.marks import ABOVE, mark
 from thermostats.plots.scales import log_axis
 
@@ -170,29 +180,36 @@ def fit_spectral(
     """
     rows = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     y, labs, said = rows.full.y, rows.labs, list(rows.warnings)
-    fit = linear.sample(rows.full, seed=seed, cache=cache)
+    fit = sample(rows.full, seed=seed, cache=cache)
     rivals = compare(
         {"ratio": rival(rows.full), "constant": rival(rows.bare)},
         {"model": model_folds(y.size, said), "lab": few_folds(labs, "labs", said)},
     )
     left_out = _left_out(rows, seed)
     errors = left_out[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()
-    slope = fit.beta[..., 1]
-    by_lab = rivals.set_index("rival")["elpd_lab"]
-    return Fitted(
+    slope, models = fit.beta[..., 1], rows.table["model_id"].tolist()
+    by_rival = rivals.set_index("rival")
+    return fitted_line(
+        fit,
+        rows.table,
+        {"slope": coefficient(1)},
+        judged=["slope"],
+        ways=[labs, *([models] if len(models) <= MOST_FOLDS else [])],
+        part="slope",
+        statistics=_statistics(rows.z, rows.full.groups),
+        decisive={"slope > 0": slope > 0},
+        cache=cache,
+        seed=seed,
         family="spectral",
         estimand=at_position(estimand, rows.table),
         sources=rows.sources,
-        n_models=y.size,
-        n_heritages=len(set(labs)),
-        parts={"slope": _part(fit, rows)},
         quantities={"slope": slope, "elasticity": slope / rows.spread, "lab_sd": fit.tau, "residual_sd": fit.sigma},
         probabilities={
             "slope > 0": float((slope > 0).mean()),
-            "ratio rather than constant": float(rivals.set_index("rival").loc["ratio", "probability"]),
+            "ratio rather than constant": float(by_rival["probability"]["ratio"]),
         },
         numbers={
-            "elpd_gain_across_labs": float(by_lab["ratio"] - by_lab["constant"]),
+            "elpd_gain_across_labs": float(by_rival["elpd_lab"]["ratio"] - by_rival["elpd_lab"]["constant"]),
             "r_squared_across_labs": float(1 - errors["with_ratio"] / errors["constant"]),
             "sign_right_across_labs": float(left_out["sign_right"].mean()),
             "coverage_across_labs": float(((left_out["lower"] <= y) & (y <= left_out["upper"])).mean()),
@@ -201,14 +218,10 @@ def fit_spectral(
         tables={
             "left_out": left_out,
             "rivals": rivals,
-            "sensitivity": sensitivity(rows.full, {"slope": _slope}, seed=seed),
             "classical": counterparts.of_slopes(y, rows.table["heritage"], {"log_ratio": rows.log_ratio}, seed=seed),
         },
         warnings=tuple(said),
         figure=_figure,
-        refits=partial(linear.sensitivity_anew, rows.full, {"slope": _slope}, cache=cache),
-        influence=partial(_influence, rows),
-        seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
     )
@@ -258,35 +271,19 @@ def _left_out(rows: SpectralRows, seed: int) -> pd.DataFrame:
     )
 
 
-def _influence(rows: SpectralRows, seed: int) -> checks.Check:
-    """P(slope > 0) without each lab and, where they are not too many, without each model."""
-    models = rows.table["model_id"].tolist()
-    ways = [few_folds(rows.labs, "labs"), *([models] if len(models) <= MOST_FOLDS else [])]
-    return checks.joined([linear.without_each(rows.full, way, _slope, "slope", seed) for way in ways])
-
-
-def _slope(found: Posterior) -> Array:
-    return found.beta[:, 1]
-
-
-def _part(fit: linear.LinesFit, rows: SpectralRows) -> Part:
-    z, groups = rows.z, rows.full.groups
-
+def _statistics(z: Array, groups: NDArray[np.int64]) -> dict[str, Statistic]:
     def lab_means(y: Array | NDArray[np.bool_]) -> Array:
         return np.bincount(groups, y) / np.bincount(groups)
 
-    return fit.part(
-        {
-            "share of dampeners": lambda y: float((y < 0).mean()),
-            "spread of labs' shares of dampeners": lambda y: float(lab_means(y < 0).std()),
-            "spread of lab means": lambda y: float(lab_means(y).std()),
-            "covariance with the log ratio": lambda y: float((y * z).mean()),
-            "spread": lambda y: float(y.std()),
-            "largest": lambda y: float(y.max()),
-            "skew": lambda y: float(((y - y.mean()) ** 3).mean() / y.std() ** 3),
-        },
-        {"slope > 0": fit.beta[..., 1] > 0},
-    )
+    return {
+        "share of dampeners": lambda y: float((y < 0).mean()),
+        "spread of labs' shares of dampeners": lambda y: float(lab_means(y < 0).std()),
+        "spread of lab means": lambda y: float(lab_means(y).std()),
+        "covariance with the log ratio": lambda y: float((y * z).mean()),
+        "spread": lambda y: float(y.std()),
+        "largest": lambda y: float(y.max()),
+        "skew": lambda y: float(((y - y.mean()) ** 3).mean() / y.std() ** 3),
+    }
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -302,3 +299,83 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.set_ylabel(f"{fitted.estimand.replace('_', ' ')}; bars: predicted from other labs")
     axes.legend(**ABOVE)
     return axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mediation(Estimate):
+    """The indirect effect a·b as the estimate, with total and direct effect."""
+
+    total: float
+    direct: float
+    n_groups: int
+
+
+def mediation(
+    frame: pd.DataFrame,
+    outcome: str,
+    cause: str,
+    mediator: str,
+    others: Sequence[str],
+    *,
+    group: str,
+    level: float = 0.95,
+) -> Mediation:
+    """Indirect effect c − c' = a·b (MacKinnon, Warsi and Dwyer 1995, doi:10.1207/s15327906mbr3001_3).
+
+    c is the slope of the outcome on the cause given `others`, c' the same given the mediator too; every column is
+    centred within its group, so that groups have levels of their own. The interval is that of the jackknife over k
+    groups, (c − c') ± t_{k−1} se, se² = (k − 1)/k Σ (value without a group − their mean)². It is the effect through the
+    mediator only where nothing that was left out moves mediator and outcome both: the cause may be randomised, the
+    mediator never is.
+
+    Raises UsageError for missing columns or values, a cause or mediator that does not vary within groups or is told by
+    the others, fewer than 3 groups, or no residual degree of freedom.
+    """
+    columns_of(frame, outcome, cause, mediator, group, *others)
+    probability(level)
+    group_of = labels(frame[group], group)
+    names = [cause, mediator, *others, outcome]
+    values = pd.DataFrame({name: numbers(frame[name].astype("float64"), name, least=3) for name in names})
+    centred = (values - values.groupby(group_of).transform("mean")).to_numpy()
+    groups, codes = np.unique(group_of, return_inverse=True)
+    if groups.size < 3:
+        raise UsageError("too few groups to leave one out", where=group, got=groups.size, allowed="3 or more")
+    rank = np.linalg.matrix_rank(centred[:, :-1])
+    if rank - np.linalg.matrix_rank(centred[:, 2:-1]) < 2 or len(frame) - groups.size - rank < 1:
+        raise UsageError(
+            "the slopes on cause and mediator are not determined",
+            where=f"{cause}, {mediator}",
+            got=f"{len(frame)} rows, {groups.size} groups, rank {rank}",
+            allowed="both vary within groups apart from the other columns, and rows are left over",
+        )
+    moments = np.stack([centred[codes == g].T @ centred[codes == g] for g in range(groups.size)])
+    total, direct = _slopes(moments.sum(axis=0)[None])
+    without = np.subtract(*_slopes(moments.sum(axis=0) - moments))
+    k, estimate = groups.size, float(total[0] - direct[0])
+    error = np.sqrt((k - 1) / k * np.square(without - without.mean()).sum())
+    half = float(stats.t.ppf((1 + level) / 2, k - 1) * error)
+    return Mediation(
+        test=f"indirect effect of {cause} on {outcome} through {mediator}",
+        estimate=estimate,
+        lower=estimate - half,
+        upper=estimate + half,
+        level=level,
+        interval=f"jackknife t interval over {k} groups",
+        p_value=float("nan"),
+        n=len(frame),
+        total=float(total[0]),
+        direct=float(direct[0]),
+        n_groups=k,
+    )
+
+
+def _slopes(moments: Array) -> tuple[Array, Array]:
+    """Total and direct slope on the cause from cross products (… × columns × columns): cause, mediator, others, y."""
+    size = moments.shape[-1] - 1
+    direct, total = list(range(size)), [0, *range(2, size)]
+
+    def first(columns: list[int]) -> Array:
+        inside = moments[:, columns][:, :, columns]
+        return np.asarray((np.linalg.pinv(inside, hermitian=True)[:, 0] * moments[:, columns, -1]).sum(axis=1))
+
+    return first(total), first(direct)

@@ -1,10 +1,10 @@
-"""In what share of models does a statement hold, where models of one lab are alike?"""
+"""k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: in what share of models does a statement hold, labs being alike?"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,71 +17,18 @@ from thermostats.modelling.classical.estimates import columns_of, labels
 from thermostats.modelling.inference import binomial, sampling
 from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
-from thermostats.modelling.inference.checks import Check, exact_pit, influence
+from thermostats.modelling.inference.checks import Check, exact_pit, influence_of_refits, settled
 from thermostats.modelling.inference.draws import Array, Draws, Settings
-from thermostats.modelling.inference.fitted import CHECKED, NO_SOURCE, UPDATED, Fitted, Part, Update, updates_of
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, direct_part, spaced
 from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 
 SETTINGS = Settings()
-SURE = 0.95
 FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 LEFT_OUT = 1000
 """Predictive draws of a group that is left out."""
 REFITTED = SETTINGS.chains * SETTINGS.draws
-
-
-@dataclass(frozen=True, kw_only=True)
-class Groups:
-    """Counts of groups and the draws of their shares."""
-
-    k: Counts
-    n: Counts
-    grouped: bool
-    draws: Draws
-
-    def part(self, decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
-        """What the checks need."""
-        size = self.draws["mu"].size
-        p = self.draws.flat("p")[np.linspace(0, size - 1, CHECKED).astype(int)]
-        return Part(
-            draws=self.draws,
-            observed=self.k.astype(np.float64),
-            statistics={
-                "units it holds for": lambda k: k.sum(axis=-1),
-                "spread of groups' shares": lambda k: (k / self.n).std(axis=-1),
-            },
-            decisive=decisive,
-            prior=lambda seed: self._joint(seed, CHECKED)[1],
-            replicate=lambda seed: np.random.default_rng(seed).binomial(self.n, p).astype(np.float64),
-            density=lambda: np.asarray(stats.binom.logpmf(self.k, self.n, p)),
-            log_prior=self._log_prior,
-            updates=self._updates,
-            simulator=Simulator(joint=self._joint, posterior=self._again),
-            loo=self._pit if self.grouped else None,
-        )
-
-    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
-        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=size)
-        truths = {"mu": found.mu, "p": found.p} | ({"tau": found.tau} if self.grouped else {})
-        return truths, np.random.default_rng([seed, 1]).binomial(self.n, found.p).astype(np.float64)
-
-    def _again(self, outcome: Array, seed: int) -> Refit:
-        k, draws = outcome.astype(np.int64), SHORT.chains * SHORT.draws
-        return exactly(vars(binomial.posterior(k, self.n, grouped=self.grouped, seed=seed, draws=draws)))
-
-    def _log_prior(self) -> Array:
-        return -0.5 * (np.square(self.draws["mu"] / MU_SD) + np.square(self.draws["tau"] / TAU_SCALE))
-
-    def _updates(self, seed: int) -> dict[str, Update]:
-        found = binomial.prior(self.k.size, grouped=self.grouped, seed=seed, draws=UPDATED)
-        return updates_of({"mu": found.mu} | ({"tau": found.tau} if self.grouped else {}), self.draws.values)
-
-    def _pit(self, seed: int) -> Check:
-        """Groups predicted from all others; of many groups every twentieth together."""
-        folds = few_folds([str(g) for g in range(self.k.size)], "groups")
-        return exact_pit(binomial.left_out_pit(self.k, self.n, folds, seed=seed, draws=LEFT_OUT))
 
 
 def fit_share(
@@ -114,8 +61,8 @@ def fit_share(
     keys = table[group].astype(str) if group else pd.Series("all", index=table.index)
     counts = table.assign(_key=keys, _holds=table[holds].astype(bool)).groupby("_key")["_holds"].agg(["sum", "size"])
     grouped, names = len(counts) >= 2, tuple(counts.index)
-    found = _drawn(counts, grouped, seed)
-    draws, p = found.draws, found.draws["p"]
+    draws = _drawn(counts, grouped, seed)
+    p = draws["p"]
     weight = (counts["size"] / counts["size"].sum()).to_numpy()
     share = p @ weight
     quantities: dict[str, Array] = {"share": share, "p": p}
@@ -130,7 +77,7 @@ def fit_share(
         sources=tuple(sources),
         n_models=table["model_id"].nunique(),
         n_heritages=table["heritage"].nunique(),
-        parts={"share": found.part(decided)},
+        parts={"share": _part(counts, grouped, draws, decided)},
         quantities=quantities,
         probabilities={statement: float(true.mean()) for statement, true in decided.items()},
         numbers={"holds": float(counts["sum"].sum()), "units": float(counts["size"].sum())},
@@ -140,7 +87,7 @@ def fit_share(
         },
         warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
-        influence=(lambda s: _without_each(counts, against, s)) if grouped else None,
+        influence=partial(_without_each, counts, against) if grouped else None,
         labels={"p": names},
         equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
         priors=(
@@ -176,32 +123,69 @@ def _sensitivity(counts: pd.DataFrame, against: float, grouped: bool, group: str
             others[f"without {named} of one unit"] = (several, True, 1.0)
     rows = []
     for name, (rest, apart, factor) in others.items():
-        k, n = (rest[column].to_numpy(dtype=np.int64) for column in ("sum", "size"))
+        k, n = _of(rest)
         found = binomial.posterior(k, n, grouped=apart, seed=seed, draws=REFITTED, factor=factor)
         rows.append(row(name, f"share less {against:g}", found.p @ (n / n.sum()) - against, int(n.sum())))
     return pd.DataFrame(rows)
 
 
-def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Groups:
+def _of(counts: pd.DataFrame) -> tuple[Counts, Counts]:
+    """Units of every group that it holds for, and all."""
+    return counts["sum"].to_numpy(dtype=np.int64), counts["size"].to_numpy(dtype=np.int64)
+
+
+def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Draws:
     start = time.perf_counter()
-    k, n = (counts[name].to_numpy(dtype=np.int64) for name in ("sum", "size"))
-    found = binomial.posterior(k, n, grouped=grouped, seed=seed, draws=SETTINGS.chains * SETTINGS.draws)
+    found = binomial.posterior(*_of(counts), grouped=grouped, seed=seed, draws=REFITTED)
     values = {"mu": found.mu, "tau": found.tau, "p": found.p}
-    draws = sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
-    return Groups(k=k, n=n, grouped=grouped, draws=draws)
+    return sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
+
+
+def _part(counts: pd.DataFrame, grouped: bool, draws: Draws, decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+    """What the checks need."""
+    k, n = _of(counts)
+    p = draws.flat("p")[spaced(draws)]
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        found = binomial.prior(k.size, grouped=grouped, seed=seed, draws=size)
+        truths = {"mu": found.mu, "p": found.p} | ({"tau": found.tau} if grouped else {})
+        return truths, np.random.default_rng([seed, 1]).binomial(n, found.p).astype(np.float64)
+
+    def again(outcome: Array, seed: int) -> Refit:
+        own = outcome.astype(np.int64)
+        return exactly(vars(binomial.posterior(own, n, grouped=grouped, seed=seed, draws=SHORT.chains * SHORT.draws)))
+
+    def pit(seed: int) -> Check:
+        """Groups predicted from all others; of many groups every twentieth together."""
+        folds = few_folds([str(g) for g in range(k.size)], "groups")
+        return exact_pit(binomial.left_out_pit(k, n, folds, seed=seed, draws=LEFT_OUT))
+
+    return direct_part(
+        draws,
+        observed=k.astype(np.float64),
+        statistics={
+            "units it holds for": lambda k: k.sum(axis=-1),
+            "spread of groups' shares": lambda k: (k / n).std(axis=-1),
+        },
+        decisive=decisive,
+        priors={"mu": (0.0, MU_SD)} | ({"tau": (0.0, TAU_SCALE)} if grouped else {}),
+        simulator=Simulator(joint=joint, posterior=again),
+        replicate=lambda seed: np.random.default_rng(seed).binomial(n, p).astype(np.float64),
+        density=lambda: np.asarray(stats.binom.logpmf(k, n, p)),
+        loo=pit if grouped else None,
+    )
 
 
 def _without_each(counts: pd.DataFrame, against: float, seed: int) -> Check:
     """P(share > against) with each group left out, of many groups every twentieth together, by exact refits."""
 
     def say(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
-        drawn = _drawn(rows, True, seed).draws["p"]
+        drawn = _drawn(rows, True, seed)["p"]
         p = float((drawn @ (rows["size"] / rows["size"].sum()).to_numpy() > against).mean())
-        return ("above" if p >= SURE else "below" if p <= 1 - SURE else "open"), {f"P(share > {against:g})": p}
+        return settled(p), {f"P(share > {against:g})": p}
 
     folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
-    found = {fold: say(counts[folds != fold]) for fold in dict.fromkeys(folds.tolist())}
-    return influence(say(counts)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
+    return influence_of_refits(say, counts, {fold: counts[folds != fold] for fold in dict.fromkeys(folds.tolist())})
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

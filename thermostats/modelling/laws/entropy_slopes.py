@@ -1,4 +1,7 @@
-"""Does entropy go with gain inside models? Exact draws of the models' slopes, and what their checks need."""
+"""entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp, x = log g, β_m ~ N(b, s_β²): does entropy go with gain?
+
+Both are standardised within models m; γ_p are effects of prompts p that sum to zero. The draws are exact.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,26 @@ from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import CHECKED, UPDATED, Fitted, Part, Update, updates_of
+from thermostats.modelling.inference.fitted import CHECKED, Fitted, Part, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Components, draw_components, left_out_components
 from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
-from thermostats.modelling.laws.benchmark_model import refuse_large, stack, sum_zero
-from thermostats.modelling.laws.cells import TOO_FEW, Crossed, crossed, said_labs, said_sources, without_each
-from thermostats.modelling.laws.linear import SURE
+from thermostats.modelling.laws.crossed_table import (
+    TOO_FEW,
+    Crossed,
+    crossed,
+    refuse_large,
+    said_labs,
+    said_sources,
+    stack,
+    sum_zero,
+    without_each,
+)
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
 DRAWS, REFIT = Settings(draws=3000), Settings(draws=1500)
+DIRECTION = ("held", "reversed", "open")
+"""What the probability of an order or a sign settles."""
 REFITTED = 4000
 """Draws of an alternative."""
 EQUATIONS = (
@@ -89,49 +102,27 @@ class Slopes:
 
     def part(self, cells: Crossed) -> Part:
         """What the checks need."""
-        size = self.draws["rest"].size
-        chosen = np.linspace(0, size - 1, CHECKED).astype(int)
+        model, chosen, fixed = self.model, spaced(self.draws), self.draws["fixed"]
         effects = np.column_stack([self.draws.flat("fixed")[chosen], self.draws.flat("own")[chosen]])
-        mean, rest = effects @ self.model.U.T, self.draws.flat("rest")[chosen][:, None]
-        fixed = self.draws["fixed"]
-        return Part(
-            draws=self.draws,
-            observed=self.model.z,
+        mean, rest = effects @ model.U.T, self.draws.flat("rest")[chosen][:, None]
+
+        def again(outcome: Array, seed: int) -> Refit:
+            return weighed(sample(replace(model, z=outcome), seed=seed, settings=SHORT).draws)
+
+        return direct_part(
+            self.draws,
+            observed=model.z,
             statistics={
                 "correlation with gain": lambda z: (z * cells.x).mean(axis=-1),
                 "spread": lambda z: z.std(axis=-1),
             },
             decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
-            prior=lambda seed: self._joint(seed, CHECKED)[1],
-            simulator=Simulator(joint=self._joint, posterior=self._again),
+            priors={"fixed": (0.0, SLOPE_SD), "own_spreads": (0.0, model.scales[:-1]), "rest": (0.0, model.scales[-1])},
+            simulator=Simulator(joint=partial(_joint, model), posterior=again),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
-            density=lambda: np.asarray(stats.norm.logpdf(self.model.z, mean, rest)),
-            log_prior=self._log_prior,
-            updates=self._updates,
+            density=lambda: np.asarray(stats.norm.logpdf(model.z, mean, rest)),
             loo=self._pit,
         )
-
-    def _prior(self, seed: int, size: int) -> dict[str, Array]:
-        rng = np.random.default_rng(seed)
-        scales = np.abs(rng.normal(0, self.model.scales, (size, self.model.scales.size)))
-        return {"fixed": rng.normal(0, SLOPE_SD, (size, 2)), "own_spreads": scales[:, :-1], "rest": scales[:, -1]}
-
-    def _joint(self, seed: int, size: int) -> tuple[dict[str, Array], Array]:
-        found, rng = self._prior(seed, size), np.random.default_rng([seed, 1])
-        own = rng.normal(0, found["own_spreads"] @ self.model.kind.T)
-        mean = np.column_stack([found["fixed"], own]) @ self.model.U.T
-        return found, np.asarray(rng.normal(mean, found["rest"][:, None]))
-
-    def _again(self, outcome: Array, seed: int) -> Refit:
-        return weighed(sample(replace(self.model, z=outcome), seed=seed, settings=SHORT).draws)
-
-    def _log_prior(self) -> Array:
-        scales = np.concatenate([self.draws["own_spreads"], self.draws["rest"][..., None]], axis=-1)
-        total = np.square(self.draws["fixed"] / SLOPE_SD).sum(axis=-1)
-        return np.asarray(-0.5 * (total + np.square(scales / self.model.scales).sum(axis=-1)))
-
-    def _updates(self, seed: int) -> dict[str, Update]:
-        return updates_of(self._prior(seed, UPDATED), self.draws.values)
 
     def _pit(self, seed: int) -> checks.Check:
         """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
@@ -139,6 +130,16 @@ class Slopes:
         chosen = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
         found = left_out_components(self.model, scales[chosen])
         return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
+
+
+def _joint(model: Components, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+    """Slopes and scales from their priors, and entropies of them, draws × cells."""
+    first, rng = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    scales = np.abs(first.normal(0, model.scales, (size, model.scales.size)))
+    fixed = first.normal(0, SLOPE_SD, (size, 2))
+    own = rng.normal(0, scales[:, :-1] @ model.kind.T)
+    outcomes = np.asarray(rng.normal(np.column_stack([fixed, own]) @ model.U.T, scales[:, -1:]))
+    return {"fixed": fixed, "own_spreads": scales[:, :-1], "rest": scales[:, -1]}, outcomes
 
 
 def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, settings: Settings = DRAWS) -> Fitted:
@@ -207,11 +208,6 @@ def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
     return Slopes(draws=draws, model=model, effective=found.effective)
 
 
-def sure(p: float) -> str:
-    """What a probability settles."""
-    return "held" if p >= SURE else "reversed" if p <= 1 - SURE else "open"
-
-
 def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
     slopes = slopes.reshape(-1, len(cells.models))
     lower, upper = equal_tailed(slopes)
@@ -263,7 +259,7 @@ def _without_kind(model: Components, out: int) -> Components:
 
 def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
     """P(slope > 0) without each model and each lab of several, against that of all models."""
-    expected, said = sure(whole.p_positive()), {}
+    expected, said = checks.settled(whole.p_positive(), DIRECTION), {}
     figures: dict[str, dict[str, float]] = {}
     for number, (name, cells) in enumerate(without_each(table, models)):
         model = components(cells) if cells is not None else None
@@ -271,7 +267,11 @@ def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: 
             said[name], figures[name] = TOO_FEW, {}
             continue
         rest = sample(model, seed=seed + number, settings=REFIT)
-        said[name] = f"slope {sure(rest.p_positive())}" if rest.draws.status == PASSED else rest.draws.status
+        said[name] = (
+            f"slope {checks.settled(rest.p_positive(), DIRECTION)}"
+            if rest.draws.status == PASSED
+            else rest.draws.status
+        )
         figures[name] = {"P(slope > 0)": rest.p_positive()}
     return checks.influence(f"slope {expected}", said, figures)
 

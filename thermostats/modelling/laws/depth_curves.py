@@ -1,21 +1,32 @@
-"""Power laws of depth without sampling: a curve through the middle by quadrature, an envelope by importance weights.
+"""Two power laws of depth: y = m e^(−β x) + u_lab + ε through the middle, and an envelope y = m e^(−β x) − w + v above.
 
-The same two models that `kleiber` samples: here for what needs hundreds of refits, and as its check.
+The curve is drawn exactly by quadrature. The envelope (w half-normal, v normal: a stochastic frontier, Aigner, Lovell
+and Schmidt 1977, doi:10.1016/0304-4076(77)90052-5) is sampled through the seam, and by importance weights for refits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.interpolate import Akima1DInterpolator
 from scipy.special import log_ndtr, logsumexp
 
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
+from thermostats.modelling.inference.checks import UNDECIDED, Check, Statistic, exact_pit
+from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.fitted import Part, direct_part, spaced
+from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 
 BETA = (0.5, 1.0)
@@ -31,8 +42,9 @@ LEAST_EFFECTIVE = 200.0
 """Effective draws below which a refit of the envelope says nothing."""
 PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
 """Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
-
-
+STEPS = Settings(target_accept=0.97)
+CURVE = ("middle", "beta", "sigma", "tau")
+FRONTIER = ("frontier_middle", "frontier_beta", "below", "noise")
 FOLDED = np.array([True, False, True, True])
 """Which of (m, β, below, noise) are never below 0."""
 IMAGES = np.array([(a, 1, b, c) for a in (1, -1) for b in (1, -1) for c in (1, -1)])
@@ -92,6 +104,186 @@ class Frontier:
     def settled(self) -> bool:
         """Whether the weights are even enough to say anything."""
         return self.effective >= LEAST_EFFECTIVE
+
+
+def envelope_model(pm: Any, data: Mapping[str, Any]) -> None:
+    """y_i = m (L_i/L₀)^(−β) − w_i + v_i, w ~ half-normal(below), v ~ N(0, noise² + error_i²).
+
+    w is summed out: with s² = below² + v² and λ = below/v the density of e = y − frontier is (2/s) φ(e/s) Φ(−e λ/s).
+    Data tell below and noise together better than apart: they are sampled as size r and angle θ, below = r sin θ and
+    noise = r cos θ, so that d below d noise = r² d log r dθ.
+    """
+    middle = pm.HalfNormal("frontier_middle", data["scale"])
+    beta = pm.Normal("frontier_beta", data["beta_mean"], data["beta_sd"])
+    log_size, angle = pm.Flat("log_size"), pm.Uniform("angle", 0.0, math.pi / 2)
+    in_scales = pm.math.stack([pm.math.sin(angle), pm.math.cos(angle) / NOISE]) * pm.math.exp(log_size)
+    pm.Potential("half_normals", 2 * log_size - 0.5 * pm.math.sum(in_scales**2))
+    below = pm.Deterministic("below", data["scale"] * in_scales[0])
+    noise = pm.Deterministic("noise", NOISE * data["scale"] * in_scales[1])
+    either = pm.math.sqrt(noise**2 + data["error"] ** 2)
+    spread = pm.math.sqrt(below**2 + either**2)
+    z = (data["y"] - middle * pm.math.exp(-beta * data["x"])) / spread
+    tilt = pm.logcdf(pm.Normal.dist(0.0, 1.0), -z * below / either)
+    pm.Potential("envelope", pm.math.sum(tilt - pm.math.log(spread) - 0.5 * z**2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laws:
+    """Draws of both models, each quantity under its own name."""
+
+    curve_draws: Draws
+    """Without groups `tau` is 0 throughout."""
+    frontier_draws: Draws
+    effects: Array
+    """Of the labs on the curve, draws × labs."""
+    depths: Depths
+
+    def curve(self, statistics: Mapping[str, Statistic], decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+        """The curve through the middle with what the checks need; replicates keep the labs' effects."""
+        depths, draws = self.depths, self.curve_draws
+        chosen = spaced(draws)
+        centre, spread = _curve(depths, {name: draws.flat(name)[chosen] for name in CURVE})
+        if depths.n_groups:
+            centre = centre + self.effects[chosen][:, depths.groups]
+        priors = _priors(depths)
+
+        def again(y: Array, seed: int) -> Refit:
+            return weighed(draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0])
+
+        return direct_part(
+            draws,
+            observed=depths.y,
+            statistics=statistics,
+            decisive=decisive,
+            priors={name: priors[name] for name in (CURVE if depths.n_groups else CURVE[:-1])},
+            simulator=Simulator(joint=partial(_curve_joint, depths), posterior=again),
+            replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(centre, spread)),
+            density=lambda: np.asarray(stats.norm.logpdf(depths.y, centre, spread)),
+            loo=partial(_left_out_check, depths, False),
+        )
+
+    def frontier(self, statistics: Mapping[str, Statistic], decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+        """The envelope with what the checks need."""
+        depths, draws = self.depths, self.frontier_draws
+        chosen, priors = spaced(draws), _priors(depths)
+        found = _frontier(depths, {name: draws.flat(name)[chosen] for name in FRONTIER})
+        return direct_part(
+            draws,
+            observed=depths.y,
+            statistics=statistics,
+            decisive=decisive,
+            priors={name: priors[name] for name in FRONTIER},
+            simulator=by_sampling(
+                envelope_model,
+                _envelope_data(depths),
+                partial(_frontier_joint, depths),
+                lambda y: {"y": y},
+                settings=replace(SHORT, target_accept=STEPS.target_accept),
+            ),
+            replicate=lambda seed: _below(*found, np.random.default_rng(seed)),
+            density=lambda: frontier_density(depths.y, *found),
+            loo=partial(_left_out_check, depths, True),
+        )
+
+
+def sample(depths: Depths, *, seed: int, cache: bool = True) -> Laws:
+    """Draws of both models."""
+    data = _envelope_data(depths)
+    frontier_draws = sampling.fit(envelope_model, data, seed=seed, settings=STEPS, cache=cache)
+    curve_draws, effects = draw_curve(depths, seed=seed)
+    return Laws(curve_draws=curve_draws, frontier_draws=frontier_draws, effects=effects, depths=depths)
+
+
+def _envelope_data(depths: Depths) -> dict[str, Array]:
+    priors = {"scale": depths.scale, "beta_mean": depths.beta[0], "beta_sd": depths.beta[1]}
+    rows = {name: getattr(depths, name) for name in ("y", "x", "error")}
+    return rows | {name: np.array(value) for name, value in priors.items()}
+
+
+def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tuple[Draws, Array]:
+    """Independent draws of m, β, σ and τ, and of the labs' effects, draws × labs.
+
+    Where the quadrature did not settle the diagnostics fail.
+    """
+    start = time.perf_counter()
+    found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
+    values = {"middle": found.found.beta[:, 0], "beta": found.beta, "sigma": found.found.sigma, "tau": found.found.tau}
+    draws = sampling.exact_draws(
+        values,
+        seed=seed,
+        settings=settings,
+        start=start,
+        effective=math.inf if found.settled else 0.0,
+        weights="β by quadrature",
+    )
+    return draws, found.found.effects
+
+
+def _priors(depths: Depths) -> dict[str, tuple[float, float]]:
+    """Centre and scale of the normal or half-normal prior of every quantity."""
+    return {
+        "middle": (0.0, depths.scale),
+        "beta": depths.beta,
+        "sigma": (0.0, depths.share),
+        "tau": (0.0, depths.share),
+        "frontier_middle": (0.0, depths.scale),
+        "frontier_beta": depths.beta,
+        "below": (0.0, depths.scale),
+        "noise": (0.0, NOISE * depths.scale),
+    }
+
+
+def _from_prior(depths: Depths, rng: np.random.Generator, size: int) -> dict[str, Array]:
+    found = {name: centre + scale * rng.standard_normal(size) for name, (centre, scale) in _priors(depths).items()}
+    return {name: v if name in ("middle", "beta", "frontier_beta") else np.abs(v) for name, v in found.items()}
+
+
+def _curve_joint(depths: Depths, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+    """Quantities of the curve from their priors, and outcomes of them, draws × rows."""
+    rng = np.random.default_rng(seed)
+    own = _from_prior(depths, rng, size)
+    centre, spread = _curve(depths, own)
+    if depths.n_groups:
+        labs = own["tau"][:, None] * rng.standard_normal((size, depths.n_groups))
+        centre = centre + labs[:, depths.groups]
+    outcomes = np.asarray(rng.normal(centre, spread))
+    return {name: own[name] for name in (CURVE if depths.n_groups else CURVE[:-1])}, outcomes
+
+
+def _frontier_joint(depths: Depths, seed: int, size: int) -> tuple[dict[str, Array], Array]:
+    """The same of the envelope."""
+    rng = np.random.default_rng(seed)
+    own = _from_prior(depths, rng, size)
+    return {name: own[name] for name in FRONTIER}, _below(*_frontier(depths, own), rng)
+
+
+def _curve(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Height of the curve without effects of labs and spread around it, draws × rows."""
+    centre = values["middle"][:, None] * np.exp(-values["beta"][:, None] * depths.x)
+    return centre, np.hypot(values["sigma"][:, None], depths.error)
+
+
+def _frontier(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Envelope, width below it and noise around it, each draws × rows."""
+    top = values["frontier_middle"][:, None] * np.exp(-values["frontier_beta"][:, None] * depths.x)
+    noise = np.hypot(values["noise"][:, None], depths.error)
+    return top, np.broadcast_to(values["below"][:, None], top.shape), noise
+
+
+def _below(top: Array, below: Array, noise: Array, rng: np.random.Generator) -> Array:
+    """Outcomes below an envelope."""
+    return np.asarray(rng.normal(top - np.abs(rng.standard_normal(top.shape)) * below, noise))
+
+
+def _left_out_check(depths: Depths, envelope: bool, seed: int) -> Check:
+    """Models predicted from all others by exact refits; of many models every twentieth together."""
+    folds = few_folds([str(i) for i in range(depths.y.size)], "models")
+    pit = left_out_pit(depths, folds, envelope=envelope, seed=seed)
+    known = np.isfinite(pit)
+    if known.all():
+        return exact_pit(pit)
+    reason = f"{int((~known).sum())} of {pit.size} refits of the envelope did not settle"
+    return Check(name="LOO-PIT", outcome=UNDECIDED, reason=reason, table=pd.DataFrame({"pit": pit}))
 
 
 def node(depths: Depths, beta: float) -> Lines:
@@ -224,9 +416,8 @@ def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> Frontier:
 def predict_frontier(found: Frontier, asked: Depths, *, seed: int) -> Array:
     """Draws of y of the rows asked for, draws × rows."""
     rng = np.random.default_rng(seed)
-    top = found.middle[:, None] * np.exp(-found.beta[:, None] * asked.x)
-    down = np.abs(rng.standard_normal(top.shape)) * found.below[:, None]
-    return np.asarray(rng.normal(top - down, np.hypot(found.noise[:, None], asked.error)))
+    values = dict(zip(FRONTIER, (found.middle, found.beta, found.below, found.noise), strict=True))
+    return _below(*_frontier(asked, values), rng)
 
 
 def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: int) -> Array:

@@ -1,29 +1,34 @@
-"""Does the largest gain fall with depth as log10 G_max = k L^(−β), and does k = β = 1 bound it?"""
+"""log₁₀ Gᵢ = m (Lᵢ/L₀)^(−β) + u_lab + εᵢ: does the largest gain fall with depth, and does k = β = 1 bound it?
+
+The curve goes through the middle; an envelope of the same form lies above (`depth_curves`). Without a model: quantile
+lines, and who lies above 10^(1/L), errors and all.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from scipy import stats
+from statsmodels.regression.quantile_regression import QuantReg
+from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import counterparts
-from thermostats.modelling.classical.estimates import numbers
+from thermostats.modelling.classical.estimates import numbers, same_length
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
-from thermostats.modelling.inference.checks import Check, influence
+from thermostats.modelling.inference.checks import Check, Statistic, influence_of_refits, settled
 from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
-from thermostats.modelling.laws import depth_parts
-from thermostats.modelling.laws.bounds import probability_above, quantile_power_law, share_above, share_of_models
-from thermostats.modelling.laws.depth_laws import BETA, NOISE, Depths, curve, frontier, node
-from thermostats.modelling.laws.linear import SURE
+from thermostats.modelling.laws.depth_curves import BETA, NOISE, Depths, Laws, curve, frontier, node, sample
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""
@@ -33,6 +38,11 @@ RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding
 """Columns whose logarithm is a rival explanation."""
 WIDER = (BETA[0], 2 * BETA[1])
 ONE_DEPTH = "one depth is left"
+RESAMPLES = 1000
+ENUMERABLE = 200
+"""Up to so many models the lines of resamples are found among all lines through two models."""
+FLOOR = 0.1
+"""Outcomes not above 0 are put at this share of the smallest that is: a quantile line above them does not move."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +120,10 @@ def fit_kleiber(
         table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
     )
     depths, L, middle = bounded.depths, bounded.L, bounded.middle_depth
-    frame, said = bounded.rows.table, list(bounded.warnings)
-    laws = depth_parts.sample(depths, seed=seed, cache=cache)
-    draws, y = {**laws.curve_draws.values, **laws.frontier_draws.values}, depths.y
-    models = _models(frame, depths, L)
-    above = models["p_above"].to_numpy()
-    mean, low, high = share_above(above)
-    all_mean, all_low, all_high = share_of_models(int((y > 1 / L).sum()), y.size)
-    rivals = _compared(bounded, said)
-    evidence = rivals.set_index("rival")["log_evidence"]
-    over_bound = draws["frontier_middle"] * middle
-    new = stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], draws["tau"]))
+    frame, said, y = bounded.rows.table, list(bounded.warnings), bounded.depths.y
+    laws = sample(depths, seed=seed, cache=cache)
+    draws = {**laws.curve_draws.values, **laws.frontier_draws.values}
+    models, rivals = _models(frame, depths, L), _compared(bounded, said)
     decided = {"beta": draws["beta"], "at the middle depth": draws["middle"]}
     over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
@@ -139,29 +142,10 @@ def fit_kleiber(
             "frontier_beta": draws["frontier_beta"],
             "below": draws["below"],
             "noise": draws["noise"],
-            "frontier_over_bound": over_bound,
+            "frontier_over_bound": draws["frontier_middle"] * middle,
         },
-        probabilities={
-            "beta > 0": float((draws["beta"] > 0).mean()),
-            "beta < 1": float((draws["beta"] < 1).mean()),
-            "frontier beta > 0": float((draws["frontier_beta"] > 0).mean()),
-            AT_MIDDLE: float((over_bound > 1).mean()),
-            "new model at the middle depth above 10^(1/L)": float(new.mean()),
-            "every model below 10^(1/L)": float(np.prod(1 - above)),
-        },
-        numbers={
-            "middle_depth": middle,
-            "prior_scale": depths.scale,
-            "models_above": float((y > 1 / L).sum()),
-            "share_above": mean,
-            "share_above_lower": low,
-            "share_above_upper": high,
-            "share_of_all_models": all_mean,
-            "share_of_all_models_lower": all_low,
-            "share_of_all_models_upper": all_high,
-            "log_bayes_power_law_over_published": float(evidence["power law"] - evidence["published"]),
-            "log_bayes_power_law_over_constant": float(evidence["power law"] - evidence["constant"]),
-        },
+        probabilities=_probabilities(laws, middle, models["p_above"].to_numpy()),
+        numbers={"middle_depth": middle, "prior_scale": depths.scale} | _figures(models, rivals),
         tables={
             "models": models,
             "quantiles": quantile_power_law(L, y, seed=seed),
@@ -171,7 +155,7 @@ def fit_kleiber(
         },
         warnings=tuple(said),
         figure=_figure,
-        influence=lambda seed: _left_out(bounded, seed),
+        influence=partial(_left_out, bounded),
         equations=(
             "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts",
             "curve: yᵢ = m e^(−β xᵢ)" + (" + u_lab(i)" if depths.n_groups else "") + " + εᵢ,  εᵢ ~ N(0, σ² + sᵢ²)",
@@ -182,6 +166,36 @@ def fit_kleiber(
         priors=_priors(depths),
         seed=seed,
     )
+
+
+def _probabilities(laws: Laws, middle: float, above: Array) -> dict[str, float]:
+    """What the claim says, by its probability; `above`: P(above 10^(1/L)) of every model."""
+    curve_draws, top = laws.curve_draws, laws.frontier_draws
+    spread = np.hypot(curve_draws["sigma"], curve_draws["tau"])
+    return {
+        "beta > 0": float((curve_draws["beta"] > 0).mean()),
+        "beta < 1": float((curve_draws["beta"] < 1).mean()),
+        "frontier beta > 0": float((top["frontier_beta"] > 0).mean()),
+        AT_MIDDLE: float((top["frontier_middle"] * middle > 1).mean()),
+        "new model at the middle depth above 10^(1/L)": float(
+            stats.norm.sf((1 / middle - curve_draws["middle"]) / spread).mean()
+        ),
+        "every model below 10^(1/L)": float(np.prod(1 - above)),
+    }
+
+
+def _figures(models: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, float]:
+    """How many lie above the bound, of these models and of all such, and what the data say of rivals."""
+    over, evidence = int((models["log10_gain"] > models["bound"]).sum()), rivals.set_index("rival")["log_evidence"]
+    shares = {
+        "share_above": share_above(models["p_above"].to_numpy()),
+        "share_of_all_models": share_of_models(over, len(models)),
+    }
+    found = {"models_above": float(over)}
+    for name, bounds in shares.items():
+        found |= dict(zip((name, f"{name}_lower", f"{name}_upper"), bounds, strict=True))
+    rest = ("published", "constant")
+    return found | {f"log_bayes_power_law_over_{n}": float(evidence["power law"] - evidence[n]) for n in rest}
 
 
 def _priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
@@ -208,7 +222,7 @@ def _models(frame: pd.DataFrame, depths: Depths, L: Array) -> pd.DataFrame:
     )
 
 
-def _statistics(L: Array) -> dict[str, Any]:
+def _statistics(L: Array) -> dict[str, Statistic]:
     deep = np.median(L) < L
     return {
         "largest": lambda y: y.max(axis=-1),
@@ -294,17 +308,15 @@ def _left_out(bounded: Bounded, seed: int) -> Check:
         ways.insert(0, few_folds(frame["heritage"].astype(str).tolist(), "labs"))
 
     def say(chosen: Depths) -> tuple[str, dict[str, float]]:
+        if np.ptp(chosen.x) == 0:
+            return ONE_DEPTH, {}
         figures = _exact(chosen, bounded.middle_depth, seed)
         p = (figures["P(beta > 0)"], figures[f"P({AT_MIDDLE})"])
-        words = ["above" if q >= SURE else "below" if q <= 1 - SURE else "open against" for q in p]
+        words = [settled(q, ("above", "below", "open against")) for q in p]
         return f"β {words[0]} 0, envelope {words[1]} the bound", figures
 
-    found: dict[str, tuple[str, dict[str, float]]] = {}
-    for way in ways:
-        for name in dict.fromkeys(way):
-            rest = depths.rows(np.asarray(way) != name)
-            found[name] = say(rest) if np.ptp(rest.x) > 0 else (ONE_DEPTH, {})
-    return influence(say(depths)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
+    rests = {name: depths.rows(np.asarray(way) != name) for way in ways for name in dict.fromkeys(way)}
+    return influence_of_refits(say, depths, rests)
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -324,3 +336,104 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.set_ylabel(fitted.estimand.replace("_", " "))
     axes.legend()
     return axes
+
+
+def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
+    """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal where n is not known.
+
+    Where the error is 0 the value is exact and the probability is 0 or 1.
+    """
+    df = np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = stats.t.cdf((value - bound) / error, df)
+    return np.asarray(np.where(error > 0, found, (value > bound).astype(np.float64)))
+
+
+def share_above(probabilities: Array, level: float = LEVEL) -> tuple[float, float, float]:
+    """Mean and equal-tailed interval of the share of these models that lie above, each with its own probability.
+
+    The number above is a sum of independent coins (Poisson-binomial, by convolution).
+    """
+    mass = np.ones(1)
+    for p in probabilities:
+        mass = np.convolve(mass, [1 - p, p])
+    below = np.cumsum(mass)
+    low, high = (int(np.searchsorted(below, q)) for q in ((1 - level) / 2, (1 + level) / 2))
+    n = probabilities.size
+    return float(probabilities.mean()), low / n, min(high, n) / n
+
+
+def share_of_models(above: int, n: int, level: float = LEVEL) -> tuple[float, float, float]:
+    """Posterior mean and equal-tailed interval of the share of all such models above: Beta(½ + above, ½ + below)."""
+    law = stats.beta(0.5 + above, 0.5 + n - above)
+    low, high = law.ppf([(1 - level) / 2, (1 + level) / 2])
+    return float(law.mean()), float(low), float(high)
+
+
+def quantile_power_law(
+    L: Array, y: Array, quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95), *, seed: int, level: float = LEVEL
+) -> pd.DataFrame:
+    """Quantiles of y = log10 G as k L^(−β): log10 y on log10 L by quantile regression (Koenker and Bassett 1978).
+
+    A quantile goes through a monotone transformation unchanged, so the log-log line is the quantile of y itself; rows
+    with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile bootstrap over models, asymptotic above
+    `ENUMERABLE` models. One row a quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
+    line lies above 1/L at the mean log depth. No row where no y is above 0.
+
+    Raises UsageError for fewer than 4 models, one depth only, a depth not above 0, or values that are not finite.
+    """
+    same_length(L=L, y=y)
+    depth, value = numbers(L, "n_layers", least=4, positive=True, varied=True), numbers(y, "log10 gain", least=4)
+    if not (value > 0).any():
+        return pd.DataFrame(columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"])
+    x, z = np.log10(depth), np.log10(np.maximum(value, FLOOR * value[value > 0].min()))
+    counts = np.random.default_rng(seed).multinomial(x.size, np.full(x.size, 1 / x.size), RESAMPLES)
+    few = x.size <= ENUMERABLE
+    rows = []
+    for tau in quantiles:
+        a, b, spread = _line(x, z, tau)
+        drawn = (
+            _bootstrap(x, z, tau, counts)
+            if few
+            else np.random.default_rng(seed).multivariate_normal([a, b], spread, RESAMPLES)
+        )
+        (low, beta_high), (high, beta_low) = equal_tailed(drawn, level)
+        at_mean = drawn @ np.array([1.0, x.mean()])
+        rows.append(
+            {
+                "quantile": tau,
+                "k": 10**a,
+                "k_lower": 10**low,
+                "k_upper": 10**high,
+                "beta": -b,
+                "beta_lower": -beta_low,
+                "beta_upper": -beta_high,
+                "above_claim": float((at_mean > -x.mean()).mean()),
+                "level": level,
+                "interval": "bootstrap over models" if few else "asymptotic, kernel",
+                "n": x.size,
+                "n_floored": int((value <= 0).sum()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _line(x: NDArray[np.float64], z: NDArray[np.float64], tau: float) -> tuple[float, float, NDArray[np.float64]]:
+    """Intercept, slope and their covariance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IterationLimitWarning)  # it cycles between lines of equal loss
+        fit = QuantReg(z, np.column_stack([np.ones(x.size), x])).fit(q=tau, max_iter=300)
+    return float(fit.params[0]), float(fit.params[1]), np.asarray(fit.cov_params())
+
+
+def _bootstrap(x: Array, z: Array, tau: float, counts: NDArray[np.int64]) -> Array:
+    """Intercept and slope of every resample: the best of all lines through two models, where the optimum lies."""
+    i, j = np.triu_indices(x.size, 1)
+    apart = x[i] != x[j]
+    i, j = i[apart], j[apart]
+    slope = (z[j] - z[i]) / (x[j] - x[i])
+    intercept = z[i] - slope * x[i]
+    residual = z - intercept[:, None] - slope[:, None] * x
+    loss = np.where(residual > 0, tau * residual, (tau - 1) * residual)
+    best = (counts @ loss.T).argmin(axis=1)
+    return np.column_stack([intercept[best], slope[best]])

@@ -1,4 +1,4 @@
-"""From one row a model and prompt to the cells of the crossed model: indices, log gains, standardised entropies."""
+"""Models × prompts, prompts within categories: log gains and standardised entropies, and designs of their effects."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import NO_SOURCE
 
 ALL_OF = "all models of "
+LARGEST = 1_000_000
+"""Entries of a design: about 85 models with 25 prompts in 5 categories."""
 TOO_FEW = "too few models or prompts without it"
 
 
@@ -145,3 +147,28 @@ def _apart(model: NDArray[np.int64], prompt: NDArray[np.int64], models: pd.Index
     _, part = connected_components(links, directed=False)
     sets = [", ".join(map(str, models[part[:n] == k])) for k in pd.unique(part[:n])]
     return [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"] if len(sets) > 1 else []
+
+
+def refuse_large(cells: Crossed, rows: int, columns: int) -> None:
+    """Raise UsageError for a design of more than `LARGEST` entries."""
+    if rows * columns > LARGEST:
+        raise UsageError(
+            "too many models and prompts to compare one by one",
+            got=f"{len(cells.models)} models × {len(cells.prompts)} prompts",
+            allowed=f"a design of at most {LARGEST} entries, here {rows} × {columns}",
+            next_step="choose models, such as those of one claim",
+        )
+
+
+def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
+    """Orthonormal columns that sum to zero, over all n or within each group: n × (n − groups)."""
+    group = np.zeros(n, dtype=np.int64) if within is None else within
+    same = (group[:, None] == group).astype(np.float64)
+    basis, size, _ = np.linalg.svd(np.eye(n) - same / same.sum(axis=1))
+    return np.asarray(basis[:, size > 0.5], dtype=np.float64)
+
+
+def stack(parts: Sequence[Array]) -> tuple[Array, Array]:
+    """Blocks side by side, and which block every column is of, columns × blocks."""
+    kind = np.repeat(np.arange(len(parts)), [block.shape[1] for block in parts])
+    return np.concatenate(parts, axis=1), (kind[:, None] == np.arange(len(parts))).astype(np.float64)
