@@ -29,7 +29,8 @@ from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
 from thermostats.modelling.classical.association import Correlation, correlation, slope
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import gain_by_depth
-from thermostats.studies.delia2026.evidence import GAIN_WORDS, PYTHIA, gains, stated, stated_by_model
+from thermostats.studies.delia2026.gains import GAIN_WORDS, PYTHIA, gains
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import number, relation, short_name
 
 ALPHA = 0.05

@@ -32,16 +32,8 @@ from thermostats.modelling.classical.association import correlation, power_law, 
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.plots.general import gain_by_depth
-from thermostats.studies.delia2026.evidence import (
-    FOUR,
-    HUNT,
-    PYTHIA,
-    features_of,
-    gains,
-    prompt_counts,
-    stated,
-    stated_by_model,
-)
+from thermostats.studies.delia2026.gains import FOUR, HUNT, PYTHIA, features_of, gains, prompt_counts
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import number, relation
 
 TOTAL = 10.0

@@ -33,7 +33,7 @@ from thermostats.modelling.classical.counts import barnard_exact, clustered_sign
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import lab_forest
-from thermostats.studies.delia2026.evidence import (
+from thermostats.studies.delia2026.gains import (
     HUNT,
     PYTHIA,
     clearly_above,
@@ -41,8 +41,8 @@ from thermostats.studies.delia2026.evidence import (
     features_of,
     gains,
     heritage_rows,
-    stated,
 )
+from thermostats.studies.delia2026.stated import stated
 from thermostats.words import agrees, number, relation
 
 FOCAL = "EleutherAI"

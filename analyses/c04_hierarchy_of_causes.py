@@ -40,7 +40,7 @@ from thermostats.modelling.heritage.power import power
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, jackknifed_shares, with_differences
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
-from thermostats.studies.delia2026.evidence import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
+from thermostats.studies.delia2026.gains import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
 from thermostats.words import number, relation
 
 ALPHA = 0.05

@@ -40,17 +40,8 @@ from thermostats.modelling.laws.spectra import fit_spectral
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.labels import place_labels
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import (
-    H4_V2,
-    HUNT,
-    PYTHIA,
-    features_of,
-    finite,
-    gains,
-    known_gains,
-    prompt_counts,
-    stated,
-)
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, gains, prompt_counts
+from thermostats.studies.delia2026.stated import H4_V2, known_gains, stated
 from thermostats.studies.nursery.norms import trained_norms
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import number, relation, short_name

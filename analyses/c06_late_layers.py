@@ -28,7 +28,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, UNME
 from thermostats.plots.general import INK, strip_by_group
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import stated
+from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery.norms import LATE, trained_norms
 from thermostats.words import number, short_name
 

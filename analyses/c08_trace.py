@@ -34,7 +34,7 @@ from thermostats.plots.general import legend_above
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.words import number, short_name
 
 ALPHA = 0.05

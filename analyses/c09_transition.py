@@ -31,7 +31,8 @@ from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.laws.lines import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
 from thermostats.plots.general import INK, MUTED, legend_above
-from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, features_of, stated, stated_by_model
+from thermostats.studies.delia2026.gains import features_of
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, stated, stated_by_model
 from thermostats.studies.delia2026.transition_layers import (
     A_PRIORI,
     ALL_HEADS,

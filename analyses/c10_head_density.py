@@ -36,17 +36,8 @@ from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, ste
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import (
-    CLEAN,
-    GAIN_WORDS,
-    HUNT,
-    PYTHIA,
-    features_of,
-    gains,
-    prompt_counts,
-    stated,
-    stated_by_model,
-)
+from thermostats.studies.delia2026.gains import CLEAN, GAIN_WORDS, HUNT, PYTHIA, features_of, gains, prompt_counts
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import number, relation, short_name
 
 ALPHA = 0.05

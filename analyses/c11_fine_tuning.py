@@ -34,8 +34,8 @@ from thermostats.modelling.classical.means import one_sample, paired_difference
 from thermostats.modelling.laws.pairs import fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
-from thermostats.studies.delia2026.evidence import stated, stated_by_model
 from thermostats.studies.delia2026.provenance import follows
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import MINUS, number, range_text, short_name
 
 SEED = 11

@@ -44,7 +44,7 @@ from thermostats.studies.delia2026.by_prompt import (
     wide,
     with_category,
 )
-from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import number, range_text, short_name
 
 SEED = 12

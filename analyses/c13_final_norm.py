@@ -34,7 +34,8 @@ from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.studies.delia2026.evidence import CLEAN, HUNT, PYTHIA, features_of, stated
+from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.studies.delia2026.stated import stated
 from thermostats.words import relation
 
 SEED = 13

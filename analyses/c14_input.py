@@ -42,7 +42,8 @@ from thermostats.studies.delia2026.by_prompt import (
     one_run_each,
     with_category,
 )
-from thermostats.studies.delia2026.evidence import PYTHIA, stated, stated_by_model
+from thermostats.studies.delia2026.gains import PYTHIA
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import number, range_text, short_name
 
 INPUT = "input_dependency_thermodynamics.json"

@@ -46,8 +46,8 @@ from thermostats.studies.delia2026.by_prompt import (
     wide,
     with_category,
 )
-from thermostats.studies.delia2026.evidence import stated_by_model
 from thermostats.studies.delia2026.provenance import follows
+from thermostats.studies.delia2026.stated import stated_by_model
 from thermostats.words import number, range_text, relation, short_name
 
 SEED, RESAMPLES, BESIDE = 18, 4999, 999

@@ -41,7 +41,7 @@ from thermostats.modelling.heritage.fitted import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares, freedman_lane
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import variance_shares
-from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.predictions import foretold, published_rows, unseen
 from thermostats.studies.nursery.recipe_fit import (
     C04_GEOMETRY,

@@ -39,7 +39,7 @@ from thermostats.modelling.heritage.shares import block_f
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.factor_effects import (
     contrasts,
     covariates,

@@ -20,7 +20,7 @@ from thermostats.cli.new_analysis import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.reporting.engine import report
-from thermostats.studies.delia2026.evidence import HUNT, PYTHIA
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.begin import writable_folder
 from thermostats.tables.join import join

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.studies.delia2026.evidence import GAIN_WORDS, H4_EXTENDED
+from thermostats.studies.delia2026.gains import GAIN_WORDS
+from thermostats.studies.delia2026.stated import H4_EXTENDED
 from thermostats.studies.delia2026.transition_layers import all_heads
 from thermostats.words import agrees, comparison
 

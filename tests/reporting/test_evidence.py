@@ -11,15 +11,8 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.evidence import (
-    H4_EXTENDED,
-    H4_V2,
-    clearly_above,
-    clearly_below,
-    gains,
-    known_gains,
-    stated,
-)
+from thermostats.studies.delia2026.gains import clearly_above, clearly_below, gains
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
 
 DATA = Path(__file__).parents[2] / "data"
 pytestmark = pytest.mark.skipif(

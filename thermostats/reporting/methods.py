@@ -11,7 +11,7 @@ from thermostats.reporting import index_page, rendering
 from thermostats.reporting.blocks import Section, view
 from thermostats.reporting.checklist import INTERVALS
 from thermostats.reporting.freshness import SAMPLERS, machine
-from thermostats.studies.delia2026 import evidence
+from thermostats.studies.delia2026 import gains
 from thermostats.tables.features import GAINS
 from thermostats.tables.vocabulary import POSITIONS, TRANSITION_DEFINITIONS
 
@@ -147,7 +147,7 @@ def _intervals() -> Section:
         f"Of posteriors: {100 * draws.LEVEL:g} % {INTERVALS[draws.KIND]}s, with {100 * (1 - draws.LEVEL) / 2:g} % "
         "of the "
         "draws beyond either end; the interval of a log gain, exponentiated, is the interval of the gain.",
-        f"Of classical estimates: {100 * evidence.LEVEL:g} % confidence intervals where nothing else is said; the "
+        f"Of classical estimates: {100 * gains.LEVEL:g} % confidence intervals where nothing else is said; the "
         "kind (t, "
         "jackknife, bootstrap, exact) and the level stand beside each.",
         "The two kinds answer different questions and need not agree, even where both rest on the same rows.",

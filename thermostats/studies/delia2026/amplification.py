@@ -9,7 +9,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.modelling.classical.means import one_sample
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.studies.delia2026.evidence import FOUR, gains, stated_by_model
+from thermostats.studies.delia2026.gains import FOUR, gains
+from thermostats.studies.delia2026.stated import stated_by_model
 from thermostats.words import short_name
 
 OFFSET = 1e-10

@@ -9,7 +9,8 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
-from thermostats.studies.delia2026.evidence import FOUR, H4_V2, stated, stated_by_model
+from thermostats.studies.delia2026.gains import FOUR
+from thermostats.studies.delia2026.stated import H4_V2, stated, stated_by_model
 from thermostats.words import short_name
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"

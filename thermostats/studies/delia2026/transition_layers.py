@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"

@@ -17,7 +17,7 @@ from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.plots.general import DASHES, MUTED, legend_above, reference
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.slopes import EDGES, curve_of
 from thermostats.words import number
 

@@ -17,7 +17,7 @@ from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference
 from thermostats.plots.posterior import left_out_errors
-from thermostats.studies.delia2026.evidence import LEVEL, gains
+from thermostats.studies.delia2026.gains import LEVEL, gains
 from thermostats.studies.nursery.recipe_fit import GEOMETRY, NAMED_GAINS, SCALE, restated, slopes
 from thermostats.words import number
 

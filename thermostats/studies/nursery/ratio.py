@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.claims.finding import Finding
 from thermostats.claims.verdict import SENTENCES, if_above
-from thermostats.studies.delia2026.evidence import LEVEL
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.factor_effects import estimate, factor_columns, factor_tests
 from thermostats.studies.nursery.recipe_fit import NAMED_GAINS, distinct
 from thermostats.words import listed, number

@@ -14,8 +14,8 @@ from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, na
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.studies.delia2026.evidence import HUNT, PYTHIA, gains
 from thermostats.studies.delia2026.figures.figure import Figure
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA, gains
 from thermostats.words import number, relation, short_name
 
 SEED = 1

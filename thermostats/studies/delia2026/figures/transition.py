@@ -10,8 +10,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
-from thermostats.studies.delia2026.evidence import H4_EXTENDED, H4_V2, stated
 from thermostats.studies.delia2026.figures.figure import Figure
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, stated
 from thermostats.words import number, short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"

@@ -1,0 +1,59 @@
+"""Figures that the preprint, its notes and its files state, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.errors import DataError
+from thermostats.words import short_name
+
+STATED_IN = ("preprint", "note")
+H4_V2 = "H4_v2_validation_20260106_015547.json"
+H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
+KNOWN_GAIN = "known gain"
+
+
+def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[str, float]:
+    """Figures of the preprint and its notes, or of the named file: name in the finding → value.
+
+    `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table does not hold.
+    """
+    rows = tables.table("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
+    values = rows.set_index("pointer")["value"]
+    absent = sorted(set(names.values()) - set(values.index))
+    if absent:
+        raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
+    return {name: float(values[pointer]) for name, pointer in names.items()}
+
+
+def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Figures of one file model by model: name in the finding → value; figures that are no number are left out.
+
+    `names` maps a name, with {} for the model's short name, to a pattern of pointers.
+    Raises DataError for a pattern without a figure.
+    """
+    rows = tables.table("statements", source=source)
+    rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
+    figures: dict[str, float] = {}
+    for name, pattern in names.items():
+        found = rows[rows["pointer"].str.fullmatch(pattern)]
+        if found.empty:
+            raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
+        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in found.itertuples()}
+    return figures
+
+
+def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
+    """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
+
+    Columns model_id, known_gain, behaviour.
+    One row a model; a gain whose behaviour is stated as unknown is a placeholder and left out.
+    """
+    rows = tables.table("statements", source=list(sources))
+    rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
+    behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
+    copied = pd.DataFrame({"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour})
+    return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)
