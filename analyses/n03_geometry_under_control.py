@@ -28,7 +28,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from thermostats.studies.delia2026.evidence import gains, stated
 
 from thermostats.claims.claim import Claim, run
 from thermostats.claims.evidence import Evidence
@@ -40,6 +39,8 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
+from thermostats.studies.delia2026.gains import gains
+from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery.density import ALPHA, PENULTIMATE, draw_density, threshold, through
 from thermostats.studies.nursery.law import LARGEST, NEAR, TOLERATED, TOTAL, bound, draw_depth, law
 from thermostats.studies.nursery.recipe_fit import (

@@ -7,7 +7,7 @@ from scipy.stats import linregress
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.evidence import stated, stated_by_model
+from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
