@@ -50,7 +50,7 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int, fac
     """Draws of μ, τ and p; without `grouped` p is one number for all groups, and τ is 0; `factor`: of both scales."""
     rng = np.random.default_rng(seed)
     z, weight = _line(n, factor) if grouped else (np.zeros(1), np.zeros(1))
-    mu, tau = _population(k, n, z, weight, grouped, draws, rng, factor)
+    mu, tau = _population(k, n, z, weight, draws, rng, factor)
     if not grouped:
         return Shares(mu=mu, tau=tau, p=np.repeat(expit(mu)[:, None], k.size, axis=1))
     p = np.empty((draws, k.size))
@@ -66,22 +66,15 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int, fac
 
 
 def _population(
-    k: Counts,
-    n: Counts,
-    z: Array,
-    weight: Array,
-    grouped: bool,
-    draws: int,
-    rng: np.random.Generator,
-    factor: float = 1.0,
+    k: Counts, n: Counts, z: Array, weight: Array, draws: int, rng: np.random.Generator, factor: float = 1.0
 ) -> tuple[Array, Array]:
-    """Draws of μ and τ."""
-    mus, log_tau, density = _grid(k, n, z, weight, grouped, factor)
+    """Draws of μ and τ; a single node of z is a model without groups."""
+    mus, log_tau, density = _grid(k, n, z, weight, factor)
     chosen = rng.choice(density.size, draws, p=np.exp(density - logsumexp(density)).ravel())
     i, j = np.divmod(chosen, log_tau.size)
     jitter = rng.uniform(-0.5, 0.5, (2, draws))
     mu = mus[i] + jitter[0] * (mus[1] - mus[0])
-    return mu, np.exp(log_tau[j] + jitter[1] * (log_tau[1] - log_tau[0])) if grouped else np.zeros(draws)
+    return mu, np.exp(log_tau[j] + jitter[1] * (log_tau[1] - log_tau[0])) if z.size > 1 else np.zeros(draws)
 
 
 def prior(groups: int, *, grouped: bool, seed: int, draws: int) -> Shares:
@@ -101,7 +94,7 @@ def left_out_pit(k: Counts, n: Counts, folds: Sequence[str], *, seed: int, draws
     for number, fold in enumerate(dict.fromkeys(folds)):
         rest = fold_of != fold
         z, weight = _line(n[rest])
-        mu, tau = _population(k[rest], n[rest], z, weight, True, draws, np.random.default_rng(seed + number))
+        mu, tau = _population(k[rest], n[rest], z, weight, draws, np.random.default_rng(seed + number))
         others = Shares(mu=mu, tau=tau, p=np.empty((draws, 0)))
         for g in np.flatnonzero(~rest):
             p = others.new_group(rng)
@@ -118,22 +111,21 @@ def _line(n: Counts, factor: float = 1.0) -> tuple[Array, Array]:
     return z, np.asarray(stats.norm.logpdf(z))
 
 
-def _grid(k: Counts, n: Counts, z: Array, weight: Array, grouped: bool, factor: float) -> tuple[Array, Array, Array]:
+def _grid(k: Counts, n: Counts, z: Array, weight: Array, factor: float) -> tuple[Array, Array, Array]:
     """Nodes of μ and of log τ, and the log density over both, where the mass is."""
-    size = NODES if grouped else 10 * NODES
-    reach = MU_REACH * MU_SD * factor
+    grouped = z.size > 1
+    size, reach = NODES if grouped else 10 * NODES, MU_REACH * MU_SD * factor
     mu: Array = np.linspace(-reach, reach, size, dtype=np.float64)
     log_tau = wide_axis(TAU_SCALE * factor, size) if grouped else np.zeros(1)
-    density = _density(k, n, mu, log_tau, z, weight, grouped, factor)
+    density = _density(k, n, mu, log_tau, z, weight, factor)
     kept = density > density.max() - NEGLIGIBLE
     mu, log_tau = narrowed(mu, kept.any(axis=1)), narrowed(log_tau, kept.any(axis=0))
-    return mu, log_tau, _density(k, n, mu, log_tau, z, weight, grouped, factor)
+    return mu, log_tau, _density(k, n, mu, log_tau, z, weight, factor)
 
 
-def _density(
-    k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: Array, grouped: bool, factor: float
-) -> Array:
+def _density(k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: Array, factor: float) -> Array:
     """log of p(k | μ, τ) p(μ) p(τ) τ, up to a constant, μ × log τ."""
+    grouped = z.size > 1
     tau = np.exp(log_tau) if grouped else np.zeros(1)
     found = np.broadcast_to(-0.5 * np.square(mu / (MU_SD * factor))[:, None], (mu.size, tau.size)).copy()
     if grouped:

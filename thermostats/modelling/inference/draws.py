@@ -10,7 +10,7 @@ import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,13 +58,8 @@ class Settings:
 
     def retried(self) -> Settings:
         """Smaller steps and twice the draws."""
-        return Settings(
-            chains=self.chains,
-            draws=2 * self.draws,
-            tune=2 * self.tune,
-            target_accept=max(0.99, self.target_accept),
-            sampler=self.sampler,
-        )
+        accept = max(0.99, self.target_accept)
+        return replace(self, draws=2 * self.draws, tune=2 * self.tune, target_accept=accept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,15 +200,8 @@ def save_draws(path: Path, draws: Draws) -> None:
 
     Raises UsageError where the folder cannot be written.
     """
-    record = {
-        "diagnostics": asdict(draws.diagnostics),
-        "settings": asdict(draws.settings),
-        "attempts": draws.attempts,
-        "seed": draws.seed,
-        "compile_seconds": draws.compile_seconds,
-        "sample_seconds": draws.sample_seconds,
-        "versions": dict(draws.versions),
-    }
+    record = asdict(replace(draws, values={}))
+    del record["values"], record["from_cache"]
     arrays: dict[str, Any] = {f"draws/{name}": array for name, array in draws.values.items()}
     write_whole(path, lambda file: np.savez(file, record=np.array(json.dumps(record)), **arrays))
 
