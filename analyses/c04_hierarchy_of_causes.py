@@ -29,17 +29,13 @@ from thermostats.claims.claim import Claim, run
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
-from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_above, if_all
 from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.checks import sensitivity
-from thermostats.modelling.heritage.fit import CLOSED, fit_heritage
-from thermostats.modelling.heritage.fitted import HeritageFit
-from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
+from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.heritage.power import power
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, jackknifed_shares, with_differences
 from thermostats.plots.general import forest
-from thermostats.plots.posterior import lab_forest, left_out_errors, order_probability_bar, variance_shares
 from thermostats.studies.delia2026.gains import GAIN_WORDS, HUNT, LEVEL, PYTHIA, gains, heritage_rows
 from thermostats.words import number, relation
 
@@ -180,68 +176,19 @@ def heritage_fit(tables: Evidence, gain: str) -> HeritageFit:
 
 def with_order(fit: HeritageFit, finding: Finding, *, whole: bool) -> Finding:
     """The finding on the order with the posterior beside it; `whole`: with cross-validation and all figures."""
-    sd = fit.quantities
-    order_holds = (sd["sd_heritage"] > sd["sd_geometry"]) & (sd["sd_geometry"] > sd["sd_scale"])
-    orders, labs = fit.orders(), fit.labs()
-    row = orders.set_index("statement").loc[ORDER]
-    tables = {"orders of the blocks": orders}
-    panels: tuple[Panel, ...] = ()
-    if whole:
-        held = {by: leave_one_out(fit, by=by, seed=SEED) for by in ("model", "heritage")}
-        tables |= {
-            "labs": labs,
-            "models": fit.models(),
-            "classical counterparts": fit.table("classical"),
-            "dominance and its permutation null": fit.table("dominance"),
-            "unique and common parts": fit.table("commonality"),
-            "left out": pd.concat([found.table() for found in held.values()]),
-        }
-        panels = (
-            Panel(
-                name="variance-shares",
-                draw=lambda axes: variance_shares(fit.summary(), axes),
-                caption="Posterior share of every block in the variance over models, with its prior mean.",
-            ),
-            Panel(
-                name="orders",
-                draw=lambda axes: order_probability_bar(orders, axes),
-                caption=f"Posterior and prior probability of every order. P({ORDER}) = "
-                f"{number(row['probability'])} against {number(row['prior'])} before the data, a Bayes factor of "
-                f"{number(row['bayes_factor'])}.",
-            ),
-            Panel(
-                name="labs",
-                draw=lambda axes: lab_forest(labs, axes),
-                caption="Effect of every lab on the log gain, partially pooled, with P(its models' mean dampens).",
-            ),
-            *(left_out_panel(found) for found in held.values()),
-        )
+    shown = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
     told = posterior_of(
         fit,
         model=f"Heritage model of the log {fit.estimand.replace('_', ' ')}: models in labs, geometry and scale, with a "
         "prior that favours no block.",
         statement=ORDER,
-        truth=order_holds,
+        truth=fit.holds(ORDER),
         classical=finding.verdict,
-        tables=tables,
-        sensitivity=sensitivity(fit) if whole else None,
-        panels=panels,
+        tables=shown if whole else ("orders",),
+        sensitivity=fit.sensitivity() if whole else None,
+        panels=tuple(fit.panels.values()) if whole else (),
     )
     return beside(finding, fit, told)
-
-
-def left_out_panel(held: HeldOut) -> Panel:
-    """Predictions of models, or of labs, by refits that have not seen them."""
-    what = "lab" if held.left_out == "heritage" else held.left_out
-    helped = "its lab" if what == "model" else "geometry and scale"
-    return Panel(
-        name=f"left-out-{what}",
-        draw=lambda axes: left_out_errors(held.predictions, axes),
-        caption=f"Every model predicted without its {what}: root mean squared error {number(held.rmse)}, the mean of "
-        f"the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. Knowing {helped} "
-        f"changes the log predictive density by {number(held.elpd_difference)} ± "
-        f"{number(held.elpd_difference_error, 2)}.",
-    )
 
 
 def with_share(fit: HeritageFit, finding: Finding) -> Finding:

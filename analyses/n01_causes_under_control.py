@@ -37,7 +37,7 @@ from thermostats.claims.posterior import Panel
 from thermostats.claims.verdict import SENTENCES, if_above, if_all, if_below
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares, freedman_lane
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import variance_shares
@@ -156,13 +156,12 @@ def order(rows: pd.DataFrame, gain: str) -> Finding:
 
 def with_posterior(fit: HeritageFit, finding: Finding, *, panels: tuple[Panel, ...] = ()) -> Finding:
     """The finding on the order with C04's model beside it, recipes in the place of labs."""
-    sd = fit.quantities
     told = posterior_of(
         fit,
         model=f"C04's model of the log {fit.estimand.replace('_', ' ')}: recipes in the place of labs (heritage), "
         "architecture in the part of the single model.",
         statement=ORDER,
-        truth=(sd["sd_heritage"] > sd["sd_geometry"]) & (sd["sd_geometry"] > sd["sd_scale"]),
+        truth=fit.holds(ORDER),
         classical=finding.verdict,
         tables={"orders of the blocks": fit.orders(), "recipes": fit.labs()},
         panels=panels,

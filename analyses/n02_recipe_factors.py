@@ -35,6 +35,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside, posterior_of
 from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import forest
@@ -59,7 +60,6 @@ from thermostats.studies.nursery.recipe_fit import (
     LIMITS,
     NAMED_GAINS,
     SCALE,
-    RecipeFit,
     fit_recipes,
     judged,
     named,
@@ -113,13 +113,13 @@ def left_over(rows: pd.DataFrame) -> str:
     )
 
 
-def pooled(rows: pd.DataFrame, gain: str) -> RecipeFit:
+def pooled(rows: pd.DataFrame, gain: str) -> HeritageFit:
     """C04's model with recipes as heritage; architecture stands with geometry, so that only the seed's part is left."""
     beside = [name for name in covariates(rows) if name != "log_d"]
     return fit_recipes(rows, gain, geometry=beside, scale=["log_d"], seed=SEED)
 
 
-def drawn_levels(fit: RecipeFit, rows: pd.DataFrame) -> dict[tuple[str, str], Array]:
+def drawn_levels(fit: HeritageFit, rows: pd.DataFrame) -> dict[tuple[str, str], Array]:
     """Draws, chain × draw, of the mean log gain at every level of every factor, all other columns at their mean.
 
     Effects of factors are those of least squares on the factors' columns of the recipes' partially pooled effects.
@@ -141,7 +141,7 @@ def by_factor(drawn: dict[tuple[str, str], Array]) -> dict[str, Array]:
     return {name: np.stack([drawn[name, level] for level in levels], axis=-1) for name, levels in RECIPE.items()}
 
 
-def effects_table(rows: pd.DataFrame, fit: RecipeFit | None) -> pd.DataFrame:
+def effects_table(rows: pd.DataFrame, fit: HeritageFit | None) -> pd.DataFrame:
     """A row a contrast: factor, what, ratio with its simultaneous interval, p_holm, and the posterior's beside."""
     fitted = estimate(rows, "log_gain")
     chosen = contrasts(fitted.columns)
@@ -245,7 +245,7 @@ def sign(rows: pd.DataFrame) -> Finding:
 
 
 def with_line(
-    rows: pd.DataFrame, effect: Finding, sign: Finding, fit: RecipeFit, strongest: str
+    rows: pd.DataFrame, effect: Finding, sign: Finding, fit: HeritageFit, strongest: str
 ) -> tuple[Finding, Finding]:
     """Both findings with what one fit says of them."""
     levels = by_factor(drawn_levels(fit, rows))

@@ -16,7 +16,6 @@
 import matplotlib.pyplot as plt
 
 from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.rows import gain_rows
 
@@ -65,7 +64,7 @@ print(fit.verdict())
 # ## What else it could have said
 
 # %%
-variants = sensitivity(fit)
+variants = fit.sensitivity()
 shown = variants[~variants["variant"].str.contains("/")].assign(P=variants[ORDER].round(2))
 shown[["variant", "how", "P", "verdict", "n_models"]]
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Diagnostics, Draws, Settings
 from thermostats.modelling.inference.fitted import Fitted

@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 
 from thermostats import modelling
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.fit import CLOSED, SAMPLING, fit_heritage
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.model import CLOSED, SAMPLING
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.checks import Gate
 from thermostats.modelling.inference.draws import Settings

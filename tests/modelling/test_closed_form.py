@@ -11,8 +11,7 @@ from scipy import stats
 
 from thermostats.modelling.heritage.blocks import ORDER, Design, bayes_factor, design
 from thermostats.modelling.heritage.closed_form import FLOOR, Means, closed_form, log_density
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out
 from thermostats.modelling.heritage.model import prior_orders
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage

@@ -11,13 +11,12 @@ import pytest
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.blocks import lab_basis, orders, scaled_basis, stacked_sds
-from thermostats.modelling.heritage.checks import sensitivity
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.fitted import HeritageFit, verdict
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.model import block_contributions
 from thermostats.modelling.heritage.rows import gain_rows
+from thermostats.modelling.heritage.sensitivity import verdict
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.interface import Fit
@@ -110,7 +109,7 @@ def test_result_shows_itself(fitted: HeritageFit) -> None:
 
 
 def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
-    table = sensitivity(fitted, seed=1)
+    table = fitted.sensitivity(seed=1)
     assert len(table) == 1 + 1 + 2 + 1 + 2 + 6 + 18
     assert table["bayes_factor"].notna().all()
     student = table.loc[table["variant"].str.startswith("Student-t"), "how"].iloc[0]
@@ -128,7 +127,7 @@ def test_a_fit_can_be_reported_without_knowing_its_family(fitted: HeritageFit) -
     assert share.posterior.mean() == pytest.approx(fit.summary().set_index("quantity")["mean"]["share_heritage"])
     assert share.posterior.std() < share.prior.std()
     assert updates["total_sd"].prior.mean() == pytest.approx(fitted.total_sd * np.sqrt(2 / np.pi), rel=0.03)
-    shown = fit.replicates()["models"]
+    shown = fit.replicates()["heritage"]
     assert shown.replicated.shape[1] == shown.observed.size == fit.n_models
     with pytest.raises(UsageError, match="no such table"):
         fit.table("ranks")

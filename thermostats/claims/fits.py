@@ -50,7 +50,11 @@ def posterior_of(
     """
     gate = fit.check()
     probability = float(truth.mean()) if truth is not None else float(fit.probabilities[statement])
-    chosen = tables if isinstance(tables, Mapping) else {name.replace("_", " "): fit.table(name) for name in tables}
+    chosen = (
+        tables
+        if isinstance(tables, Mapping)
+        else {fit.titles.get(name, name.replace("_", " ")): fit.table(name) for name in tables}
+    )
     summary = fit.summary()
     drawn = list(fit.sampled.values())
     said = chance_of(f"P({statement})", probability)

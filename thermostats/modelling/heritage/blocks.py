@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 BLOCKS = (*CAUSES, "model")
 """The last is what is left to the single model."""
 ORDER = "heritage > geometry > scale"
+ORDERS = ("heritage > geometry", "geometry > scale", ORDER)
 SMALL_STUDY, LARGE_STUDY = 10, 300
 ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
 
@@ -150,14 +151,14 @@ def design(
     warnings += _sizes(models, labs, lab)
     families, family = _families(rows, facts, warnings) if heritage == "heritage" else ((), np.empty(0, dtype=np.int64))
     covariates = {
-        name: _centred(facts[list(own)].to_numpy(np.float64), own, name, warnings, logs=blocks is None)
+        name: _varied(facts[list(own)].to_numpy(np.float64), own, name, warnings, logs=blocks is None)
         for name, own in chosen.items()
     }
     if residualise:
         if residualise not in covariates:
             raise UsageError("no such block to residualise", got=residualise, allowed="geometry, scale")
-        other = next(covariates[name] for name in covariates if name != residualise)
-        covariates[residualise] = residual(covariates[residualise], other)
+        block, other = (covariates[name] for name in sorted(covariates, key=lambda name: name != residualise))
+        covariates[residualise] = residual(block - block.mean(axis=0), other - other.mean(axis=0))
     bases = {name: _basis(block, name, warnings) for name, block in covariates.items()}
     used = len(labs) + sum(basis.shape[1] for basis in bases.values())
     if used >= len(models):
@@ -256,8 +257,8 @@ def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[st
     return warnings
 
 
-def _centred(x: Array, columns: Sequence[str], block: str, warnings: list[str], *, logs: bool) -> Array:
-    """Columns, or their logs, about their means; those that are the same in all models are left out."""
+def _varied(x: Array, columns: Sequence[str], block: str, warnings: list[str], *, logs: bool) -> Array:
+    """Columns as they are, or their logs about their means; those that are the same in all models are left out."""
     x = np.log(x) if logs else x
     constant = np.ptp(x, axis=0) < 1e-12
     if constant.all():
@@ -270,7 +271,8 @@ def _centred(x: Array, columns: Sequence[str], block: str, warnings: list[str], 
     warnings += [
         f"{column} is the same in all models and left out" for column, c in zip(columns, constant, strict=True) if c
     ]
-    return np.asarray(x[:, ~constant] - x[:, ~constant].mean(axis=0))
+    varied = np.asarray(x[:, ~constant])
+    return varied - varied.mean(axis=0) if logs else varied
 
 
 def _basis(block: Array, name: str, warnings: list[str]) -> Array:
@@ -324,13 +326,9 @@ def stacked_sds(contributions: Mapping[str, Array]) -> Array:
 
 
 def orders(sd: Array) -> dict[str, float]:
-    """Probabilities that standard deviations (draws × blocks) come in an order."""
-    heritage, geometry, scale = sd[:, 0], sd[:, 1], sd[:, 2]
-    return {
-        "heritage > geometry": float((heritage > geometry).mean()),
-        "geometry > scale": float((geometry > scale).mean()),
-        ORDER: float(((heritage > geometry) & (geometry > scale)).mean()),
-    }
+    """Probabilities that standard deviations (draws × blocks) come in the `ORDERS`."""
+    first, second = sd[:, 0] > sd[:, 1], sd[:, 1] > sd[:, 2]
+    return dict(zip(ORDERS, (float(held.mean()) for held in (first, second, first & second)), strict=True))
 
 
 def bayes_factor(posterior: float, prior: float) -> float:

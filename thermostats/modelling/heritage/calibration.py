@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import CLOSED
-from thermostats.modelling.heritage.fitted import HeritageFit
-from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model
+from thermostats.modelling.heritage.model import CLOSED, arrays, block_contributions, heritage_model
 from thermostats.modelling.heritage.simulate import contributions
 from thermostats.modelling.inference import calibration, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import Array, Draws, Settings
+
+if TYPE_CHECKING:
+    from thermostats.modelling.heritage.fit import HeritageFit
 
 
 def of_fit(fit: HeritageFit) -> Simulator:

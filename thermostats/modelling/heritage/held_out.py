@@ -8,6 +8,7 @@ for the first, without geometry and scale for the second. Importance sampling ov
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.blocks import BLOCKS
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import CLOSED, SAMPLING
-from thermostats.modelling.heritage.fitted import HeritageFit
-from thermostats.modelling.heritage.model import arrays, block_contributions, heritage_model, without
+from thermostats.modelling.heritage.model import CLOSED, SAMPLING, arrays, block_contributions, heritage_model, without
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
+
+if TYPE_CHECKING:
+    from thermostats.modelling.heritage.fit import HeritageFit
 
 REFIT = Settings(draws=750, tune=500, target_accept=0.98)
 LEFT_OUT = {"model": ("geometry", "scale", "model"), "heritage": ("heritage", "model")}
@@ -49,7 +51,7 @@ class HeldOut:
     elpd: float
     """Sum of the log predictive densities of the models' observed means."""
     elpd_difference: float
-    """That less the rival's: above 0, the blocks in question help."""
+    """That minus the rival's: above 0, the blocks in question help."""
     elpd_difference_error: float
     """Its standard error over what was left out (models, or labs with their models summed)."""
     all_passed: bool

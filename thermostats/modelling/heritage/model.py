@@ -12,6 +12,7 @@ from scipy.linalg import null_space
 from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds, orders
 from thermostats.modelling.inference.draws import Array, Draws
 
+AUTO, SAMPLING, CLOSED = "auto", "sampling", "closed form"
 TOTAL_SD = 0.5
 """Prior scale of τ: models that differ by a factor of e^0.5 = 1.6 are no surprise."""
 PRIOR_DRAWS, PRIOR_SHOWN = 20_000, 500

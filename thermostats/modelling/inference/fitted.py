@@ -51,6 +51,18 @@ class Update:
     """Both one draw an entry."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of a fit."""
+
+    name: str
+    """Short, for a file name: `prior-to-posterior`."""
+    draw: Callable[..., object]
+    """Draws the figure onto the matplotlib axes it is given."""
+    caption: str
+    """What it shows and what was estimated, with its result; the alt text."""
+
+
 Updates = Callable[[int], Mapping[str, Update]]
 
 
@@ -255,6 +267,8 @@ class Fitted:
     """The model, a line an equation."""
     priors: tuple[Prior, ...] = ()
     """Every prior: quantity, distribution, reason."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Titles of tables whose names say too little on a page."""
     prefixed: bool = True
     """Names of checks begin with the name of their part."""
     gates: dict[int, Gate] = field(default_factory=dict, init=False, repr=False, compare=False)

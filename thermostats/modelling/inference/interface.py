@@ -74,6 +74,10 @@ class Fit(Protocol):
         """Further results by name."""
 
     @property
+    def titles(self) -> Mapping[str, str]:
+        """Titles of tables whose names say too little on a page."""
+
+    @property
     def sampled(self) -> Mapping[str, Draws]:
         """Draws of every part, with how they were made."""
 

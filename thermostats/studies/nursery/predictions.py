@@ -12,7 +12,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.fits import beside
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import OPEN, SENTENCES, if_above
-from thermostats.modelling.heritage.fitted import HeritageFit
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference

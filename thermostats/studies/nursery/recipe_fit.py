@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,15 +17,10 @@ from numpy.typing import NDArray
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import SENTENCES, SURE, UNMEASURED, if_probable
-from thermostats.modelling.heritage import checks as heritage_checks
-from thermostats.modelling.heritage.blocks import ORDER, design, orders, scaled_basis, stacked_sds
-from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import CLOSED, SUMMED, SUMMED_TOTAL_SD
-from thermostats.modelling.heritage.fitted import HeritageFit, verdict
-from thermostats.modelling.heritage.held_out import refit_without
-from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions, prior_orders
-from thermostats.modelling.inference import checks, sampling
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
+from thermostats.modelling.heritage.model import CLOSED
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Array, Settings
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
 
@@ -96,46 +91,27 @@ def fit_recipes(
     scale: Sequence[str] = SCALE,
     seed: int,
     left_out: bool = False,
-) -> RecipeFit:
+) -> HeritageFit:
     """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns.
 
     `left_out`: its checks leave out the recipes in turn.
     """
-    table = pd.DataFrame(
-        {
-            "model_id": rows["model"],
-            "heritage": rows["recipe"],
-            "source": NURSERY,
-            "prompt_id": "",
-            "n_layers": rows["n_layers"],
-            "n_heads": rows["n_heads"],
-            "d_head": rows["d_head"],
-            "n_params": rows["n_params"],
-            "gain": rows[gain],
-            "gain_sd": rows[f"{gain}_sd"],
-            "n_prompts": rows[f"{gain}_n"],
-        }
+    table = rows.assign(
+        model_id=rows["model"],
+        source=NURSERY,
+        prompt_id="",
+        gain=rows[gain],
+        gain_sd=rows[f"{gain}_sd"],
+        n_prompts=rows[f"{gain}_n"],
     )
-    plain = design(table, gain)
-    facts = rows.set_index("model").loc[list(plain.models)]
-    bases = [scaled_basis(facts[list(columns)].to_numpy(np.float64)) for columns in (geometry, scale)]
-    said = tuple(text for text in plain.warnings if "famil" not in text)
-    laid_out = replace(plain, geometry=bases[0], scale=bases[1], warnings=said)
-    total_sd = SUMMED_TOTAL_SD if gain in SUMMED else TOTAL_SD
-    return RecipeFit(
-        design=laid_out,
-        draws=closed_form(laid_out, total_sd=total_sd, seed=seed),
+    return fit_heritage(
+        table[["model_id", "recipe", "source", "prompt_id", "gain", "gain_sd", "n_prompts", *geometry, *scale]],
+        estimand=gain,
+        blocks={"heritage": ["recipe"], "geometry": geometry, "scale": scale},
         method=CLOSED,
-        total_sd=total_sd,
-        concentration=1.0,
-        lab_df=0.0,
+        settings=Settings(),
+        leave_out=["heritage"] if left_out else [],
         seed=seed,
-        prior=prior_orders(laid_out, concentration=1.0, seed=seed),
-        warnings=(
-            *said,
-            "closed form of the models' means: the spread over prompts is normal, categories are averaged",
-        ),
-        left_out=left_out,
     )
 
 
@@ -151,31 +127,6 @@ def unmeasured(claim: str, estimand: str, rows: pd.DataFrame) -> Finding:
         n_heritages=rows["recipe"].nunique(),
         notes=(LIMITS,),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeFit(HeritageFit):
-    """The heritage model of recipes; of its influences only recipes are left out, and only where asked for."""
-
-    left_out: bool = False
-    """Recipes are left out in turn when the fit is checked."""
-
-    def check(self, *, seed: int | None = None) -> checks.Gate:
-        """The checks of the heritage model; influence is that of recipes."""
-        chosen = self.seed if seed is None else seed
-        asked = self._influence if self.left_out else lambda: None
-        return heritage_checks.check(self, seed=chosen, influence=asked)
-
-    def _influence(self) -> checks.Check:
-        """Verdicts on the order from exact refits without each recipe, over the models that stay."""
-        verdicts, figures = {}, {}
-        for j, recipe in enumerate(self.design.labs):
-            gone = self.design.lab == j
-            drawn = refit_without(self, np.flatnonzero(gone).astype(np.float64), seed=self.seed)
-            parts = block_contributions(self.design, drawn)
-            figures[recipe] = orders(stacked_sds({name: part[..., ~gone] for name, part in parts.items()}))
-            verdicts[recipe] = verdict(figures[recipe][ORDER])
-        return checks.influence(verdict(self.probabilities[ORDER]), verdicts, figures)
 
 
 def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
