@@ -84,7 +84,7 @@ def fit_invariance(
     `table`: one row a model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
     ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd. Tables: `pairs` (levels, ratio with interval, P(sign
     changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign changes) of a
-    pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone beside
+    pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone with
     it), `shown` (what so many pairs can show: the chance of one that changes sides, were a share of them to do so, and
     the bound on that share had none), `sensitivity` (importance weights; sampled anew by `Fitted.sensitivity`).
 
@@ -325,7 +325,7 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
     μ_j ~ N(m, s_μ²), δ_j ~ N(Δ, s_δ²).
 
     Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. m and Δ are
-    summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled beside their spreads they
+    summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled with their spreads they
     leave divergences with one pair. Q turns pairs so that this covariance is diagonal. δ_j is sampled by way of the
     change at the mean of the prompts, δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
     `factor` times all prior scales and `normal` errors of the same variance are alternatives.
@@ -375,11 +375,11 @@ def simulator(data: Mapping[str, Any], target_accept: float) -> Simulator:
         noise = np.random.default_rng([seed, 1]).standard_t(NU, (size, n)) * drawn["residual"][:, pair]
         return {name: drawn[name] for name in RANKED}, np.concatenate([bases, middle + noise], axis=1)
 
-    def told(outcome: Array) -> dict[str, Array]:
+    def arrays_of(outcome: Array) -> dict[str, Array]:
         base, change = np.split(outcome, 2)
         return {"base": base, "base_mean": np.bincount(pair, base) / np.bincount(pair), "change_observed": change}
 
-    return by_sampling(pairs_model, data, joint, told, settings=replace(SHORT, target_accept=target_accept))
+    return by_sampling(pairs_model, data, joint, arrays_of, settings=replace(SHORT, target_accept=target_accept))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -326,7 +326,7 @@ def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
     The priors are on the unit of the data, the log of a ratio of norms, whose 0 is a gain of 1. Every model passes the
     same step of a transformer, so that their levels have a common mean: a step may lengthen or shorten all of them by a
     factor e or more (c), and the models lie around that by a factor 1.6 at most or so (s_μ), not around 1. What one
-    prompt does to one model beyond all effects is small beside those (0.25 together): below 1 % a gain of a prompt of a
+    prompt does to one model beyond all effects is small against them (0.25 in all): below 1 % a gain of a prompt of a
     few tokens is not reproduced by a change of wording, above 20 % it would outdo all effects of prompts, so that the
     middle of that, 5 %, has two standard deviations of its logarithm to either side (ν).
     Levels and log scales are centred on their distributions, since each rests on its model's own prompts.

@@ -328,7 +328,7 @@ def mediation(
     mediator only where nothing that was left out moves mediator and outcome both: the cause may be randomised, the
     mediator never is.
 
-    Raises UsageError for missing columns or values, a cause or mediator that does not vary within groups or is told by
+    Raises UsageError for missing columns or values, a cause or mediator that is constant within groups or follows from
     the others, fewer than 3 groups, or no residual degree of freedom.
     """
     columns_of(frame, outcome, cause, mediator, group, *others)

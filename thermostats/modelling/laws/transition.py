@@ -141,7 +141,7 @@ def fit_transition(
     other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative
     to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
     and of intervals inside the network, coverage and width of the intervals), `errors_within_labs` (the same of
-    networks whose lab has others, each foretold from all others, so that its lab is known), `sensitivity` (exact
+    networks whose lab has others, each predicted from all others, so that its lab is known), `sensitivity` (exact
     refits; t errors by weights).
 
     The classical counterparts: table `classical`, as `counterparts.of_transition` gives it.
@@ -351,7 +351,7 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     shown = fitted.table("models").sort_values("n_layers", ignore_index=True)
     rows, L = np.arange(len(shown)), shown["n_layers"].astype("float64")
     axes.hlines(rows, shown["logit_lower"] / L, shown["logit_upper"] / L, alpha=0.4, linewidth=4)
-    axes.plot(shown["logit"] / L, rows, "|", label="foretold from other labs")
+    axes.plot(shown["logit"] / L, rows, "|", label="predicted from other labs")
     axes.plot(shown["published formula"] / L, rows, "x", label="published formula")
     axes.plot(shown["L_star"] / L, rows, "o", label="L*")
     axes.axvline(0.5, linewidth=0.8, linestyle="--")
