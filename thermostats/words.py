@@ -57,9 +57,9 @@ def range_text(lower: float | None, upper: float | None) -> str:
     return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
 
 
-def estimate_range(estimate: Estimate) -> str:
+def estimate_range(estimate: Estimate | Finding) -> str:
     """Value and interval: `0.12 [0.03, 0.2]`."""
-    return " ".join(part for part in (number(estimate.value), range_text(estimate.lower, estimate.upper)) if part)
+    return " ".join(part for part in (number(estimate.estimate), range_text(estimate.lower, estimate.upper)) if part)
 
 
 def estimate_text(finding: Finding) -> str:

@@ -161,7 +161,7 @@ def _finding(
         notes=words.notes(question.name, values),
         table=result.table,
         draw=result.draw,
-        caption=words.line(question.name, "caption", values),
+        caption=words.line(question.name, "caption", values) if result.draw else "",
         posterior=fitted,
     )
 

@@ -56,7 +56,7 @@ class Run:
 
 def claims(analyses: str | Path) -> list[Claim]:
     """The claims that a folder of analyses puts to the test, in order; nothing is run."""
-    return [_claim_of(_load(path), path) for path in scripts(analyses).values()]
+    return [_claim_of(_load(path), path).stated() for path in scripts(analyses).values()]
 
 
 def run_all(jobs: Mapping[str, Path | None], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
