@@ -8,7 +8,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, with_category
-from thermostats.studies.delia2026.evidence import stated_by_model
+from thermostats.studies.delia2026.stated import stated_by_model
 from thermostats.words import short_name
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
