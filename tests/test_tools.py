@@ -22,7 +22,7 @@ from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.reporting.engine import report
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA
 from thermostats.tables import store
-from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
 
 

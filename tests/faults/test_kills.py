@@ -13,8 +13,7 @@ from kills import cycle, harness, run_forked
 from states import files_of
 from writers import faults, together
 
-from thermostats.tables.begin import writable_folder
-from thermostats.tables.folders import MARK, layers
+from thermostats.tables.folders import MARK, layers, writable_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 

@@ -23,9 +23,9 @@ from thermostats.reporting.claim_page import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
 from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading
 from thermostats.tables import incoming, states, store
+from thermostats.tables.incoming import typed
 from thermostats.tables.join import _as_tables
 from thermostats.tables.mapping import load_map
-from thermostats.tables.rows import typed
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}
 CONFIG = {"model_type": "gpt2", **SIZES, "tie_word_embeddings": True}

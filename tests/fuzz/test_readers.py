@@ -14,7 +14,7 @@ from readers import CONFIG, SHAPES, Reader, readers, safetensors
 
 from thermostats.errors import DataError
 from thermostats.measurement.checkpoint import read_safetensors
-from thermostats.tables import bounded
+from thermostats.tables import limits
 
 READERS = readers()
 JSON = [name for name in READERS if READERS[name].file.endswith((".json", ".jsonl")) and "published" not in name]
@@ -115,16 +115,16 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [b'"%07d":{},', b'"%07d":[[]],', b'"%07d":"",'])
 def test_the_largest_header_fits_memory(tmp_path: Path, unit: bytes) -> None:
-    text = b"{" + b"".join(unit % number for number in range(bounded.INDEX // (len(unit) + 4)))[:-1] + b"}"
+    text = b"{" + b"".join(unit % number for number in range(limits.INDEX // (len(unit) + 4)))[:-1] + b"}"
     refused(tmp_path, len(text).to_bytes(8, "little") + text)
 
 
 LARGEST = {
-    "model config": bounded.CONFIG,
-    "shard index": bounded.INDEX,
-    "prompts as text": bounded.PROMPTS,
-    "rows as CSV": bounded.ROWS,
-    "specs as JSON lines": bounded.PROMPTS,
+    "model config": limits.CONFIG,
+    "shard index": limits.INDEX,
+    "prompts as text": limits.PROMPTS,
+    "rows as CSV": limits.ROWS,
+    "specs as JSON lines": limits.PROMPTS,
 }
 
 

@@ -9,8 +9,8 @@ from conftest import layer, model, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
-from thermostats.tables.begin import writable_folder
 from thermostats.tables.features import features
+from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
 
 SHIPPED = store.shipped("data")

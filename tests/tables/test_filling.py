@@ -13,8 +13,8 @@ from conftest import model, table
 import thermostats
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables import store
-from thermostats.tables.filling import NEEDED, OPTIONAL, REFUSED, hashes_of_sets, when_joined
 from thermostats.tables.join import join
+from thermostats.tables.mapping import NEEDED, OPTIONAL, REFUSED, hashes_of_sets, when_joined
 from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import TABLES
 

@@ -10,7 +10,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
-from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import writable_folder
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from conftest import layer, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import bounded, incoming, store
+from thermostats.tables import incoming, limits, store
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
 from thermostats.tables.mapping import ColumnMap, load_map
@@ -187,12 +187,12 @@ def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: p
     assert (found.index.tolist(), found["a"].tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
     size = (tmp_path / "x.parquet").stat().st_size
     assert size < 50_000
-    monkeypatch.setattr(bounded, "CELLS", 16)  # its index is a column
+    monkeypatch.setattr(limits, "CELLS", 16)  # its index is a column
     assert len(read(tmp_path / "x.parquet")) == 4
-    monkeypatch.setattr(bounded, "CELLS", 15)
+    monkeypatch.setattr(limits, "CELLS", 15)
     with pytest.raises(DataError, match="about 16 cells"):
         read(tmp_path / "x.parquet")
-    monkeypatch.setattr(bounded, "CELLS", 100)
+    monkeypatch.setattr(limits, "CELLS", 100)
     monkeypatch.setattr(incoming, "ROWS", 50_000)
     with pytest.raises(DataError, match="4 rows of long texts"):
         read(tmp_path / "x.parquet")
@@ -272,9 +272,9 @@ def test_a_whole_number_beyond_all_numbers_is_named_by_row(small_store: Path, tm
 
 def test_cells_of_a_text_are_its_columns_times_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.csv").write_text("a,b,c\n" + "1,2,3\n" * 6)
-    monkeypatch.setattr(bounded, "CELLS", 20)
+    monkeypatch.setattr(limits, "CELLS", 20)
     with pytest.raises(DataError, match="the file unpacks to more than files of rows hold") as caught:
         read(tmp_path / "x.csv")
     assert (caught.value.got, caught.value.where) == ("about 21 cells", str(tmp_path / "x.csv"))
-    monkeypatch.setattr(bounded, "CELLS", 21)
+    monkeypatch.setattr(limits, "CELLS", 21)
     assert read(tmp_path / "x.csv").shape == (6, 3)

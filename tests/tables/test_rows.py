@@ -10,7 +10,7 @@ import pytest
 from conftest import layer, model, run, table
 
 from thermostats.errors import DataError
-from thermostats.tables.rows import as_text, typed
+from thermostats.tables.incoming import as_text, typed
 
 
 def layers(**cells: object) -> pd.DataFrame:

@@ -78,7 +78,7 @@ def import_(
     folders.own_folder(data)
     if not source.is_dir():
         raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    from thermostats.tables.begin import writable_folder  # noqa: PLC0415
+    from thermostats.tables.folders import writable_folder  # noqa: PLC0415
 
     done = import_published(source, writable_folder(data), study)
     if as_json:

@@ -14,8 +14,8 @@ import pandera.pandas as pa
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import states, store
 from thermostats.tables.feature_columns import feature_columns
-from thermostats.tables.filling import when_joined
 from thermostats.tables.folders import layers, own_files
+from thermostats.tables.mapping import when_joined
 from thermostats.tables.schemas import TABLES, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
-from thermostats.tables.bounded import INDEX as INDEX_BYTES
-from thermostats.tables.bounded import read_bytes
+from thermostats.tables.limits import INDEX as INDEX_BYTES
+from thermostats.tables.limits import read_bytes
 
 _DTYPES = {
     8: "F64 I64 U64 C64",

@@ -23,7 +23,7 @@ from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import RETRIES, Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states, store
-from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import writable_folder
 
 ASKED_AT_ONCE = 16
 """Configurations that are fetched at a time."""

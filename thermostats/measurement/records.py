@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError
-from thermostats.tables.bounded import PROMPTS, read_bytes
+from thermostats.tables.limits import PROMPTS, read_bytes
 
 Records = list[tuple[int, dict[str, Any]]]
 

@@ -20,7 +20,7 @@ from thermostats.measurement.architectures import Architecture, Config, config_o
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
-from thermostats.tables.bounded import CONFIG, read_bytes
+from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]

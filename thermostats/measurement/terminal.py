@@ -18,7 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
 from thermostats.measurement.spec import specs
 from thermostats.tables import folders
-from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import writable_folder
 
 CACHE_VARIABLE = "THERMOSTATS_MODELS"
 Report = Callable[[str, str, int, int], None]

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from thermostats.errors import DataError
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.bounded import TABLE, check_cells, read_bytes
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import ARCHIVE
+from thermostats.tables.limits import TABLE, check_cells, read_bytes
 from thermostats.tables.schemas import dtypes, key
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}

@@ -21,7 +21,7 @@ from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.feature_columns import MEANING, feature_columns
-from thermostats.tables.filling import when_joined
+from thermostats.tables.mapping import when_joined
 from thermostats.tables.schemas import TABLES, key, references
 
 Files = Mapping[str, Sequence[str]]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError, did_you_mean
-from thermostats.tables import features_kept, store
+from thermostats.tables import features_cache, store
 from thermostats.tables.grouped import Groups, numbered
 from thermostats.tables.vocabulary import POSITIONS
 
@@ -50,24 +50,24 @@ def features(data: str | Path | None = None, *, position: str = LAST) -> pd.Data
         )
     runs, models = store.load("runs", data), store.load("models", data)
     depths = _depths(runs, models).to_dict()
-    found = features_kept.signatures(data, depths)
+    found = features_cache.signatures(data, depths)
     code = f"{_code()} {position}"
     if found is None:
-        loaded = {name: store.load(name, data) for name in features_kept.OF_RUNS}
+        loaded = {name: store.load(name, data) for name in features_cache.OF_RUNS}
         return combine(runs, models, **loaded, position=position)
-    known, kept = features_kept.read(data, code)
+    known, kept = features_cache.read(data, code)
     same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
-    loaded = {name: store.load(name, data, without=same) for name in features_kept.OF_RUNS}
+    loaded = {name: store.load(name, data, without=same) for name in features_cache.OF_RUNS}
     if shared := {run for frame in loaded.values() for run in frame["run_id"]} & same:
         same -= shared
-        loaded = {name: store.load(name, data, without=same) for name in features_kept.OF_RUNS}
+        loaded = {name: store.load(name, data, without=same) for name in features_cache.OF_RUNS}
     _check_references(runs, models, loaded)
     new = by_run(runs, models, **loaded, position=position)
     both = {
-        name: _together(features_kept.only(kept[name], same), frame) if same else frame for name, frame in new.items()
+        name: _together(features_cache.only(kept[name], same), frame) if same else frame for name, frame in new.items()
     }
     if found.keys() != known.keys() or found.keys() - same:
-        features_kept.write(data, code, found, {name: features_kept.only(both[name], found) for name in both})
+        features_cache.write(data, code, found, {name: features_cache.only(both[name], found) for name in both})
     return _assembled(runs, models, both, position)
 
 

@@ -7,10 +7,13 @@ own rows; what the package ships lies beneath them. A folder of tables without t
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from pathlib import Path
 
+import thermostats
 from thermostats.errors import DataError, UsageError
+from thermostats.tables.atomic import write_atomically
 from thermostats.tables.vocabulary import NURSERY
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
@@ -141,3 +144,28 @@ def has_own_runs(data: str | Path | None = None) -> bool:
 def _chosen(data: str | Path | None) -> Path | None:
     chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
     return None if chosen is None else Path(chosen)
+
+
+BEGINNING = """\
+# A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
+# a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
+begun_with = "{version}"
+schema = {schema}
+"""
+
+
+def writable_folder(data: str | Path | None = None) -> Path:
+    """Data folder to write to; one that has no tables yet is begun, whole or not at all.
+
+    Raises UsageError where none is named, DataError where it cannot be made.
+    """
+    folder = own_folder(data)
+    if any((folder / name).exists() for name in (MARK, *HELD)):
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError("cannot begin a data folder", where=folder, got=error.strerror or str(error)) from error
+    write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
+    print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
+    return folder

@@ -17,15 +17,21 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
-from thermostats.tables.begin import writable_folder
 from thermostats.tables.declare import FLOAT, INTEGER
-from thermostats.tables.filling import REFUSED, hashes_of_sets, with_hashes
-from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder
+from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder, writable_folder
 from thermostats.tables.identities import MEASURES, check_identities
-from thermostats.tables.incoming import Source, called, read
-from thermostats.tables.mapping import ColumnMap, filled, load_map, mapped, with_runs
+from thermostats.tables.incoming import Source, called, read, typed
+from thermostats.tables.mapping import (
+    REFUSED,
+    ColumnMap,
+    filled,
+    hashes_of_sets,
+    load_map,
+    mapped,
+    with_hashes,
+    with_runs,
+)
 from thermostats.tables.parameters import check_models
-from thermostats.tables.rows import typed
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import TABLES, key, references
 

@@ -18,11 +18,12 @@ A mapping file is TOML::
     source = "my own hooks"
 
 Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and `source`, their runs are made from the
-columns of `runs` that they carry; `filling.py` says what else is filled in.
+columns of `runs` that they carry. Hashes of texts and prompt sets are filled in where they are empty.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -34,8 +35,8 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.declare import FLOAT, TEXT
-from thermostats.tables.rows import as_text, wanted_instead
-from thermostats.tables.runs import MEASURED, run_id
+from thermostats.tables.incoming import as_text, wanted_instead
+from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import TABLES, key
 
 UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
@@ -216,3 +217,45 @@ def with_runs(
         return told, None
     rest = frame.drop(columns=[name for name in columns if name in frame and name not in store.dtypes(table)])
     return rest.assign(run_id=told["run_id"]), told.drop_duplicates("run_id")
+
+
+NEEDED, OPTIONAL = "needed", "optional"
+REFUSED = {"findings": "findings are made by `thermostats report`"}
+"""Tables that nothing is joined to, and why."""
+
+
+FILLED = {
+    ("prompts", "text_sha256"): "filled in from text",
+    ("runs", "prompt_sha"): "filled in from prompt_set",
+    **{("runs", label): f"filled in: {value}" for label, value in UNSTATED.items()},
+}
+
+
+def when_joined(table: str, label: str) -> str:
+    """Whether rows that are joined with a mapping must have a column: `needed`, `optional`, or how it is filled in.
+
+    Empty for a table that nothing is joined to.
+    """
+    if table in REFUSED:
+        return ""
+    if label == "run_id":
+        return f"filled in from {' and '.join(TELLING)}"
+    spare = label not in key(table) and may_be_left_out(table, label)
+    return FILLED.get((table, label), OPTIONAL if spare else NEEDED)
+
+
+def with_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
+    """Rows of prompts whose `text_sha256` is empty though their text is there, with the hash of the text."""
+    if not {"text", "text_sha256"} <= set(prompts.columns):
+        return prompts
+    texts, said = as_text(prompts["text"]), as_text(prompts["text_sha256"])
+    made = texts.map(lambda text: hashlib.sha256(text.encode()).hexdigest() if text else "")
+    return prompts.assign(text_sha256=said.where(said != "", made))
+
+
+def hashes_of_sets(prompts: pd.DataFrame) -> dict[str, str]:
+    """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is known."""
+    return {
+        str(name): prompt_sha(own) if (own["text_sha256"] != "").any() else ""
+        for name, own in prompts.groupby("prompt_set")
+    }

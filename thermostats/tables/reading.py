@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.declare import TEXT
+from thermostats.tables.limits import TABLE, read_bytes
 
 AT_ONCE = 64 * 2**20
 """Bytes that are parsed together; more is no faster."""

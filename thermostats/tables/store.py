@@ -22,12 +22,12 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import archive
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
+from thermostats.tables.limits import TABLE, read_bytes
 from thermostats.tables.names import check_names
 from thermostats.tables.parameters import check_models
 from thermostats.tables.reading import options, read_all

@@ -19,7 +19,7 @@ from thermostats.measurement.spec import RunSpec
 from thermostats.studies.nursery.records import Trained, model_folder, read_losses, read_record, step_folder
 from thermostats.tables import store
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.begin import writable_folder
+from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
 from thermostats.tables.vocabulary import NURSERY
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError
 from thermostats.tables import features as module
-from thermostats.tables import features_kept as kept
+from thermostats.tables import features_cache as kept
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.features import features
-from thermostats.tables.features_kept import signatures
+from thermostats.tables.features_cache import signatures
 from thermostats.tables.grouped import Groups, numbered
 
 GAINS = np.exp(np.random.default_rng(3).normal(0, 0.3, (6, 3, 7)))

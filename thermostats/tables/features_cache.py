@@ -20,9 +20,9 @@ from thermostats.errors import DataError
 from thermostats.tables import store
 from thermostats.tables.archive import is_archive, runs_in
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.bounded import TABLE, read_bytes
 from thermostats.tables.caching import cache_folder
 from thermostats.tables.declare import TEXT
+from thermostats.tables.limits import TABLE, read_bytes
 from thermostats.tables.store import RUN_FILE
 
 FOLDER = "features"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables import bounded, incoming, store
+from thermostats.tables import incoming, limits, store
 from thermostats.tables.features import features
 from thermostats.tables.join import join
 
@@ -84,9 +84,9 @@ def test_cells_are_counted_before_they_are_unpacked(
     name: str, text: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(bounded, "CELLS", enough)
+    monkeypatch.setattr(limits, "CELLS", enough)
     assert len(incoming.read(tmp_path / name)) > 1
-    monkeypatch.setattr(bounded, "CELLS", enough - 1)
+    monkeypatch.setattr(limits, "CELLS", enough - 1)
     with pytest.raises(DataError, match=f"unpacks to more.*{enough} cells"):
         incoming.read(tmp_path / name)
 
@@ -96,21 +96,21 @@ def test_a_file_of_just_the_limit_is_read(size: int, fits: bool, tmp_path: Path)
     path = tmp_path / "a"
     path.write_bytes(b"x" * size)
     if fits:
-        assert bounded.read_bytes(path, 10) == b"x" * size
+        assert limits.read_bytes(path, 10) == b"x" * size
         return
     with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
-        bounded.read_bytes(path, 10)
+        limits.read_bytes(path, 10)
 
 
 def test_a_file_that_does_not_tell_its_size_is_read_whole() -> None:
     if not Path("/proc/self/status").is_file():
         pytest.skip("no such file on this system")
-    assert len(bounded.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
+    assert len(limits.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
     with pytest.raises(DataError):
-        bounded.read_bytes(Path("/proc/cpuinfo"), 20)
+        limits.read_bytes(Path("/proc/cpuinfo"), 20)
 
 
 def test_the_limits_are_those_of_the_kinds() -> None:
-    assert (bounded.CONFIG, bounded.INDEX, bounded.PROMPTS, bounded.ROWS) == (10**7, 3 * 10**7, 5 * 10**7, 2 * 10**8)
-    assert (bounded.TABLE, bounded.CELLS) == (5 * 10**8, 2 * 10**7)
-    assert isinstance(bounded.TooManyError(), ValueError)
+    assert (limits.CONFIG, limits.INDEX, limits.PROMPTS, limits.ROWS) == (10**7, 3 * 10**7, 5 * 10**7, 2 * 10**8)
+    assert (limits.TABLE, limits.CELLS) == (5 * 10**8, 2 * 10**7)
+    assert isinstance(limits.TooManyError(), ValueError)
