@@ -13,13 +13,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import layer, model, run, table
+from thermostats.reporting.engine import report
 
 import thermostats
 from thermostats.cli import citing, doctor
 from thermostats.cli.new_analysis import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.reporting.engine import report
+from thermostats.reporting.report import report
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder

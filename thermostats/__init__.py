@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from thermostats.claims.study import import_published as import_published
     from thermostats.cli.citing import citations as citations
     from thermostats.measurement.execute import measure as measure
-    from thermostats.reporting.engine import report as report
+    from thermostats.reporting.report import report as report
     from thermostats.tables.export import export as export
     from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
@@ -28,7 +28,7 @@ _HOME = {
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.store",
     "measure": "thermostats.measurement.execute",
-    "report": "thermostats.reporting.engine",
+    "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-
-from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
 from thermostats.reporting.claim_page import claim_files
+
+from thermostats.claims.finding import Claim, Finding
 from thermostats.reporting.runner import Run
 
 CLAIM = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from conftest import snapshot
+from thermostats.reporting.engine import Outcome, Result, report
+from thermostats.reporting.freshness import STAMP
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import engine, runner
-from thermostats.reporting.engine import Outcome, Result, report
-from thermostats.reporting.freshness import STAMP
 from thermostats.reporting.runner import run_all
 from thermostats.tables import store
 

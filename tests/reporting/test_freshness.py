@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.reporting import freshness
-from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 
 @pytest.fixture

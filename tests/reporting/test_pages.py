@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workplaces import EVIL, make_workplace, write_analysis, write_fitted
-
 from thermostats.reporting.engine import report
+from workplaces import EVIL, make_workplace, write_analysis, write_fitted
 
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from conftest import model, snapshot, table
+from thermostats.reporting.freshness import Record
 
 import thermostats
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.reporting import memory
-from thermostats.reporting.freshness import Record
 from thermostats.reporting.runner import Run
 from thermostats.tables import store
 

@@ -23,6 +23,14 @@ class Study:
 
     name: str
     title: str
+    letter: str = ""
+    """First letter of its claims' ids."""
+    claims: str = ""
+    """Heading of its claims on the index, the first page of a report."""
+    about: str = ""
+    """What the index says of it, in a few sentences."""
+    credit: str = ""
+    """Whose it is and under which conditions it is used, in one sentence at the foot of the index."""
     source: str = ""
     """DOI of its published files."""
     citation: Mapping[str, str] = field(default_factory=dict)

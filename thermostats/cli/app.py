@@ -301,7 +301,7 @@ def report(
     except UsageError as error:
         raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
     folders.data_folder(data)
-    from thermostats.reporting import engine  # noqa: PLC0415
+    from thermostats.reporting import report as engine  # noqa: PLC0415
 
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only)
     if as_json:

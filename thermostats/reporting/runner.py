@@ -24,18 +24,14 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior, both
 from thermostats.claims.scripts import scripts
-from thermostats.claims.study import studies
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
-from thermostats.reporting.svg import drawn
+from thermostats.plots.svg import drawn
 from thermostats.tables import folders
 from thermostats.tables.vocabulary import VERDICTS
 
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-PAGES = {name: module for study in studies().values() for name, module in study.pages.items()}
-PAGES["atlas"] = "thermostats.reporting.atlas_page"
-"""Pages about all claims that take time to make: modules with a function `files(tables)`."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +55,20 @@ def claims(analyses: str | Path) -> list[Claim]:
     return [_claim_of(_load(path), path).stated() for path in scripts(analyses).values()]
 
 
-def run_all(jobs: Mapping[str, Path | None], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
+def run_all(jobs: Mapping[str, Path | str], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
     """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
 
-    jobs: scripts by claim, None for one of `PAGES`.
+    jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`.
     """
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
     if processes == 1:
         tables = Evidence(data)
-        yield from ((name, run_one(name, path, data, tables.fork())) for name, path in jobs.items())
+        yield from ((name, run_one(job, data, tables.fork())) for name, job in jobs.items())
         return
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
-        futures: dict[Future[Run], str] = {pool.submit(run_one, name, path, data): name for name, path in jobs.items()}
+        futures: dict[Future[Run], str] = {pool.submit(run_one, job, data): name for name, job in jobs.items()}
         try:
             for future in as_completed(futures):
                 try:
@@ -96,19 +92,20 @@ def cores_there_are() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_one(name: str, path: Path | None, data: Path, tables: Evidence | None = None) -> Run:
+def run_one(job: Path | str, data: Path, tables: Evidence | None = None) -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
     try:
         tables = tables or Evidence(data)
-        run = _page(name, tables) if path is None else _analysis(path, tables, data)
+        run = _page(job, tables) if isinstance(job, str) else _analysis(job, tables, data)
     except (Exception, SystemExit) as error:
-        run = Run(None, error=_words(error, path or Path(str(sys.modules[PAGES[name]].__file__))))
+        file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
+        run = Run(None, error=_words(error, Path(str(file))))
     return replace(run, seconds=time.perf_counter() - started)
 
 
-def _page(name: str, tables: Evidence) -> Run:
-    made: dict[str, bytes] = importlib.import_module(PAGES[name]).files(tables)
+def _page(module: str, tables: Evidence) -> Run:
+    made: dict[str, bytes] = importlib.import_module(module).files(tables)
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
 
 

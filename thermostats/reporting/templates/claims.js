@@ -1,56 +1,82 @@
 (() => {
   "use strict";
-  const table = document.querySelector("table.claims");
-  const form = document.querySelector("form.controls");
-  if (!table || !form) return;
-  const groups = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].filter((row) => row.dataset.claim) }));
-  const rows = groups.flatMap((group) => group.rows);
-  const { verdict, words, sort } = form.elements;
-  const told = form.querySelector("output");
-  const headings = [...table.tHead.rows[0].cells].filter((cell) => cell.dataset.key);
+  const tables = [...document.querySelectorAll("table.claims")];
+  if (!tables.length) return;
+  const order = ["supported", "not supported", "inconclusive", "needs measurement", "analysis failed", "not built"];
+  const heads = [...tables[0].tHead.rows[0].cells].map((cell) => cell.textContent);
+  const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
+  const numbered = { "p, adjusted": 1, "posterior probability": -1, "models / labs": -1 };
+  const verdict = (row) => row.cells[heads.indexOf("verdict")].textContent.replace(/^\S+ /, "");
+  const number = (row, head) => {
+    const found = row.cells[heads.indexOf(head)].textContent.match(/\d+(\.\d+)?/);
+    return found ? Number(found[0]) : null;
+  };
+  const value = (row, head) => (head === "claim" ? row.id : head === "verdict" ? order.indexOf(verdict(row)) : number(row, head));
+  const sortable = heads.filter((head) => head === "claim" || head === "verdict" || head in numbered);
+
+  const form = document.createElement("form");
+  form.className = "controls";
+  form.setAttribute("aria-label", "Sort and filter the table of claims");
+  const control = (label, element, options = []) => {
+    const wrap = document.createElement("label");
+    wrap.className = "control";
+    options.forEach(([text, val]) => element.append(new Option(text, val)));
+    wrap.append(label, element);
+    form.append(wrap);
+    return element;
+  };
+  const words = [...new Set(rows.map(verdict))].sort((a, b) => order.indexOf(a) - order.indexOf(b));
+  const chosen = control("Verdict", document.createElement("select"), [["all", ""], ...words.map((word) => [word, word])]);
+  const search = control("Words", document.createElement("input"));
+  search.type = "search";
+  const sort = control("Sort by", document.createElement("select"), sortable.map((head) => [head, head]));
+  const told = document.createElement("output");
+  told.setAttribute("aria-live", "polite");
+  form.append(told);
+  tables[0].closest(".scroll").before(form);
+
   let key = "claim";
   let direction = 1;
-
-  const value = (row) => (key === "claim" ? row.dataset.claim : row.dataset[key] === "" ? null : Number(row.dataset[key]));
-  const compare = (a, b) => {
-    const [x, y] = [value(a), value(b)];
-    if (x === null || y === null) return (x === null) - (y === null);
-    return direction * (x < y ? -1 : x > y ? 1 : 0) || rows.indexOf(a) - rows.indexOf(b);
-  };
-  const order = (by, towards) => {
-    key = by;
-    direction = towards;
-    groups.forEach((group) => [...group.rows].sort(compare).forEach((row) => group.body.append(row)));
-    headings.forEach((cell) => {
-      if (cell.dataset.key === key) cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
-      else cell.removeAttribute("aria-sort");
+  const arrange = (by, towards) => {
+    [key, direction] = [by, towards];
+    const compare = (a, b) => {
+      const [x, y] = [value(a, key), value(b, key)];
+      if (x === null || y === null) return (x === null) - (y === null);
+      return direction * (x < y ? -1 : x > y ? 1 : 0) || rows.indexOf(a) - rows.indexOf(b);
+    };
+    tables.forEach((table) => {
+      [...table.tBodies[0].rows].sort(compare).forEach((row) => table.tBodies[0].append(row));
+      [...table.tHead.rows[0].cells].forEach((cell, i) => {
+        if (heads[i] === key) cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+        else cell.removeAttribute("aria-sort");
+      });
     });
     sort.value = key;
   };
   const filter = () => {
-    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
+    const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     rows.forEach((row) => {
       const text = row.textContent.toLowerCase();
-      row.hidden = (verdict.value && row.dataset.word !== verdict.value) || !wanted.every((word) => text.includes(word));
-      shown += !row.hidden;
+      row.hidden = (chosen.value && verdict(row) !== chosen.value) || !wanted.every((word) => text.includes(word));
     });
-    groups.forEach((group) => { group.body.hidden = group.rows.every((row) => row.hidden); });
+    const shown = rows.filter((row) => !row.hidden).length;
     told.textContent = `${shown} of ${rows.length} claim${rows.length === 1 ? "" : "s"} shown`;
   };
 
-  headings.forEach((cell) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.append(...cell.childNodes);
-    button.addEventListener("click", () => order(cell.dataset.key, cell.dataset.key === key ? -direction : 1));
-    cell.append(button);
+  tables.forEach((table) => {
+    [...table.tHead.rows[0].cells].forEach((cell, i) => {
+      if (!sortable.includes(heads[i])) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...cell.childNodes);
+      button.addEventListener("click", () => arrange(heads[i], heads[i] === key ? -direction : numbered[heads[i]] || 1));
+      cell.append(button);
+    });
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  verdict.addEventListener("change", filter);
-  words.addEventListener("input", filter);
-  sort.addEventListener("change", () => order(sort.value, sort.value === "claim" || sort.value === "verdict" || sort.value === "p" ? 1 : -1));
-  form.hidden = false;
-  order("claim", 1);
+  chosen.addEventListener("change", filter);
+  search.addEventListener("input", filter);
+  sort.addEventListener("change", () => arrange(sort.value, numbered[sort.value] || 1));
+  arrange("claim", 1);
   filter();
 })();

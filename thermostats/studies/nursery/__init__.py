@@ -5,5 +5,9 @@ from thermostats.claims.study import Study
 STUDY = Study(
     name="nursery",
     title="A controlled study of small language models trained by designed recipes",
+    letter="N",
+    claims="The nursery: a controlled study",
+    about="The models are small and were trained briefly on two corpora by recipes assigned by design, so that recipes "
+    "are known as causes here, and what carries over to large models is a hypothesis.",
     verbs="thermostats.studies.nursery.cli:app",
 )

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from math import cos, log10, pi, sin
 from typing import Any
 
 import altair as alt
-import jinja2
 import pandas as pd
 import vl_convert
 
 from thermostats.claims.evidence import Evidence
 from thermostats.plots.marks import mark
-from thermostats.reporting import atlas_rows
+from thermostats.reporting.pages import atlas_rows
+from thermostats.reporting.render import environment
+from thermostats.reporting.stale import machine
+from thermostats.reporting.text import Files, text
 from thermostats.words import number, short_name
 
 VEGA_LITE = "6.4"
@@ -48,6 +49,15 @@ CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z
 CORNERS = {"p": 5, "h": 6, "H": 6, "8": 8, "d": 4, "*": 10}
 
 
+def files(tables: Evidence) -> dict[str, bytes]:
+    """`atlas.html`, `atlas.md`, and the curves as `atlas.csv`."""
+    drawn, found = atlas_rows.rows(tables), Files()
+    found.add("atlas.html", page(tables).encode())
+    shown = found.table(pd.DataFrame(curves(drawn)), "Curves", "atlas.csv")
+    found.add("atlas.md", text("atlas.md", curves=shown, lacking=lacking(drawn, tables), machine=machine()).encode())
+    return found.found
+
+
 def page(tables: Evidence) -> str:
     """The atlas as one HTML page without references to anything outside it: the same text for the same tables."""
     drawn = atlas_rows.rows(tables)
@@ -65,7 +75,7 @@ def page(tables: Evidence) -> str:
         "first_block": SHOWN_GAIN_FROM,
         **_shown_gains(shown),
     }
-    return _environment().get_template("atlas.html").render(context)
+    return environment().get_template("atlas.html").render(context)
 
 
 def labs_of(shown: pd.DataFrame) -> list[str]:
@@ -321,15 +331,3 @@ def _named(model: str, revision: str) -> str:
 
 def _round(value: float) -> float:
     return round(float(value), DIGITS - 1 - int(log10(abs(value)) // 1)) if value else 0.0
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )

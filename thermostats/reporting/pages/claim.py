@@ -1,0 +1,353 @@
+"""The page of one claim: its Markdown, with the figures, tables and findings beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from thermostats import words
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import Posterior
+from thermostats.claims.scripts import is_own
+from thermostats.errors import DataError
+from thermostats.modelling.inference import checks, draws
+from thermostats.reporting.text import Files, Text, slug, text
+from thermostats.words import Compared
+
+CORRECTED = "The rule was corrected after a review"
+"""How the note begins that says so; without it a rule was fixed before its test was run."""
+DETAILS = Text("## Details\n")
+"""What stands below it is no part of the first screen."""
+FOLDED = 12
+"""Published figures above which those that agree are folded."""
+INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
+"""Kinds of intervals in words."""
+HEADINGS = {
+    "rhat": "R-hat",
+    "ess_bulk": "bulk ESS",
+    "ess_tail": "tail ESS",
+    "mcse": "MC error of the mean",
+    "mean_under_alternative": "mean under alternative",
+    "shift_in_sd": "shift in SD",
+    "pareto_k": "Pareto k",
+}
+SUMMARY = ("quantity", "mean", "sd", "median", "lower", "upper", "rhat", "ess_bulk", "ess_tail", "mcse")
+POINTWISE = "pit"
+"""Column of a check's table that has a row for every observation, too long for a page."""
+PLACES = {
+    "predict": "checks",
+    "pit": "checks",
+    "left-out": "sensitivity",
+    "leave": "sensitivity",
+    "sensitiv": "sensitivity",
+    "trace": "computation",
+    "rank": "computation",
+}
+"""Section of a panel by a part of its name; any other stands with the posterior."""
+FITTED = (
+    "model",
+    "equations",
+    "priors",
+    "rule",
+    "statement",
+    "probability",
+    "probability_error",
+    "verdict",
+    "concluded",
+    "classical",
+    "rows",
+    "sources",
+    "computation",
+    "warnings",
+    "seed",
+    "versions",
+)
+"""What `findings.json` tells of a posterior, with its gate and summary."""
+PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim on the index: its findings as written to its folder, or the reason why there are none."""
+
+    id: str
+    claim: Claim | None
+    findings: tuple[Finding, ...] = ()
+    inputs_sha: str = ""
+    error: str = ""
+    posteriors: tuple[Mapping[str, Any] | None, ...] = ()
+    """Of each finding what its file tells of the posterior."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two ways to a verdict."""
+
+    name: str
+    verdict: str
+    result: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A posterior as its page shows it, by the Bayesian reporting checklist, Kruschke 2021.
+
+    doi:10.1038/s41562-021-01177-7.
+    """
+
+    posterior: Posterior
+    sides: tuple[Side, Side]
+    """The classical test and the posterior."""
+    together: str
+    """What they come to, in words."""
+    rests_on: str
+    """How many rows, models and labs it has."""
+    probability: str
+    intervals: Sequence[str]
+    """Kinds and levels of the intervals of its summary."""
+    prior_check: str
+    """What the prior predictive checks came to."""
+    placed: Mapping[str, Sequence[Text]]
+    """Its figures and tables by section."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A finding as its page shows it."""
+
+    finding: Finding
+    number: int
+    figure: Text
+    table: Text
+    compared: Sequence[Compared]
+    fit: Fit | None
+    reason: str
+    """Why it is inconclusive, where it is."""
+
+
+def folder_of(claim: str) -> str:
+    """Folder of a claim's pages within the report."""
+    return claim.lower()
+
+
+def findings_name(claim: str) -> str:
+    """File of a claim's findings within the report."""
+    return f"{folder_of(claim)}/findings.json"
+
+
+def claim_files(
+    claim: Claim,
+    findings: Sequence[Finding],
+    figures: Mapping[int, bytes],
+    panels: Mapping[int, Sequence[bytes]],
+    script: str,
+    made_of: Mapping[str, Any],
+) -> dict[str, bytes]:
+    """Files of one claim by name within the report, `index.md` of its folder among them.
+
+    figures and panels: SVG of each finding and of its posterior's panels, by number from 1. made_of: SHA-256 of
+    `inputs`, `script` and `code`, the number of `selections` and the `machine`.
+    """
+    files = Files(folder_of(claim.id))
+    views = [
+        _view(claim, number, finding, figures.get(number), panels.get(number, ()), files)
+        for number, finding in enumerate(findings, 1)
+    ]
+    page = text(
+        "claim.md",
+        claim=claim,
+        views=views,
+        file=script,
+        own=is_own(claim.id),
+        fixed=_fixed(claim.id, findings),
+        details=DETAILS,
+        folded=FOLDED,
+        draws=draws,
+        checks=checks,
+        **made_of,
+    )
+    files.add("index.md", page.encode())
+    content = {
+        "claim": asdict(claim),
+        "inputs_sha": made_of["inputs"],
+        "findings": [_plain(finding) for finding in findings],
+    }
+    files.add("findings.json", (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return files.found
+
+
+def corrected(findings: Sequence[Finding]) -> bool:
+    """True where a note says that the claim's rule was corrected after its test was run."""
+    return any(note.startswith(CORRECTED) for finding in findings for note in finding.notes)
+
+
+def read_entry(content: bytes) -> Entry:
+    """Entry of a claim from its file of findings.
+
+    Raises DataError where it is damaged.
+    """
+    try:
+        read = json.loads(content)
+        posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
+        findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
+        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
+        ) from error
+
+
+def _fixed(claim: str, findings: Sequence[Finding]) -> str:
+    """When the rule was fixed, in words."""
+    if is_own(claim):
+        return "as the script states it"
+    if claim.startswith("N"):
+        return "written before a trained model was analysed"
+    when = (
+        "corrected after its test was run (see the notes)" if corrected(findings) else "fixed before its test was run"
+    )
+    fitted = "; the posterior’s part was added when the result of the test was known"
+    return f"{when}; the study’s own figures were known" + fitted * any(f.posterior for f in findings)
+
+
+def _view(
+    claim: Claim, number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files
+) -> View:
+    suffix = "" if number == 1 else f"-{number}"
+    drawn = files.figure(figure, f"figure{suffix}.svg", finding.caption or finding.plain) if figure else Text()
+    behind = (
+        files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
+        if finding.table is not None
+        else Text()
+    )
+    published, reproduced = (
+        {name: float(value) for name, value in figures.items()} for figures in (finding.published, finding.reproduced)
+    )
+    fit = _fit_view(claim, finding, finding.posterior, panels, files, suffix) if finding.posterior else None
+    reason = str(getattr(finding, "reason", "") or "")
+    return View(finding, number, drawn, behind, words.comparison(published, reproduced), fit, reason)
+
+
+def _fit_view(
+    claim: Claim, finding: Finding, posterior: Posterior, panels: Sequence[bytes], files: Files, suffix: str
+) -> Fit:
+    numbered = ((posterior.rows, "row"), (finding.n_models, "model"), (finding.n_heritages, finding.group))
+    counts = [words.plural(n, noun) for n, noun in numbered if n]
+    return Fit(
+        posterior,
+        _sides(finding, posterior, claim.rule),
+        _together(finding, posterior),
+        f"The fit rests on {words.listed(counts)}." if counts else "",
+        _probability(posterior),
+        _kinds(posterior),
+        " ".join(
+            f"{_capital(check.name)} check {check.outcome}: {check.reason}."
+            for check in posterior.gate.checks
+            if "prior predictive" in check.name
+        ),
+        _placed(posterior, panels, files, f"posterior{suffix}"),
+    )
+
+
+def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
+    """Figures, then tables of a posterior, by section of its page."""
+    placed: dict[str, list[Text]] = {
+        name: [] for name in ("priors", "computation", "posterior", "checks", "sensitivity", "more")
+    }
+
+    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", shown: pd.DataFrame | None = None) -> None:
+        shown = (frame if shown is None else shown).rename(columns=HEADINGS)
+        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", shown=shown))
+
+    for panel, svg in zip(posterior.panels, drawn, strict=True):
+        section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
+        placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
+    if posterior.priors:
+        add("priors", pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]), "Priors")
+    add("computation", posterior.diagnostics, "Diagnostics of the sampler", "diagnostics")
+    columns = [name for name in SUMMARY if name in posterior.summary]
+    whole = len(_kinds(posterior)) != 1
+    shown = posterior.summary if whole else posterior.summary[columns]
+    add("posterior", posterior.summary, "Summary of the posterior", "summary", shown)
+    if posterior.gate.checks:
+        add("checks", posterior.gate.table(), "All checks", "checks")
+    if posterior.sensitivity is not None:
+        add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
+    for word, section in (("predictive", "checks"), ("sensitivity", "sensitivity"), ("influence", "sensitivity")):
+        for check in posterior.gate.checks:
+            if word in check.name and len(check.table) and POINTWISE not in check.table:
+                add(section, check.table, _capital(check.name))
+    for title, frame in posterior.tables.items():
+        add("more", frame, title)
+    return placed
+
+
+def _kinds(posterior: Posterior) -> list[str]:
+    """Kinds and levels of the intervals of the summary, in words."""
+    if not {"kind", "level"} <= set(posterior.summary):
+        return []
+    pairs = posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
+    return sorted(f"{100 * float(level):g} % {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
+
+
+def _sides(finding: Finding, posterior: Posterior, rule: str) -> tuple[Side, Side]:
+    estimate = words.estimate_text(finding) if finding.estimate is not None else ""
+    p = words.probability_text(finding) if words.is_p_value(finding.probability_kind) else ""
+    result = posterior.classical_result or "; ".join(part for part in (estimate, p) if part)
+    classical = Side("Classical test", posterior.classical or finding.verdict, result, posterior.classical_rule or rule)
+    return classical, Side("Posterior", posterior.concluded, _probability(posterior), posterior.rule)
+
+
+def _probability(posterior: Posterior) -> str:
+    """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
+    error = posterior.probability_error
+    shown = words.chance_of(posterior.statement, posterior.probability)
+    return shown if error is None else f"{shown} (Monte-Carlo error {words.number(error, 2)})"
+
+
+def _together(finding: Finding, posterior: Posterior) -> str:
+    if not posterior.gate.passes:
+        return (
+            f"By its rule alone the posterior says “{posterior.verdict}”, but a check of the fit failed, so that it "
+            f"decides nothing. The claim is {finding.verdict}."
+        )
+    if posterior.classical in {"", posterior.concluded}:
+        return f"Both come to the same: {finding.verdict}."
+    return f"The two do not agree, so that the claim is {finding.verdict}."
+
+
+def _capital(name: str) -> str:
+    return f"{name[0].upper()}{name[1:]}"
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """A finding without its table and figures, fit for JSON."""
+    plain = {name: _json(getattr(finding, name)) for name in PLAIN}
+    posterior = finding.posterior
+    if posterior is None:
+        return plain | {"posterior": None}
+    shown = {name: _json(getattr(posterior, name)) for name in FITTED}
+    tables = {"checks": posterior.gate.table(), "summary": posterior.summary, "diagnostics": posterior.diagnostics}
+    rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
+    return plain | {"posterior": shown | {"passes": posterior.gate.passes} | rows}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _json(item) for name, item in value.items() if _json(item) is not None}
+    if isinstance(value, tuple | list):
+        return [_json(item) for item in value]
+    if pd.api.types.is_bool(value):
+        return bool(value)
+    if pd.api.types.is_integer(value):
+        return int(value)
+    if pd.api.types.is_float(value):
+        return float(value) if math.isfinite(value) else None
+    return None if value is pd.NA else value

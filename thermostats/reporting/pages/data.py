@@ -1,0 +1,255 @@
+"""The data page: the tables with their files, sizes and checksums, how to verify them, and the codebook."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+
+from thermostats import words
+from thermostats.claims.evidence import Evidence
+from thermostats.reporting.stale import MANIFEST, Record, machine, sha
+from thermostats.reporting.text import Text, link, table, text
+from thermostats.tables import folders
+from thermostats.tables.describe import KINDS
+from thermostats.tables.schemas import TABLES, key
+
+CHECKSUMS = "MANIFEST.sha256"
+COPIED = 64_000_000
+"""Bytes of tables up to which a report outside the tables' folder takes a copy of them."""
+MEASURED = "thermostats"
+"""Source of the runs that this package measured."""
+MEASURED_GAINS = {
+    "last_gain": "last gain",
+    "penultimate_gain": "penultimate gain",
+    "normed_gain": "last gain, normed",
+    "geometric_gain": "mean gain a block",
+    "total_amplification": "total amplification",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that a report rests on."""
+
+    path: Path
+    table: str
+    """Which table it holds rows of; empty: it is an analysis or the codebook."""
+    name: str
+    """Relative to the root; empty: not within it, and too large to be copied."""
+    copied: bool
+
+    @cached_property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def sha(self) -> str:
+        """SHA-256 of its bytes."""
+        return sha(self.content)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Folders of a report; its root is the folder that it lies in.
+
+    Tables and analyses within the root are where they are; others are copied into the report where they are not large.
+    """
+
+    out: Path
+    data: Path
+    scripts: tuple[Path, ...]
+
+    @cached_property
+    def root(self) -> Path:
+        """Folder from which the checksums are verified."""
+        return self.out.resolve().parent
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the report's folder."""
+        return self.out.resolve().name
+
+    @cached_property
+    def tables(self) -> tuple[Listed, ...]:
+        """Files of all tables in the order of the codebook, then the codebook; those beneath a user's store last."""
+        listed: list[Listed] = []
+        for layer in reversed(folders.layers(self.data)):
+            paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
+            book = layer / "CODEBOOK.md"
+            paths += [(book, "")] if book.is_file() else []
+            listed += self._listed(paths, layer, "data" if layer == self.data else "package")
+        return tuple(listed)
+
+    @cached_property
+    def analyses(self) -> tuple[Listed, ...]:
+        """The scripts of the analyses."""
+        if not self.scripts:
+            return ()
+        return tuple(self._listed([(path, "") for path in self.scripts], self.scripts[0].parent, "analyses"))
+
+    def copies(self) -> dict[str, bytes]:
+        """Files that the report takes a copy of, by name relative to it."""
+        own = f"{self.name}/"
+        return {f.name.removeprefix(own): f.content for f in (*self.tables, *self.analyses) if f.copied}
+
+    def href(self, listed: Listed) -> str:
+        """How a page in the report's folder refers to a file; empty where it cannot."""
+        own = f"{self.name}/"
+        return listed.name.removeprefix(own) if listed.copied else f"../{listed.name}" if listed.name else ""
+
+    def checksums(self, records: Mapping[str, Record]) -> bytes:
+        """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were made of."""
+        out = self.name
+        lines = {listed.name: listed.sha for listed in (*self.tables, *self.analyses) if listed.name}
+        lines |= {f"{out}/{name}": digest for record in records.values() for name, digest in record.files.items()}
+        manifest = self.out / MANIFEST
+        lines |= {f"{out}/{MANIFEST}": sha(manifest.read_bytes())} if manifest.is_file() else {}
+        return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
+
+    def _listed(self, paths: Iterable[tuple[Path, str]], folder: Path, called: str) -> Iterable[Listed]:
+        within = folder.resolve().is_relative_to(self.root)
+        chosen = list(paths)
+        small = sum(path.stat().st_size for path, _ in chosen) <= COPIED
+        for path, name in chosen:
+            inner = path.relative_to(folder).as_posix()
+            if within:
+                yield Listed(path, name, (folder.resolve() / inner).relative_to(self.root).as_posix(), copied=False)
+            else:
+                yield Listed(path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small)
+
+
+def data_text(layout: Layout, tables: Evidence) -> str:
+    """The page's Markdown."""
+    found, fates = (_published(tables, name) for name in ("inconsistencies", "reconciliation"))
+    kinds = Counter(found["kind"]) if len(found) else {}
+    codebook = [_codebook(name) for name in TABLES]
+    measured = measured_table(tables.table("features", source=MEASURED))
+    titles = [
+        "Tables",
+        *["Measured here"] * bool(measured),
+        *["What the importer found in the published files"] * bool(len(fates)),
+        "Files and checksums",
+        "Verify",
+        *(book["title"] for book in codebook),
+    ]
+    return text(
+        "data.md",
+        titles=titles,
+        tables=_tables(layout, tables),
+        measured=measured,
+        sources=len(_published(tables, "sources")),
+        fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
+        kinds=f"{len(found)} inconsistencies: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())),
+        inconsistencies=_inconsistencies(found) if len(found) else "",
+        copied=all(listed.name for listed in layout.tables),
+        files=_files(layout),
+        out=layout.name,
+        checksums=CHECKSUMS,
+        codebook=codebook,
+        machine=machine(),
+    )
+
+
+def size(count: int) -> str:
+    """Bytes in words: 812 B, 38.5 kB, 1.2 MB."""
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f}\u00a0{unit}"
+    return f"{count}\u00a0B"
+
+
+def measured_table(features: pd.DataFrame) -> Text:
+    """Gains that this package measured itself, one row a model, prompt set and precision; empty without any."""
+    rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
+    if rows.empty:
+        return Text()
+    shown = pd.DataFrame(
+        {
+            "model": rows["model_id"],
+            "lab": rows["heritage"],
+            "L": rows["n_layers"],
+            "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")",
+            "dtype": rows["dtype"],
+        }
+    )
+    gains = {label: rows[gain] for gain, label in MEASURED_GAINS.items()}
+    return table(shown.assign(**gains), "Gains measured here", most=None)
+
+
+def _published(tables: Evidence, name: str) -> pd.DataFrame:
+    """A table about a study's own files; empty where no study brings it."""
+    return tables.table(name) if name in TABLES else pd.DataFrame()
+
+
+def _tables(layout: Layout, tables: Evidence) -> Text:
+    rows = []
+    for name, schema in TABLES.items():
+        files = [listed for listed in layout.tables if listed.table == name]
+        if files:
+            rows.append(
+                {
+                    "table": link(name, f"#codebook-{name}"),
+                    "rows": len(tables.table(name)),
+                    "columns": len(schema.columns),
+                    "files": len(files),
+                    "size": size(sum(len(listed.content) for listed in files)),
+                    "holds": schema.description,
+                }
+            )
+    columns = ["table", "rows", "columns", "files", "size", "holds"]
+    return table(pd.DataFrame(rows, columns=columns), "Tables", most=None)
+
+
+def _files(layout: Layout) -> Text:
+    rows = [
+        {
+            "file": link(listed.name or listed.path.name, quote(layout.href(listed))),
+            "size": size(len(listed.content)),
+            "SHA-256": listed.sha,
+        }
+        for listed in (*layout.tables, *layout.analyses)
+    ]
+    return table(pd.DataFrame(rows, columns=["file", "size", "SHA-256"]), "Files", most=None)
+
+
+def _codebook(name: str) -> dict[str, object]:
+    schema = TABLES[name]
+    rows = [
+        {
+            "column": label,
+            "key": "key" if label in key(name) else "",
+            "type": KINDS[column.metadata["dtype"]],
+            "unit": column.metadata["unit"],
+            "may be empty": "yes" if column.nullable else "",
+            "meaning": column.description,
+        }
+        for label, column in schema.columns.items()
+    ]
+    return {
+        "title": f"Codebook: {name}",
+        "text": f"{schema.description[0].upper()}{schema.description[1:]}. Key: {', '.join(key(name))}.",
+        "columns": table(pd.DataFrame(rows), f"Columns of {name}", most=None),
+    }
+
+
+def _inconsistencies(found: pd.DataFrame) -> Text:
+    files = found["file"] + found["other_file"].where(found["other_file"] == "", " / " + found["other_file"])
+    shown = pd.DataFrame(
+        {
+            "kind": found["kind"],
+            "file": files,
+            "model": found["model_id"],
+            "what disagrees": found["what"],
+            "value": [words.figure(value, 5) for value in found["value"]],
+            "other value": [words.figure(value, 5) for value in found["other_value"]],
+            "what was done": found["handling"],
+        }
+    )
+    return table(shown, "Inconsistencies", most=None)

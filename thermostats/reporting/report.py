@@ -1,0 +1,382 @@
+"""Build the report: run the analyses whose inputs changed, write their pages, then the pages about all claims."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TimeElapsedColumn
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.scripts import chosen, scripts
+from thermostats.claims.study import named, studies
+from thermostats.reporting import snapshot as kept
+from thermostats.reporting.pages import index as index_page
+from thermostats.reporting.pages.bundle import bundle
+from thermostats.reporting.pages.claim import Entry, claim_files, findings_name, folder_of, read_entry
+from thermostats.reporting.pages.data import CHECKSUMS, Layout, data_text
+from thermostats.reporting.pages.methods import methods_text
+from thermostats.reporting.render import Page, html
+from thermostats.reporting.runner import Run, cores_there_are, run_all
+from thermostats.reporting.stale import (
+    OWN,
+    PAGE_CODE,
+    Record,
+    closure,
+    machine,
+    module_file,
+    read_manifest,
+    read_seconds,
+    record_now,
+    remove_files,
+    sha_of,
+    stale_because,
+    write_files,
+    write_manifest,
+    write_seconds,
+)
+from thermostats.tables import store
+from thermostats.tables.atomic import only_writer
+
+INDEX, METHODS, DATA, BUNDLE, ATLAS = "index", "methods", "data", "bundle", "atlas"
+ABOUT = (METHODS, DATA, INDEX, BUNDLE)
+"""Pages about all claims that are made at once, in this order."""
+FILES = {BUNDLE: "thermostats-report.html"}
+TITLES = {INDEX: "All claims", METHODS: "Methods", DATA: "Data", ATLAS: "Layer atlas", BUNDLE: "All in one file"}
+NAVIGATION = {f"{name}.html": TITLES[name] for name in (INDEX, METHODS, DATA)}
+STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one claim or page: `fresh`, `stale`, `built` or `broken`, and why."""
+
+    claim: str
+    status: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a report run did: outcomes by claim, then files written and removed, relative to the report's folder."""
+
+    ok: bool
+    """No analysis broke; with `check`, nothing is stale."""
+    out: str
+    outcomes: tuple[Outcome, ...]
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    seconds: float = 0.0
+    differ: tuple[str, ...] = ()
+    """Findings that differ from the folder's snapshot by more than chance explains, a line each."""
+
+    def __str__(self) -> str:
+        """Lines for a terminal: what is not as it was, then a summary."""
+        width = max((len(o.claim) for o in self.outcomes), default=0) + 2
+        lines = [f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
+        lines += [f"differs from the snapshot: {line}" for line in self.differ]
+        counts = {
+            status: _counted([o.claim for o in self.outcomes if o.status == status])
+            for status in STATES
+            if any(o.status == status for o in self.outcomes)
+        }
+        states = "; ".join(f"{STATES[status]}: {counted}" for status, counted in counts.items())
+        files = f"{len(self.written)} {'file' if len(self.written) == 1 else 'files'}"
+        lines.append(f"{states}; {files} written in {self.seconds:.1f} s")
+        lines.append(f"{self.out}/index.html")
+        return "\n".join(lines)
+
+
+def report(
+    claims: Sequence[str] | None = None,
+    *,
+    data: str | Path | None = None,
+    out: str | Path = "reports",
+    analyses: str | Path | None = None,
+    check: bool = False,
+    force: bool = False,
+    snapshot: bool = False,
+    processes: int | None = None,
+) -> Result:
+    """Run the analyses whose script, code or rows changed and write the report; with `check`, only say which are stale.
+
+    claims: ids such as C04; None: all, and pages of claims that are no more are removed. force: run them all the same;
+    draws made before still come from the cache. snapshot: write the files that are kept under version control, too.
+    processes: analyses run side by side in so many; 1: in this one.
+
+    Raises UsageError for an unknown claim or folder, DataError where a table is damaged or a file cannot be written.
+    """
+    started, folder = time.perf_counter(), Path(out)
+    found = scripts(analyses if analyses is not None else store.shipped("analyses"))
+    with nullcontext() if check else only_writer(folder):
+        build = Build(folder, found, Evidence(data), read_manifest(folder))
+        wanted = chosen(claims, found) + (list(build.pages) if claims is None else [])
+        reasons = {name: build.stale_because(name) for name in wanted}
+        gone = [name for name in build.records if name not in build.names] if claims is None else []
+        if check:
+            return _checked(build, reasons, gone, claims is None, started)
+        reasons = {name: why or ("forced" if force else "") for name, why in reasons.items()}
+        _run(build, reasons, processes)
+        build.finish(gone)
+        if snapshot:
+            build.snapshot()
+    outcomes = tuple(
+        Outcome(name, "broken", build.failed[name].error)
+        if name in build.failed
+        else Outcome(name, "built" if why else "fresh", why)
+        for name, why in reasons.items()
+        if name in found or name in build.failed
+    )
+    written, removed = tuple(sorted(build.written)), tuple(sorted(build.removed))
+    seconds = time.perf_counter() - started
+    return Result(not build.failed, str(folder), outcomes, written, removed, seconds, build.differences())
+
+
+def _checked(build: Build, reasons: dict[str, str], gone: Sequence[str], whole: bool, started: float) -> Result:
+    reasons |= dict.fromkeys(gone, "its analysis is no more")
+    if whole:
+        reasons |= {name: build.stale_because(name) for name in ABOUT} | {CHECKSUMS: build.checksums_stale()}
+    outcomes = tuple(Outcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
+    return Result(not any(reasons.values()), str(build.out), outcomes, seconds=time.perf_counter() - started)
+
+
+def _run(build: Build, reasons: Mapping[str, str], processes: int | None) -> None:
+    """Run what is stale, those that take long first, and write each result as it comes."""
+    seconds = read_seconds(build.out)
+    jobs: dict[str, Path | str] = {}
+    for name, why in reasons.items():
+        if why == PAGE_CODE:
+            build.render(name)
+        elif why:
+            jobs[name] = build.pages.get(name) or build.scripts[name]
+    most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
+    slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
+    begun = f"{build.out}: building {_counted(jobs)}, {_side_by_side(len(jobs), processes)}; a line as each is done"
+    runs = run_all(slowest_first, build.tables.data, processes) if jobs else ()
+    for name, run in _shown(runs, len(jobs), begun):
+        build.take(name, run)
+        seconds[name] = round(run.seconds, 1)
+        write_seconds(build.out, {name: took for name, took in seconds.items() if name in build.names})
+
+
+@dataclass
+class Build:
+    """A report in the making."""
+
+    out: Path
+    scripts: Mapping[str, Path]
+    tables: Evidence
+    records: dict[str, Record]
+    failed: dict[str, Run] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    @cached_property
+    def pages(self) -> dict[str, str]:
+        """Pages that take time to make, by name: modules with a function `files(tables)`."""
+        own = {name: module for study in studies().values() for name, module in study.pages.items()}
+        return {**own, ATLAS: "thermostats.reporting.pages.atlas"}
+
+    @property
+    def names(self) -> set[str]:
+        """Claims and pages that the report can have."""
+        return {*self.scripts, *self.pages, *ABOUT}
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where tables and analyses are, seen from the pages."""
+        return Layout(self.out, self.tables.data, tuple(self.scripts.values()))
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """True where the index's Markdown and the table of findings are a snapshot's."""
+        return kept.is_kept(self.out)
+
+    def now(self, name: str) -> Record:
+        """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
+        if path := self.scripts.get(name):
+            return record_now(path.read_bytes(), path, OWN / "pages" / "claim.py")
+        if module := self.pages.get(name):
+            file = module_file(module)
+            return record_now(b"", file or Path(str(named(module).__file__)))
+        shows = {DATA: self._listed, INDEX: self._indexed, BUNDLE: self._bundled}.get(name)
+        return record_now(sha_of(shows()).encode() if shows else b"", OWN / "pages" / f"{name}.py")
+
+    def stale_because(self, name: str) -> str:
+        """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
+        return stale_because(self.records.get(name), self.now(name), self.tables, self.out)
+
+    def take(self, name: str, run: Run) -> None:
+        """Write the pages of an analysis that ran, or keep its error."""
+        if run.error:
+            self.failed[name] = run
+            return
+        now, files = replace(self.now(name), selections=run.selections), run.files
+        if path := self.scripts.get(name):
+            assert run.claim is not None  # noqa: S101
+            made_of = {name: getattr(now, name) for name in ("inputs", "script", "code")}
+            made_of |= {"selections": len(run.selections), "machine": machine()}
+            files = claim_files(run.claim, run.findings, run.figures, run.panels, path.name, made_of)
+        self._write(name, now, files)
+        write_manifest(self.out, self.records)
+
+    def render(self, name: str) -> None:
+        """Make a page's HTML anew from the Markdown that is there."""
+        record = self.records[name]
+        files = {file: (self.out / file).read_bytes() for file in record.files if file != self._file(name)}
+        self._write(name, replace(record, page=self.now(name).page), files)
+
+    def finish(self, gone: Sequence[str]) -> None:
+        """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
+        for name in gone:
+            self.removed += remove_files(self.out, self.records.pop(name).files)
+        made = {METHODS: self._methods, DATA: self._data, INDEX: self._index, BUNDLE: self._bundle}
+        for name in ABOUT:
+            if self.stale_because(name):
+                self._write(name, self.now(name), made[name]())
+        write_manifest(self.out, self.records)
+        self.written += write_files(self.out, {CHECKSUMS: self.layout.checksums(self.records)})
+
+    def snapshot(self) -> None:
+        """Write what is kept under version control."""
+        index = index_page.index_text(self._entries(), {}, "{}.md")
+        written, removed = kept.snapshot(self.out, list(self.scripts), index, self._findings())
+        self.written += written
+        self.removed += removed
+
+    def differences(self) -> tuple[str, ...]:
+        """Findings that differ from the folder's snapshot."""
+        return kept.differences(self.out, index_page.findings_table(self._entries())) if self.is_kept else ()
+
+    def checksums_stale(self) -> str:
+        """Why the list of checksums is stale; empty where it is fresh."""
+        path = self.out / CHECKSUMS
+        if not path.is_file():
+            return "not built yet"
+        return "" if path.read_bytes() == self.layout.checksums(self.records) else "files that it lists changed"
+
+    def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
+        """Write files of a claim or page, with the HTML of its Markdown."""
+        file, old = self._file(name), self.records.get(name)
+        source = file.replace(".html", ".md")
+        if source in files and file not in files:
+            page = Page(file, files[source].decode())
+            scripts = ["claims.js"] if name == INDEX else []
+            made = html(page, lambda n: files[n], scripts, pages=NAVIGATION, whole=False)
+            files = {**files, file: made}
+        if name == INDEX and self.is_kept:
+            files = {kept.NOW if n == kept.TABLE else n: content for n, content in files.items() if n != kept.INDEX}
+        self.written += write_files(self.out, files)
+        self.removed += remove_files(self.out, set(old.files if old else ()) - set(files))
+        self.records[name] = record.made(record.selections, files)
+
+    def _file(self, name: str) -> str:
+        """HTML file of a claim or page."""
+        return f"{folder_of(name)}/index.html" if name in self.scripts else FILES.get(name, f"{name}.html")
+
+    def _methods(self) -> dict[str, bytes]:
+        return {"methods.md": methods_text().encode()}
+
+    def _data(self) -> dict[str, bytes]:
+        return {"data.md": data_text(self.layout, self.tables.fork()).encode(), **self.layout.copies()}
+
+    def _index(self) -> dict[str, bytes]:
+        return {"index.md": self._index_text().encode(), kept.TABLE: self._findings()}
+
+    def _index_text(self) -> str:
+        others = {name: self._title(name) for name in (*self._made(), METHODS, DATA)}
+        table = kept.NOW if self.is_kept else kept.TABLE
+        return index_page.index_text(self._entries(), others, findings=table)
+
+    def _findings(self) -> bytes:
+        return store.to_csv(index_page.findings_table(self._entries()), "findings")
+
+    def _bundle(self) -> dict[str, bytes]:
+        texts = {}
+        for file in self._bundled():
+            source = self.out / file.replace(".html", ".md")
+            if file == "index.html":
+                texts[file] = self._index_text()
+            elif file != "atlas.html":
+                texts[file] = source.read_text(encoding="utf-8")
+        pages = [Page(file, text) for file, text in texts.items()]
+        framed = {"atlas.html": TITLES[ATLAS]} if ATLAS in self.records else {}
+        return {FILES[BUNDLE]: bundle(pages, framed, lambda name: (self.out / name).read_bytes())}
+
+    def _entries(self) -> list[Entry]:
+        return [self._entry(claim) for claim in self.scripts]
+
+    def _entry(self, claim: str) -> Entry:
+        if run := self.failed.get(claim):
+            return Entry(claim, run.claim, error=run.error)
+        path = self.out / findings_name(claim)
+        known = claim in self.records and path.is_file()
+        return read_entry(path.read_bytes()) if known else Entry(claim, None)
+
+    def _made(self) -> list[str]:
+        """Pages about all claims that the report has besides those that it always has."""
+        return [name for name in self.pages if name in self.records]
+
+    def _title(self, name: str) -> str:
+        return TITLES.get(name) or name.capitalize()
+
+    def _indexed(self) -> list[object]:
+        """Everything that the index shows."""
+        listed = {claim: self.records[claim] for claim in self.scripts if claim in self.records}
+        findings = {claim: record.files.get(findings_name(claim)) for claim, record in listed.items()}
+        errors = {claim: run.error for claim, run in self.failed.items()}
+        return [list(self.scripts), findings, errors, self._made(), self.is_kept]
+
+    def _listed(self) -> list[object]:
+        """Everything that the data page lists."""
+        return [[listed.name, listed.sha] for listed in (*self.layout.tables, *self.layout.analyses)]
+
+    def _bundled(self) -> dict[str, str]:
+        """SHA-256 of the pages that the bundle holds, in their order in it."""
+        order = [INDEX, *self.scripts, *self.pages, METHODS, DATA]
+        files = {self._file(name): self.records[name].files for name in order if name in self.records}
+        return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Claims and pages about all of them, in words."""
+    there = list(names)
+    claims = sum(len(name) == 3 and name[1:].isdigit() for name in there)  # C04
+    pages = len(there) - claims - (CHECKSUMS in there)
+    parts = [
+        *[f"{claims} {'claim' if claims == 1 else 'claims'}"] * bool(claims),
+        *[f"{pages} {'page' if pages == 1 else 'pages'} about all claims"] * bool(pages),
+        *["the list of checksums"] * (CHECKSUMS in there),
+    ]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _side_by_side(count: int, processes: int | None) -> str:
+    """In how many processes `run_all` runs so many jobs."""
+    if processes == 1:
+        return "this process"
+    several = min(processes or cores_there_are(), count)
+    return f"{several} processes side by side" if several > 1 else "one process"
+
+
+def _shown(runs: Iterable[tuple[str, Run]], total: int, begun: str) -> Iterator[tuple[str, Run]]:
+    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each."""
+    console = Console(stderr=True)
+    terminal = console.is_terminal
+    if total and not terminal:
+        print(begun, file=sys.stderr, flush=True)
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not terminal or not total) as bar:
+        task = bar.add_task("analysing", total=total)
+        for number, (name, run) in enumerate(runs, 1):
+            bar.update(task, advance=1, description=f"done: {name}")
+            if not terminal:
+                state = "failed" if run.error else "done"
+                print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total})", file=sys.stderr, flush=True)
+            yield name, run

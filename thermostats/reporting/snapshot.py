@@ -1,0 +1,94 @@
+"""The part of a report that is kept under version control: findings, index, and of each claim its first screen.
+
+A folder with a `.gitignore` holds such a snapshot: a report leaves its files as they are and says which findings differ
+from it; `snapshot` writes them anew.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from thermostats import words
+from thermostats.reporting.pages.claim import DETAILS, folder_of
+from thermostats.reporting.stale import remove_files, write_files
+from thermostats.tables import store
+
+IGNORE = ".gitignore"
+TABLE, INDEX = "findings.csv", "index.md"
+NOW = "findings-now.csv"
+"""Findings of the last report in a folder whose `findings.csv` is a snapshot's."""
+IGNORED = "*\n!.gitignore\n!findings.csv\n!index.md\n![a-z][0-9][0-9].md\n![a-z][0-9][0-9].svg\n"
+ERRORS = 4.0
+"""Monte-Carlo errors of a difference above which two figures from draws differ."""
+ROUNDING = 1e-6
+"""Relative difference of figures that no draws enter: libraries sum in another order."""
+PLAIN = ("estimate", "lower", "upper", "probability")
+OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
+
+
+def is_kept(out: Path) -> bool:
+    """True where the folder holds a snapshot."""
+    return (out / IGNORE).is_file()
+
+
+def findings_file(out: Path) -> Path:
+    """Table of the findings of the last report of a folder."""
+    return out / NOW if (out / NOW).is_file() else out / TABLE
+
+
+def differences(out: Path, now: pd.DataFrame) -> tuple[str, ...]:
+    """Findings that differ from the snapshot's by more than chance and rounding explain, a line each."""
+    path = out / TABLE
+    if not path.is_file():
+        return ()
+    kept = store.validate(store.read(path, "findings"), "findings", path)
+    keys = ["claim", "estimand"]
+    both = kept.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
+    return tuple(line for row in both.to_dict("records") for line in _differences(row))
+
+
+def snapshot(out: Path, claims: Sequence[str], index: str, findings: bytes) -> tuple[list[str], list[str]]:
+    """Write the snapshot of a report that was built; names of the files written and of those removed."""
+    files = {IGNORE: IGNORED.encode(), TABLE: findings, INDEX: index.encode()}
+    for claim in claims:
+        folder = folder_of(claim)
+        page, figure = out / folder / "index.md", out / folder / "figure.svg"
+        if page.is_file():
+            files[f"{folder}.md"] = first_screen(claim, page.read_text(encoding="utf-8")).encode()
+        if figure.is_file():
+            files[f"{folder}.svg"] = figure.read_bytes()
+    gone = [path.name for path in out.iterdir() if OURS.fullmatch(path.name) and path.name not in files]
+    return write_files(out, files), remove_files(out, gone)
+
+
+def first_screen(claim: str, page: str) -> str:
+    """The head of a claim's page: verdict, reason, figure, published against recomputed, rule."""
+    head = page.partition(f"\n{DETAILS}")[0]
+    head = head.replace("](figure.svg)", f"]({folder_of(claim)}.svg)").replace("](../index.md)", "](index.md)")
+    return (
+        f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, checks, sensitivity.\n"
+    )
+
+
+def _differences(row: dict[str, object]) -> Iterator[str]:
+    name = f"{row['claim']}, {row['estimand']}"
+    if row["side"] != "both":
+        yield f"{name}: {'no longer found' if row['side'] == 'left_only' else 'new'}"
+        return
+    if row["verdict_kept"] != row["verdict_now"]:
+        yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
+    for what in PLAIN:
+        before, after = (_number(row[f"{what}_{side}"]) for side in ("kept", "now"))
+        if math.isnan(before) and math.isnan(after):
+            continue
+        if not abs(before - after) <= ROUNDING * max(abs(before), abs(after), 1e-3):
+            yield f"{name}: {what} {words.number(before, 6)}, now {words.number(after, 6)}"
+
+
+def _number(value: object) -> float:
+    return math.nan if value is None or value is pd.NA else float(str(value))

@@ -1,0 +1,258 @@
+"""What a report was made of: digests of scripts, code, rows and files, and why a page is not what it would be now."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import thermostats
+from thermostats.claims.evidence import Evidence
+from thermostats.errors import DataError
+from thermostats.tables.atomic import write_all
+
+MANIFEST, SECONDS = "manifest.json", ".seconds.json"
+PAGE_CODE = "the code of its page changed"
+"""Why pages are stale whose text is not."""
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
+SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
+PACKAGE = "thermostats"
+HERE = Path(__file__).resolve().parents[1]
+OWN = HERE / "reporting"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a claim's page, or a page about all claims, was made of, and the SHA-256 of its files by name."""
+
+    script: str
+    """SHA-256 of the analysis; of pages about all claims, of what they show."""
+    code: str
+    """SHA-256 of the package's modules that made its text."""
+    machine: str = ""
+    """SHA-256 of the versions of interpreter and libraries."""
+    page: str = ""
+    """SHA-256 of what makes HTML of Markdown."""
+    selections: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the rows read, by selection."""
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> str:
+        """SHA-256 over the rows an analysis read and its script."""
+        return sha_of([self.script, sorted(self.selections.items())])
+
+    def made(self, selections: Mapping[str, str], files: Mapping[str, bytes]) -> Record:
+        """The record of what is made of this, and from these rows."""
+        digests = {name: sha(content) for name, content in files.items()}
+        return replace(self, selections=dict(sorted(selections.items())), files=digests)
+
+
+def record_now(made_of: bytes, *modules: Path) -> Record:
+    """A record of an analysis, or of what a page shows, and of the modules that make its text."""
+    return Record(sha(made_of), code_sha(*modules), sha_of(machine()), page_sha())
+
+
+def stale_because(record: Record | None, now: Record, tables: Evidence, out: Path) -> str:
+    """Why pages are not what they would be if made now; empty where they are. `now`: what they would be made of."""
+    if record is None:
+        return "not built yet"
+    if record.script != now.script:
+        return "its script changed" if record.selections else "what it shows changed"
+    if record.code != now.code:
+        return "code that it imports changed"
+    if record.machine != now.machine:
+        return "built with other versions of libraries"
+    if tables.changed(record.selections):
+        return "rows that it reads changed"
+    return changed_file(record, out) or (PAGE_CODE if record.page != now.page else "")
+
+
+def changed_file(record: Record, out: Path) -> str:
+    """What happened to the first file of a record that is not as it was written; empty where all are."""
+    for name, digest in record.files.items():
+        path = out / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if sha(path.read_bytes()) != digest:
+            return f"{name} was edited"
+    return ""
+
+
+def sha(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def sha_of(value: object) -> str:
+    """SHA-256 of a value's canonical JSON."""
+    return sha(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
+
+
+@cache
+def machine() -> dict[str, str]:
+    """Versions of the package, the interpreter and the libraries that results can depend on."""
+    versions = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
+    for name in (*LIBRARIES, *SAMPLERS):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def code_sha(*paths: Path) -> str:
+    """SHA-256 over the package's files that files import, and over those themselves and their templates within it."""
+    digest = hashlib.sha256()
+    for module in sorted({module for path in paths for module in (*closure(path), *_of_page(path))}):
+        digest.update(module.relative_to(HERE).as_posix().encode() + b"\0" + module.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def page_sha() -> str:
+    """SHA-256 over what makes HTML of Markdown: the renderer, its frame, style and scripts."""
+    frame = [path for path in _templates() if path.suffix != ".md"]
+    return sha_of([sha(path.read_bytes()) for path in (OWN / "render.py", *frame)])
+
+
+def closure(path: Path) -> tuple[Path, ...]:
+    """Files of the package that a file imports, at its head or inside its functions, and so on from there; sorted.
+
+    Imports for the type checker alone do not count. The package's own `__init__` loads nothing before it is asked.
+    """
+    found: set[Path] = set()
+    waiting = list(_imported(path.read_bytes()))
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += _imported(module.read_bytes())
+    return tuple(sorted(found))
+
+
+def read_manifest(out: Path) -> dict[str, Record]:
+    """Records of a report by claim or page; empty where there is no report.
+
+    Raises DataError where the manifest is damaged.
+    """
+    path = out / MANIFEST
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return {name: Record(**record) for name, record in content.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        next_step = "delete it, then thermostats report --all"
+        raise DataError(
+            "the manifest of the report is damaged", where=path, got=str(error), next_step=next_step
+        ) from error
+    except OSError as error:
+        raise DataError("the manifest of the report cannot be read", where=path, got=error.strerror or "") from error
+
+
+def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
+    """Write the records; nothing where they are as they were."""
+    _write_json(out / MANIFEST, {name: asdict(record) for name, record in sorted(records.items())})
+
+
+def read_seconds(out: Path) -> dict[str, float]:
+    """How long each analysis took when it last ran; empty where that is not known."""
+    try:
+        return {str(name): float(took) for name, took in json.loads((out / SECONDS).read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
+    """Note how long each analysis took."""
+    _write_json(out / SECONDS, dict(seconds))
+
+
+def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write those files that are not there with the same bytes; their names."""
+    written = [name for name, content in files.items() if not _holds(out / name, content)]
+    write_all(out, {out / name: files[name] for name in written})
+    return written
+
+
+def remove_files(out: Path, names: Iterable[str]) -> list[str]:
+    """Remove files of a report, and folders left empty; the names of those that were there."""
+    removed = [name for name in names if (out / name).is_file()]
+    for name in removed:
+        path = out / name
+        path.unlink()
+        if path.parent != out and not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    return removed
+
+
+@cache
+def _imported(source: bytes) -> frozenset[Path]:
+    """Files of the package that a source imports by name, and the packages that they are in."""
+    names: set[str] = set()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # running it says so
+        return frozenset()
+    for node in _executed(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(_public(f"{node.module}.{alias.name}") for alias in node.names)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(_public(f"{node.value.id}.{node.attr}"))
+    parts = (name.split(".") for name in names)
+    whole = {".".join(part[:depth]) for part in parts if part[0] == PACKAGE for depth in range(2, len(part) + 1)}
+    return frozenset(file for name in whole if (file := module_file(name)) is not None)
+
+
+def module_file(name: str) -> Path | None:
+    """File of a module of the package; None where there is none."""
+    base = HERE.joinpath(*name.split(".")[1:])
+    return next((path for path in (base.with_name(f"{base.name}.py"), base / "__init__.py") if path.is_file()), None)
+
+
+def _public(name: str) -> str:
+    """Module of a name that the package itself offers: `thermostats.load` is of `thermostats.tables.store`."""
+    package, _, rest = name.partition(".")
+    return thermostats._HOME.get(rest, name) if package == PACKAGE else name
+
+
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        checking = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        waiting += node.orelse if checking and isinstance(node, ast.If) else list(ast.iter_child_nodes(node))
+
+
+def _of_page(path: Path) -> list[Path]:
+    """A module of the package itself, and the templates of Markdown for one that makes pages."""
+    if not path.resolve().is_relative_to(HERE):
+        return []
+    return [path, *(file for file in _templates() if file.suffix == ".md")]
+
+
+def _templates() -> list[Path]:
+    return sorted(path for path in (OWN / "templates").iterdir() if path.is_file())
+
+
+def _write_json(path: Path, value: object) -> None:
+    """Write canonical JSON; nothing where the file holds it already."""
+    content = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    if not _holds(path, content):
+        write_all(path.parent, {path: content})
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
