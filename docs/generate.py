@@ -1,7 +1,7 @@
-"""Write the reference pages that follow from the code: commands, tables, models. `make docs` runs it first.
+"""Write the reference pages that follow from the code: commands and tables. `make docs` runs it first.
 
-The pages are not committed, so that they cannot be stale. The table of findings in the README is: with `--readme` it is
-written anew, and a test holds it against the report.
+Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README follow
+from the report and are: `make snapshot` writes them with it (`--snapshot`), and a test holds the table against it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+
+from thermostats.tables import store
 from thermostats.tables.describe import codebook
 from thermostats.words import number, range_text
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04")
-BEGIN, END = "<!-- findings: python docs/generate.py --readme -->\n", "<!-- end of findings -->\n"
+BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
 
 
 def commands() -> str:
@@ -52,22 +54,20 @@ def models(reports: Path) -> str:
 
 def verdicts(reports: Path) -> str:
     """Table of some claims with their verdicts, estimates and what they rest on, and a sentence on all of them."""
-    pages = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(reports.glob("[cn]*/findings.json"))]
-    counts: dict[str, int] = {}
+    found = store.read(reports / "findings.csv", "findings")
+    first = found[found["headline"]].sort_values("claim")
     lines = ["| claim | verdict | estimate [interval] | models / labs |", "|---|---|---|---|"]
-    for page in pages:
-        claim, found = page["claim"], page["findings"][0]
-        counts[found["verdict"]] = counts.get(found["verdict"], 0) + 1
-        if claim["id"] in IN_README:
-            estimate = f"{number(found['estimate'])} {range_text(found['lower'], found['upper'])}".strip()
-            of = f"{estimate}: {found['estimand']}" if estimate else found["estimand"]
-            rests = f"{found['n_models']} / {found['n_heritages']}"
-            lines.append(
-                f"| [{claim['id']}](reports/{claim['id'].lower()}/index.md) {claim['title']} | "
-                f"{found['verdict']} | {of} | {rests} |"
-            )
-    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
-    return "\n".join([*lines, "", f"All {len(pages)} claims: {told}."]) + "\n"
+    for row in first[first["claim"].isin(IN_README)].to_dict("records"):
+        page = f"{row['claim'].lower()}.md"
+        title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
+        lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
+        estimate = "" if pd.isna(row["estimate"]) else f"{number(row['estimate'])} {range_text(lower, upper)}".strip()
+        of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
+        rests = f"{row['n_models']} / {row['n_heritages']}"
+        lines.append(f"| [{row['claim']}](reports/{page}) {title} | {row['verdict']} | {of} | {rests} |")
+    counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
 
 
 def with_verdicts(readme: str, reports: Path) -> str:
@@ -90,14 +90,20 @@ def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], .
 
 
 def write(folder: Path) -> None:
-    """Write the three pages into a folder."""
-    pages = {"cli.md": commands(), "tables.md": tables(), "models.md": models(ROOT / "reports")}
-    for name, text in pages.items():
+    """Write the pages that follow from the code alone into a folder."""
+    for name, text in {"cli.md": commands(), "tables.md": tables()}.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def snapshot(root: Path) -> None:
+    """Write what follows from the report: the page of models, and the README's table of findings."""
+    (root / "docs" / "reference" / "models.md").write_text(models(root / "reports"), encoding="utf-8")
+    readme = root / "README.md"
+    readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), root / "reports"), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--readme"]:
-        README.write_text(with_verdicts(README.read_text(encoding="utf-8"), ROOT / "reports"), encoding="utf-8")
+    if sys.argv[1:] == ["--snapshot"]:
+        snapshot(ROOT)
     else:
         write(ROOT / "docs" / "reference")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import layer, model, run, table
-from thermostats.reporting.engine import report
 
 import thermostats
 from thermostats.cli import citing, doctor

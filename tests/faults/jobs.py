@@ -62,7 +62,7 @@ def importing() -> Job:
 
 def reporting() -> Job:
     """`report` of two claims whose rows changed since the last one."""
-    from thermostats.reporting import engine
+    from thermostats.reporting import report as engine
 
     def build(folder: Path) -> None:
         os.environ["THERMOSTATS_CACHE"] = str(folder / "cache")

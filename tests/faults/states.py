@@ -8,7 +8,7 @@ from conftest import SHA, layer, model, run, table
 
 from thermostats.tables import store
 
-MACHINES_OWN = {".lock", ".built.json", "cache"}
+MACHINES_OWN = {".lock", ".seconds.json", "cache"}
 """Files and folders that say something about this machine or this moment, not about the data."""
 
 

@@ -140,8 +140,9 @@ def test_a_clock_set_back_changes_nothing(data: Path, news: list[Path], monkeypa
 
 
 def test_a_clock_set_back_leaves_a_report_fresh(tmp_path: Path) -> None:
-    from thermostats.reporting.engine import report
     from workplaces import make_workplace
+
+    from thermostats.reporting.report import report
 
     places = make_workplace(tmp_path)
     assert report(["C01"], **places, processes=1).ok

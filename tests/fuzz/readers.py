@@ -18,8 +18,8 @@ from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
 from thermostats.modelling.inference import draws
-from thermostats.reporting import freshness
-from thermostats.reporting.claim_page import read_entry
+from thermostats.reporting import stale
+from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
 from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading
 from thermostats.tables import incoming, states, store
@@ -96,7 +96,7 @@ def read_sidecars(path: Path) -> None:
     folder.mkdir()
     (folder / "0.json").write_bytes(path.read_bytes())
     try:
-        for read in (freshness.read_stamp, freshness.read_seconds, freshness.read_manifest, states.read):
+        for read in (stale.read_seconds, stale.read_manifest, states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
         draws.load_draws(path)

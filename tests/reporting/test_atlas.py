@@ -16,7 +16,7 @@ from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
 from thermostats.plots.marks import HERITAGES
-from thermostats.reporting import atlas, atlas_rows
+from thermostats.reporting.pages import atlas, atlas_rows
 from thermostats.tables import store
 
 SHIPPED = Evidence()
@@ -115,7 +115,8 @@ def test_shapes_of_labs_differ() -> None:
 @pytest.mark.slow
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
-        "import hashlib; from thermostats.reporting import atlas; from thermostats.claims.evidence import Evidence; "
+        "import hashlib; from thermostats.reporting.pages import atlas; "
+        "from thermostats.claims.evidence import Evidence; "
         "print(hashlib.sha256(atlas.page(Evidence()).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}

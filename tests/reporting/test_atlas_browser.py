@@ -12,7 +12,7 @@ import pytest
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
-from thermostats.reporting import atlas
+from thermostats.reporting.pages import atlas
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

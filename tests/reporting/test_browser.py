@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thermostats.reporting.engine import report
 from workplaces import make_workplace, write_fitted
+
+from thermostats.reporting.report import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -101,7 +101,7 @@ def test_a_table_gives_the_same_picture_twice_and_is_left_as_it_was(function: Ca
 
 def test_shares_stand_in_the_order_of_the_claim_and_other_quantities_are_left_out() -> None:
     axes = drawn(posterior.variance_shares)
-    assert rows(axes) == ["heritage", "geometry", "scale", "single model"]
+    assert rows(axes) == ["heritage", "geometry", "scale", "residual between models"]
     medians = next(c for c in axes.collections if "median" in str(c.get_label())).get_offsets()
     assert np.ma.getdata(medians)[:, 0] == pytest.approx([0.4, 0.2, 0.05, 0.3])
 

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from thermostats.reporting.claim_page import Entry
-from thermostats.reporting.engine import report
-from thermostats.reporting.index_page import adjusted_p_values, by_group, family_words, nursery_summary
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
+from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.index import adjusted_p_values, by_group, family_words, nursery_summary
+from thermostats.reporting.report import report
 
 
 def entry(claim: str, verdict: str = "supported", p: float | None = None, **found: float) -> Entry:

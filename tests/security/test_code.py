@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 from conftest import model, snapshot, table
-from thermostats.reporting.freshness import Record
 
 import thermostats
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.reporting import memory
-from thermostats.reporting.runner import Run
 from thermostats.tables import store
 
 PACKAGE = Path(thermostats.__file__).parent
@@ -79,8 +76,8 @@ def test_no_module_runs_what_it_reads(path: Path) -> None:
             assert argument(call, "allow_pickle") in ("", "False"), where
         if name.endswith(("AutoModelForCausalLM.from_pretrained", "AutoTokenizer.from_pretrained")):
             assert argument(call, "trust_remote_code") in ("trust_remote_code", "False", ""), where
-        if name.endswith("Environment") and "jinja2" in name and path.name == "rendering.py":
-            assert argument(call, "autoescape") == "True" or argument(call, "finalize") == "words.markdown", where
+        if name.endswith("Environment") and "jinja2" in name and path.parent.name == "reporting":
+            assert argument(call, "autoescape") == "True" or argument(call, "finalize") == "_escaped", where
         if name.startswith("subprocess."):
             first = ast.unparse(call.args[0]) if call.args else ""
             assert not isinstance(call.args[0] if call.args else None, ast.Constant | ast.JoinedStr), (where, first)
@@ -114,21 +111,6 @@ def test_a_compressed_pickle_is_not_unpacked(tmp_path: Path) -> None:
         open_checkpoint(tmp_path)
     (tmp_path / "whole").replace(tmp_path / "pytorch_model.bin")
     assert open_checkpoint(tmp_path)["weight"].shape == (1000, 1000)
-
-
-def test_a_result_kept_in_the_cache_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
-    record = Record("script", "code")
-    run = Run(None, seconds=1.5)
-    memory.save(record, run)
-    assert memory.load(record) == run
-    (kept,) = (tmp_path / "cache" / "analyses").glob("*.pickle")
-    for evil in (Evil(tmp_path / "told"), Run(None, files={"a": Evil(tmp_path / "told")})):  # type: ignore[dict-item]
-        kept.write_bytes(pickle.dumps(evil))
-        assert memory.load(record) is None
-    kept.write_bytes(b"cos\nsystem\n(S'touch told'\ntR.")
-    assert memory.load(record) is None
-    assert not (tmp_path / "told").exists()
 
 
 def test_code_of_a_model_does_not_run_unless_asked_for(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from conftest import layer, model, run, table
-from thermostats.reporting.engine import report
 from workplaces import make_workplace, write_analysis, write_fitted
 
+from thermostats.reporting.report import report
 from thermostats.tables import store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -117,6 +117,7 @@ def test_claims_of_the_package() -> None:
 
 def finding(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
     return {
+        "finding": f"{claim}.{estimand}",
         "claim": claim,
         "estimand": estimand,
         "headline": headline,

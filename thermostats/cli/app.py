@@ -284,6 +284,9 @@ def report(
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
     analyses: Analyses = None,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="Write the files kept under version control anew, too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
@@ -303,7 +306,7 @@ def report(
     folders.data_folder(data)
     from thermostats.reporting import report as engine  # noqa: PLC0415
 
-    result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only)
+    result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only, snapshot=snapshot)
     if as_json:
         print_json(asdict(result))
     else:
@@ -338,7 +341,7 @@ def findings(
 
     Example: `thermostats findings --json`
     """
-    if not (out / "findings.csv").is_file():
+    if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
         raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     from thermostats.cli import listing  # noqa: PLC0415
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pandera.pandas as pa
 
 from thermostats.errors import DataError, UsageError
+from thermostats.reporting.snapshot import findings_file
 from thermostats.tables import states, store
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.folders import layers, own_files
@@ -42,7 +43,7 @@ def _values(column: pa.Column) -> list[str]:
 
 def findings(out: Path) -> list[dict[str, Any]]:
     """Findings of the last report, each claim's headline first, named figures as objects."""
-    path = out / "findings.csv"
+    path = findings_file(out)
     frame = store.validate(store.read(path, "findings"), "findings", path)
     frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import zlib
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 
@@ -15,19 +17,13 @@ class Mark(NamedTuple):
     marker: str
 
 
-HERITAGES: Mapping[str, Mark] = {
-    "EleutherAI": Mark("#0072B2", "o"),
-    "Meta": Mark("#D55E00", "s"),
-    "BigScience": Mark("#009E73", "^"),
-    "OpenAI": Mark("#1d1f21", "D"),
-    "Google": Mark("#CC79A7", "v"),
-    "Mistral AI": Mark("#E69F00", "P"),
-    "TII": Mark("#56B4E9", "X"),
-    "StabilityAI": Mark("#8C6D1F", "p"),
-    "Alibaba": Mark("#7A5195", "<"),
-    "Microsoft": Mark("#4C8C2B", ">"),
-}
-"""Okabe and Ito's colours (jfly.uni-koeln.de/color), one for each lab of the study, and never by colour alone."""
+def _declared() -> dict[str, Mark]:
+    lines = files("thermostats.plots").joinpath("labs.csv").read_text(encoding="utf-8").splitlines()
+    return {row["lab"]: Mark(row["color"], row["marker"]) for row in csv.DictReader(lines)}
+
+
+HERITAGES: Mapping[str, Mark] = _declared()
+"""Labs that figures keep apart, never by colour alone; Okabe and Ito's colours (jfly.uni-koeln.de/color) come first."""
 
 ABOVE: Mapping[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 5}
 """Where a legend of heritages stands that would hide what is drawn."""

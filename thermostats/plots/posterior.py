@@ -13,7 +13,12 @@ from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.words import number, short_name
 
-BLOCKS: Mapping[str, str] = {"heritage": "heritage", "geometry": "geometry", "scale": "scale", "model": "single model"}
+BLOCKS: Mapping[str, str] = {
+    "heritage": "heritage",
+    "geometry": "geometry",
+    "scale": "scale",
+    "model": "residual between models",
+}
 """Blocks of the heritage model in the order of the claim, in words."""
 POSTERIOR, PRIOR = "#3B4252", "#B8BDC4"
 OUTSIDE = "#D55E00"

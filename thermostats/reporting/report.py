@@ -20,7 +20,7 @@ from thermostats.reporting import snapshot as kept
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.claim import Entry, claim_files, findings_name, folder_of, read_entry
-from thermostats.reporting.pages.data import CHECKSUMS, Layout, data_text
+from thermostats.reporting.pages.data import CHECKSUMS, Layout, data_text, with_words
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.runner import Run, cores_there_are, run_all
@@ -122,6 +122,8 @@ def report(
         if check:
             return _checked(build, reasons, gone, claims is None, started)
         reasons = {name: why or ("forced" if force else "") for name, why in reasons.items()}
+        if snapshot:
+            build.written += kept.begin(folder)
         _run(build, reasons, processes)
         build.finish(gone)
         if snapshot:
@@ -151,7 +153,7 @@ def _run(build: Build, reasons: Mapping[str, str], processes: int | None) -> Non
     seconds = read_seconds(build.out)
     jobs: dict[str, Path | str] = {}
     for name, why in reasons.items():
-        if why == PAGE_CODE:
+        if why == PAGE_CODE and name in build.scripts:
             build.render(name)
         elif why:
             jobs[name] = build.pages.get(name) or build.scripts[name]
@@ -201,7 +203,9 @@ class Build:
     def now(self, name: str) -> Record:
         """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
         if path := self.scripts.get(name):
-            return record_now(path.read_bytes(), path, OWN / "pages" / "claim.py")
+            return record_now(
+                b"\0".join(file.read_bytes() for file in with_words(path)), path, OWN / "pages" / "claim.py"
+            )
         if module := self.pages.get(name):
             file = module_file(module)
             return record_now(b"", file or Path(str(named(module).__file__)))
@@ -273,7 +277,8 @@ class Build:
         if name == INDEX and self.is_kept:
             files = {kept.NOW if n == kept.TABLE else n: content for n, content in files.items() if n != kept.INDEX}
         self.written += write_files(self.out, files)
-        self.removed += remove_files(self.out, set(old.files if old else ()) - set(files))
+        theirs = {kept.TABLE, kept.INDEX} if self.is_kept else set()
+        self.removed += remove_files(self.out, set(old.files if old else ()) - set(files) - theirs)
         self.records[name] = record.made(record.selections, files)
 
     def _file(self, name: str) -> str:

@@ -28,12 +28,19 @@ ERRORS = 4.0
 ROUNDING = 1e-6
 """Relative difference of figures that no draws enter: libraries sum in another order."""
 PLAIN = ("estimate", "lower", "upper", "probability")
+DRAWN = "posterior"
+"""Figures that no draws enter, and the one that comes from draws."""
 OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 
 def is_kept(out: Path) -> bool:
     """True where the folder holds a snapshot."""
     return (out / IGNORE).is_file()
+
+
+def begin(out: Path) -> list[str]:
+    """Make a folder one that holds a snapshot; what was written."""
+    return write_files(out, {IGNORE: IGNORED.encode()})
 
 
 def findings_file(out: Path) -> Path:
@@ -47,14 +54,14 @@ def differences(out: Path, now: pd.DataFrame) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     kept = store.validate(store.read(path, "findings"), "findings", path)
-    keys = ["claim", "estimand"]
+    keys = ["finding", "evidence"]
     both = kept.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
     return tuple(line for row in both.to_dict("records") for line in _differences(row))
 
 
 def snapshot(out: Path, claims: Sequence[str], index: str, findings: bytes) -> tuple[list[str], list[str]]:
     """Write the snapshot of a report that was built; names of the files written and of those removed."""
-    files = {IGNORE: IGNORED.encode(), TABLE: findings, INDEX: index.encode()}
+    files = {TABLE: findings, INDEX: index.encode()}
     for claim in claims:
         folder = folder_of(claim)
         page, figure = out / folder / "index.md", out / folder / "figure.svg"
@@ -76,17 +83,22 @@ def first_screen(claim: str, page: str) -> str:
 
 
 def _differences(row: dict[str, object]) -> Iterator[str]:
-    name = f"{row['claim']}, {row['estimand']}"
+    name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
     if row["side"] != "both":
         yield f"{name}: {'no longer found' if row['side'] == 'left_only' else 'new'}"
         return
     if row["verdict_kept"] != row["verdict_now"]:
         yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
-    for what in PLAIN:
-        before, after = (_number(row[f"{what}_{side}"]) for side in ("kept", "now"))
+    for what in (*PLAIN, DRAWN):
+        before, after, *errors = (
+            _number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now")
+        )
         if math.isnan(before) and math.isnan(after):
             continue
-        if not abs(before - after) <= ROUNDING * max(abs(before), abs(after), 1e-3):
+        allowed = ROUNDING * max(abs(before), abs(after), 1e-3)
+        if what == DRAWN:
+            allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
+        if not abs(before - after) <= allowed:
             yield f"{name}: {what} {words.number(before, 6)}, now {words.number(after, 6)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from math import cos, log10, pi, sin
 from typing import Any
 
@@ -66,7 +67,7 @@ def page(tables: Evidence) -> str:
         "labs": [{"name": lab, "svg": swatch(lab)} for lab in labs_of(shown)],
         "origins": sorted(shown["origin"].unique(), reverse=True),
         "spec": script_json(compiled(shown)) if len(shown) else "",
-        "bundle": vl_convert.javascript_bundle(EMBED, vl_version=VEGA_LITE) if len(shown) else "",
+        "bundle": _bundle() if len(shown) else "",
         "curves": curves(drawn),
         "lacking": lacking(drawn, tables),
         "quantities": atlas_rows.QUANTITIES,
@@ -323,6 +324,13 @@ def _polygon(marker: str) -> str:
         for i, r in enumerate(radii)
     )
     return "M" + "L".join(points) + "Z"
+
+
+@cache
+def _bundle() -> str:
+    """Vega and Vega-Lite as one script, which takes a while to put together."""
+    script: str = vl_convert.javascript_bundle(EMBED, vl_version=VEGA_LITE)
+    return script
 
 
 def _named(model: str, revision: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pandas as pd
@@ -69,6 +69,7 @@ FITTED = (
     "versions",
 )
 """What `findings.json` tells of a posterior, with its gate and summary."""
+FACTS = [item.name for item in fields(Claim) if item.compare]
 PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
 
 
@@ -175,7 +176,7 @@ def claim_files(
     )
     files.add("index.md", page.encode())
     content = {
-        "claim": asdict(claim),
+        "claim": {name: getattr(claim, name) for name in FACTS},
         "inputs_sha": made_of["inputs"],
         "findings": [_plain(finding) for finding in findings],
     }

@@ -89,10 +89,11 @@ class Layout:
 
     @cached_property
     def analyses(self) -> tuple[Listed, ...]:
-        """The scripts of the analyses."""
+        """The scripts of the analyses, with their words."""
         if not self.scripts:
             return ()
-        return tuple(self._listed([(path, "") for path in self.scripts], self.scripts[0].parent, "analyses"))
+        paths = [(file, "") for script in self.scripts for file in with_words(script)]
+        return tuple(self._listed(paths, self.scripts[0].parent, "analyses"))
 
     def copies(self) -> dict[str, bytes]:
         """Files that the report takes a copy of, by name relative to it."""
@@ -123,6 +124,11 @@ class Layout:
                 yield Listed(path, name, (folder.resolve() / inner).relative_to(self.root).as_posix(), copied=False)
             else:
                 yield Listed(path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small)
+
+
+def with_words(script: Path) -> list[Path]:
+    """An analysis and the file of its words, where it has one."""
+    return [path for path in (script, script.with_suffix(".md")) if path.is_file()]
 
 
 def data_text(layout: Layout, tables: Evidence) -> str:

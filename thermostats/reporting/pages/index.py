@@ -17,7 +17,7 @@ from thermostats.claims.verdict import SUPPORTED
 from thermostats.modelling.classical.estimates import holm
 from thermostats.reporting.pages.claim import Entry, corrected, folder_of
 from thermostats.reporting.stale import machine
-from thermostats.reporting.text import FAILED, MISSING, Text, link, text
+from thermostats.reporting.text import FAILED, MISSING, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
@@ -68,12 +68,20 @@ def index_text(
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
-    """Table `findings`: one row per claim and estimand, named figures as canonical JSON."""
+    """Table `findings`: one row a finding, named figures as canonical JSON."""
     columns = list(store.dtypes("findings"))
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
-            row = {**asdict(finding), "headline": number == 0, "inputs_sha": entry.inputs_sha}
+            fit = (entry.posteriors[number] if number < len(entry.posteriors) else None) or {}
+            row = {
+                **asdict(finding),
+                "finding": finding.id or f"{finding.claim}.{slug(finding.estimand)}",
+                "headline": number == 0,
+                "posterior": fit.get("probability"),
+                "mc_error": fit.get("probability_error"),
+                "inputs_sha": entry.inputs_sha,
+            }
             for name in ("published", "reproduced"):
                 row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
             rows.append([row[column] for column in columns])

@@ -9,8 +9,8 @@ STUDY = Study(
     letter="C",
     claims="Claims of the study",
     about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
-    "Each of its claims is recomputed here from the study’s own result files and judged by a rule that was fixed before its "
-    "test was run; the study’s own figures were known.",
+    "Each of its claims is recomputed here from the study’s own result files and judged by a rule that was fixed "
+    "before its test was run; the study’s own figures were known.",
     credit="The study: D’Elia 2026, doi:10.5281/zenodo.18165365; its figures are used under its licence, its sentences "
     "are not.",
     source="10.5281/zenodo.18165365",

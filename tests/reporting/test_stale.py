@@ -8,17 +8,17 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
-from thermostats.reporting.freshness import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.reporting import freshness
+from thermostats.reporting import stale
+from thermostats.reporting.stale import MANIFEST, PAGE_CODE, Record, changed_file, sha, stale_because
 
 
 @pytest.fixture
 def tables(small_store: Path) -> Evidence:
     read = Evidence(small_store)
-    read.read("models", heritage="Lab")
+    read.table("models", heritage="Lab")
     return read
 
 
@@ -33,7 +33,8 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
         "": (record, record),
         "not built yet": (None, record),
         "its script changed": (record, replace(record, script="4")),
-        "what it tells of changed": (replace(record, code=""), replace(record, script="4", code="")),
+        "what it shows changed": (replace(record, selections={}), replace(record, script="4")),
+        "built with other versions of libraries": (record, replace(record, machine="5")),
         "code that it imports changed": (record, replace(record, code="4")),
         "rows that it reads changed": (replace(record, selections=other), record),
         PAGE_CODE: (record, replace(record, page="4")),
@@ -54,18 +55,18 @@ def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Evid
 
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    assert freshness.read_manifest(tmp_path) == {}
+    assert stale.read_manifest(tmp_path) == {}
     (tmp_path / MANIFEST).mkdir()
     with pytest.raises(DataError, match=r"the manifest of the report cannot be read .*Is a directory"):
-        freshness.read_manifest(tmp_path)
+        stale.read_manifest(tmp_path)
 
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Versions are asked for anew, here and afterwards."""
-    freshness.machine.cache_clear()
+    stale.machine.cache_clear()
     yield
-    freshness.machine.cache_clear()
+    stale.machine.cache_clear()
 
 
 @pytest.mark.usefixtures("forgotten")
@@ -75,7 +76,15 @@ def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.Monk
             raise PackageNotFoundError(name)
         return f"{name} 1"
 
-    monkeypatch.setattr(freshness, "version", version)
-    found = freshness.machine()
+    monkeypatch.setattr(stale, "version", version)
+    found = stale.machine()
     assert "nutpie" not in found
     assert found["pymc"] == "pymc 1"
+
+
+def test_code_that_a_file_does_not_import_makes_it_not_stale() -> None:
+    path = Path(__file__).with_name("imports_plots.py")
+    found = {file.relative_to(stale.HERE).as_posix() for file in stale.closure(path)}
+    assert {"plots/general.py", "plots/labels.py", "tables/store.py"} <= found
+    assert not {"reporting/pages/claim.py", "tables/join.py"} & found
+    assert stale.code_sha(path) == stale.code_sha(path)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from conftest import snapshot
-from thermostats.reporting.engine import Outcome, Result, report
-from thermostats.reporting.freshness import STAMP
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting import engine, runner
+from thermostats.reporting import report as engine
+from thermostats.reporting import runner
+from thermostats.reporting.pages import atlas
+from thermostats.reporting.report import Outcome, Result, report
 from thermostats.reporting.runner import run_all
 from thermostats.tables import store
 
@@ -26,6 +27,8 @@ Build = Callable[..., Result]
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    monkeypatch.setattr(atlas, "_bundle", lambda: "")
+    monkeypatch.setattr(atlas, "compiled", lambda shown: {"models": sorted(shown["model"].unique())})
     return make_workplace(tmp_path)
 
 
@@ -71,20 +74,18 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     assert build(check=True).ok
 
 
-def test_a_joined_measurement_makes_the_index_stale_and_stands_on_it(build: Build, workplace: dict[str, Path]) -> None:
+def test_a_joined_measurement_stands_on_the_data_page(build: Build, workplace: dict[str, Path]) -> None:
     build()
-    assert "Measured here" not in (workplace["out"] / "index.md").read_text()
+    page = workplace["out"] / "data.md"
+    assert "Measured here" not in page.read_text()
     write_gains(workplace["data"], "meta/small", 2.0, source="thermostats")
-    checked = build("C02", check=True), build(check=True)
-    assert statuses(checked[0]) == {"C02": "fresh"} and statuses(checked[1])["index"] == "stale"
+    assert statuses(build("C02", check=True)) == {"C02": "fresh"}
+    assert statuses(build(check=True))["data"] == "stale"
     build("C02")
-    for name in ("index.md", "index.html"):
-        assert "Measured here" in (workplace["out"] / name).read_text()
-    lines = (workplace["out"] / "index.md").read_text().splitlines()
-    (row,) = (line for line in lines if line.startswith("| meta/small | Meta | 3 | two (1) | float32 |"))
+    (row,) = (line for line in page.read_text().splitlines() if line.startswith("| meta/small | Meta | 3 | two (1) |"))
     # gains 2, 4, 6 of the three blocks: last, penultimate, √(4·6), 4·6
     assert [cell.strip() for cell in row.split("|")[6:-1]] == ["6", "4", "", "4.899", "24.00"]
-    assert statuses(build(check=True))["index"] == "fresh"
+    assert statuses(build(check=True))["data"] == "fresh"
 
 
 def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
@@ -99,16 +100,19 @@ def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     first = snapshot(workplace["out"])
     assert build(force=True).written == ()
     report(**other, processes=2)
-    stamped = {".built.json"}
-    assert {name: content for name, content in first.items() if name not in stamped} == {
-        name: content for name, content in snapshot(other["out"]).items() if name not in stamped
+    apart = (".seconds", "atlas", "thermostats-report", "manifest", "MANIFEST")  # the atlas is drawn in this process
+    assert {name: content for name, content in first.items() if not name.startswith(apart)} == {
+        name: content for name, content in snapshot(other["out"]).items() if not name.startswith(apart)
     }
 
 
-def test_a_fresh_clone_builds_although_the_manifest_says_fresh(build: Build, workplace: dict[str, Path]) -> None:
+def test_other_versions_of_libraries_build_anew(
+    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     build()
-    (workplace["out"] / STAMP).unlink()
     assert build(check=True).ok
+    monkeypatch.setattr("thermostats.reporting.stale.machine", lambda: {"python": "4"})
+    assert "built with other versions of libraries" in str(build(check=True))
     assert statuses(build()) == {"C01": "built", "C02": "built"}
 
 
@@ -168,11 +172,11 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ('rows["gain_blok"]', "KeyError in c01_gains.py (line 11): 'gain_blok'. Next: did you mean gain_block?"),
-        ('rows.dropna(subset=["gain_blok"])', "(line 11): ['gain_blok']. Next: did you mean gain_block?"),
+        ('rows["gain_blok"]', "KeyError in c01_gains.py (line 12): 'gain_blok'. Next: did you mean gain_block?"),
+        ('rows.dropna(subset=["gain_blok"])', "(line 12): ['gain_blok']. Next: did you mean gain_block?"),
         ('rows[["gain_blok"]]', 'in the [columns]". Next: did you mean gain_block?'),
-        ('rows["zzz"]', "(line 11): 'zzz' "),
-        ('{}["gain_block"]', "(line 11): 'gain_block' "),
+        ('rows["zzz"]', "(line 12): 'zzz' "),
+        ('{}["gain_block"]', "(line 12): 'gain_block' "),
     ],
 )
 def test_a_column_that_is_not_there_is_named_with_the_nearest(
@@ -180,7 +184,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(
 ) -> None:
     script = workplace["analyses"] / "c01_gains.py"
     text = script.read_text()
-    assert text.splitlines()[10] == '    mean = float(rows["gain_block"].mean())'
+    assert text.splitlines()[11] == '    mean = float(rows["gain_block"].mean())'
     script.write_text(text.replace('    mean = float(rows["gain_block"].mean())', f"    mean = {asked}"))
     result = build("C01")
     assert not result.ok
@@ -256,7 +260,7 @@ def test_checksums_verify_where_the_report_lies(build: Build, workplace: dict[st
     assert done.returncode == 0, done.stdout
     listed = {line.split("  ", 1)[1] for line in (workplace["out"] / "MANIFEST.sha256").read_text().splitlines()}
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    assert files - listed == {"out/MANIFEST.sha256", "out/.built.json", "out/.lock"} and listed <= files
+    assert files - listed == {"out/MANIFEST.sha256", "out/.seconds.json", "out/.lock"} and listed <= files
     (workplace["out"] / "MANIFEST.sha256").write_text("")
     assert stale(build(check=True)) == {"MANIFEST.sha256"}
 
@@ -270,28 +274,25 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert str(tmp_path) not in (out / "data.html").read_text()
 
 
-def test_a_new_template_renders_again_without_running_again(
-    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_another_style_makes_pages_of_the_text_that_is_there(
+    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
     write_fitted(workplace["analyses"], "C03", "TII")
     build()
     before = snapshot(workplace["out"])
-    monkeypatch.setattr("thermostats.reporting.build.page_sha", lambda module: f"other {module}")
+    (workplace["out"] / "c01" / "index.html").write_text("edited")
+    assert "c01/index.html was edited" in str(build(check=True))
+    build()
+    monkeypatch.setattr("thermostats.reporting.stale.page_sha", lambda: "another")
     assert "the code of its page changed" in str(build(check=True))
     monkeypatch.setattr("thermostats.reporting.runner._analysis", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setitem(engine.NAVIGATION, "index.html", "Every claim")
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
-    changed = {name for name, content in snapshot(workplace["out"]).items() if before[name] != content}
-    assert changed <= {"manifest.json", "MANIFEST.sha256", ".built.json", "index.html", "thermostats-report.html"}
-
-
-def test_code_that_an_analysis_does_not_import_makes_it_not_stale() -> None:
-    from thermostats.reporting.imports import HERE, closure
-
-    root = HERE.parent
-    found = {path.relative_to(HERE).as_posix() for path in closure(root / "tests" / "reporting" / "imports_plots.py")}
-    assert {"reporting/plots.py", "reporting/labels.py", "tables/store.py"} <= found
-    assert not {"reporting/claim_page.py", "tables/join.py"} & found
+    after = snapshot(workplace["out"])
+    assert b"Every claim" in after["c03/index.html"]
+    changed = {name for name, content in after.items() if before[name] != content}
+    pages = {name for name in after if name.endswith(".html") and name != "atlas.html"}
+    assert changed == (pages | {"manifest.json", "MANIFEST.sha256", ".seconds.json"}) - {"thermostats-report.html"}
 
 
 def test_a_verdict_that_classical_test_and_posterior_do_not_come_to_is_refused(

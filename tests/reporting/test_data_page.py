@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import model, table
-from thermostats.reporting.layout import Layout
 
+from thermostats.reporting.pages.data import Layout
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES

@@ -1,0 +1,99 @@
+"""What a folder keeps of a report: nothing of it is rewritten unasked, and what differs from it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import snapshot as files_of
+from conftest import table
+from workplaces import make_workplace, write_analysis, write_fitted
+
+from thermostats.cli import listing
+from thermostats.reporting.report import Build, Result, report
+from thermostats.reporting.snapshot import IGNORED, differences
+from thermostats.tables import store
+
+KEPT = {".gitignore", "findings.csv", "index.md", "c01.md", "c01.svg", "c02.md", "c02.svg", "c03.md"}
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    monkeypatch.setattr(Build, "pages", {})
+    places = make_workplace(tmp_path, draws=True)
+    write_fitted(places["analyses"], "C03", "TII")
+    return places
+
+
+@pytest.fixture
+def build(workplace: dict[str, Path]) -> Callable[..., Result]:
+    return lambda **options: report(**workplace, processes=1, **options)
+
+
+def kept(out: Path) -> dict[str, bytes]:
+    return {name: content for name, content in files_of(out).items() if name in KEPT}
+
+
+def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
+    build: Callable[..., Result], workplace: dict[str, Path]
+) -> None:
+    out = workplace["out"]
+    assert build(snapshot=True).ok
+    before = kept(out)
+    assert set(before) == KEPT
+    assert before[".gitignore"].decode() == IGNORED
+    page = before["c01.md"].decode()
+    assert page.startswith("# C01. Gains of Meta") and "](c01.svg)" in page and "](index.md)" in page
+    assert "published | recomputed" in page and "**Decision rule" in page and "Numbers behind" not in page
+    assert before["c01.svg"] == (out / "c01" / "figure.svg").read_bytes()
+    index = before["index.md"].decode()
+    assert "](c01.md)" in index and "methods.md" not in index
+    again = build()
+    assert again.ok and again.differ == again.written == again.removed == ()
+    write_analysis(workplace["analyses"], "C01", "Meta", p=0.5, draws=True)
+    (workplace["analyses"] / "c02_gains.py").unlink()
+    changed = build()
+    assert kept(out) == before
+    assert [line.split(":")[0] for line in changed.differ] == ["C01.mean-gain", "C02.mean-gain"]
+    assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(changed)
+    assert [row["probability"] for row in listing.findings(out)] == [0.5, 0.973]
+    assert "c02.md" in build(snapshot=True).removed
+    assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
+    assert build().differ == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, []),
+        ({"posterior": 0.92}, []),
+        ({"posterior": 0.94}, ["posterior 0.900000, now 0.940000"]),
+        ({"estimate": 0.50001}, ["estimate 0.500000, now 0.500010"]),
+        ({"estimate": 0.5 + 1e-8}, []),
+        ({"verdict": "inconclusive"}, ["supported, now inconclusive"]),
+        ({"estimate": None}, ["estimate 0.500000, now "]),
+        ({"evidence": "measured"}, ["new", "no longer found"]),
+    ],
+)
+def test_what_chance_does_not_explain_is_named(tmp_path: Path, changed: dict[str, object], said: list[str]) -> None:
+    row = {
+        "finding": "C01.slope",
+        "evidence": "published",
+        "claim": "C01",
+        "headline": True,
+        "published": "{}",
+        "reproduced": "{}",
+        "verdict": "supported",
+        "estimate": 0.5,
+        "posterior": 0.9,
+        "mc_error": 0.005,
+        "n_models": 1,
+        "n_heritages": 1,
+    }
+    assert differences(tmp_path, pd.DataFrame()) == ()
+    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
+    found = differences(tmp_path, table("findings", row | changed))
+    assert [line.split(": ", 1)[1] for line in found] == said
