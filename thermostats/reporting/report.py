@@ -306,13 +306,9 @@ class Build:
         texts = {}
         for file in self._bundled():
             source = self.out / file.replace(".html", ".md")
-            if file == "index.html":
-                texts[file] = self._index_text()
-            elif file != "atlas.html":
-                texts[file] = source.read_text(encoding="utf-8")
+            texts[file] = self._index_text() if file == "index.html" else source.read_text(encoding="utf-8")
         pages = [Page(file, text) for file, text in texts.items()]
-        framed = {"atlas.html": TITLES[ATLAS]} if ATLAS in self.records else {}
-        return {FILES[BUNDLE]: bundle(pages, framed, lambda name: (self.out / name).read_bytes())}
+        return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (self.out / name).read_bytes())}
 
     def _entries(self) -> list[Entry]:
         return [self._entry(claim) for claim in self.scripts]

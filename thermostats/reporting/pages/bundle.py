@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
@@ -13,16 +13,16 @@ AWAY = '<a href="index.html">Report</a>'
 """The atlas's way back to the index; in the bundle it is in a frame of its own."""
 
 
-def bundle(pages: Sequence[Page], framed: Mapping[str, str], read: Callable[[str], bytes]) -> bytes:
-    """The file's HTML. framed: titles of pages that are no Markdown, by name. read: content of a file of the report."""
+def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]) -> bytes:
+    """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of the report."""
     anchors = {page.name: page.anchor for page in pages}
-    anchors |= {name: name.removesuffix(".html") for name in framed}
-    titles = {page.anchor: page.title for page in pages} | {anchors[name]: title for name, title in framed.items()}
+    titles = {page.anchor: page.title for page in pages}
     articles = {page.anchor: body(page, read, Within(page, anchors, read), level=1) for page in pages}
-    for name, title in framed.items():
-        document = escape(read(name).decode().replace(AWAY, "<span>Report</span>"))
-        frame = f'<iframe class="atlas" title="{escape(title)}" srcdoc="{document}"></iframe>'
-        articles[anchors[name]] = f"<h2>{escape(title)}</h2>\n{frame}"
+    for page in pages:
+        if page.name in framed:
+            document = escape(read(page.name).decode().replace(AWAY, "<span>Report</span>"))
+            frame = f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
+            articles[page.anchor] = f"<h2>{escape(page.title)}</h2>\n{frame}"
     listed = "\n".join(f'<li><a href="#{anchor}">{symbols(title)}</a></li>' for anchor, title in titles.items())
     top = f'<nav class="contents-all" aria-label="Contents">\n<h1>{TITLE}</h1>\n<ol>\n{listed}\n</ol>\n</nav>\n'
     content = top + "\n".join(

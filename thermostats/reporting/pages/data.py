@@ -210,7 +210,7 @@ def _tables(layout: Layout, tables: Evidence) -> Text:
                 }
             )
     columns = ["table", "rows", "columns", "files", "size", "holds"]
-    return table(pd.DataFrame(rows, columns=columns), "Tables", most=None)
+    return table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
 
 def _files(layout: Layout) -> Text:
@@ -222,7 +222,7 @@ def _files(layout: Layout) -> Text:
         }
         for listed in (*layout.tables, *layout.analyses)
     ]
-    return table(pd.DataFrame(rows, columns=["file", "size", "SHA-256"]), "Files", most=None)
+    return table(pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object), "Files", most=None)
 
 
 def _codebook(name: str) -> dict[str, object]:
