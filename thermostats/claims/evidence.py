@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.study import named, studies
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.plan import shipped_table
 from thermostats.tables import store
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
@@ -28,7 +28,6 @@ SETS = {
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
 
-NURSERY_TABLES = {"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
 """Tables of the controlled study beside those of the schema: its design, its trainings' records and losses."""
 BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
 """Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
@@ -60,7 +59,7 @@ class Evidence:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
-        Without `source` only rows of the named set are handed out. NURSERY_TABLES and BENCHMARKS are read too.
+        Without `source` only rows of the named set are handed out. Tables of studies and BENCHMARKS are read too.
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals, *[self.name] * (self.name != EVERY)], sort_keys=True), selected)
@@ -128,14 +127,19 @@ class Evidence:
 
     def _table(self, name: str) -> pd.DataFrame:
         if name not in self._files:
-            frame = _beside_the_schema(name) if name in (*NURSERY_TABLES, *BENCHMARKS) else store.load(name, self.data)
+            frame = _beside_the_schema(name)
+            frame = store.load(name, self.data) if frame is None else frame
             self._files[name] = frame.assign(text="") if name == "prompts" else frame
         return self._files[name]
 
 
-def _beside_the_schema(name: str) -> pd.DataFrame:
-    """A table of the controlled study, or results of a benchmark, which no wheel carries."""
-    if name in NURSERY_TABLES:
-        return shipped_table(NURSERY_TABLES[name])
+def _beside_the_schema(name: str) -> pd.DataFrame | None:
+    """A table of a study, or results of a benchmark, which no wheel carries; None for any other name."""
+    for study in studies().values():
+        if name in study.tables:
+            table: pd.DataFrame = named(study.read_table)(study.tables[name])
+            return table
+    if name not in BENCHMARKS:
+        return None
     path = shipped("benchmarks") / "results" / f"{name}.csv"
     return pd.read_csv(path) if path.is_file() else pd.DataFrame()

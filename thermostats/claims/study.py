@@ -39,6 +39,10 @@ class Study:
     """Function `(source, data) -> Imported` that reads its files into `data/published`."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Tables of its own that ship, by the name under which an analysis reads them: their names for `read_table`."""
+    read_table: str = ""
+    """Function `(name) -> DataFrame` that reads them."""
     verbs: str = ""
     """Typer application of its commands."""
 

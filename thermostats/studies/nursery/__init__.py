@@ -9,5 +9,7 @@ STUDY = Study(
     claims="The nursery: a controlled study",
     about="The models are small and were trained briefly on two corpora by recipes assigned by design, so that recipes "
     "are known as causes here, and what carries over to large models is a hypothesis.",
+    tables={"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"},
+    read_table="thermostats.studies.nursery.plan:shipped_table",
     verbs="thermostats.studies.nursery.cli:app",
 )

@@ -179,8 +179,7 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
     for block, rows in spread.groupby("block", sort=False):
         at, coordinates = (0.985, rows.index.min() - 0.45), ("axes fraction", "data")
         box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
-        text = axes.annotate(block, at, xycoords=coordinates, ha="right", va="top", color=MUTED, bbox=box)
-        text.set_fontsize(6.5)
+        axes.annotate(block, at, xycoords=coordinates, ha="right", va="top", fontsize=6.5, color=MUTED, bbox=box)
         if rows.index.min():
             axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
     axes.set_xlabel("residual gain, one dot a prompt")

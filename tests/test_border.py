@@ -1,0 +1,74 @@
+"""Outside `thermostats/studies` no study is named, nor what one brings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thermostats.claims.study import GROUP, studies
+from thermostats.studies.delia2026.importer.source_files import FAMILIES
+from thermostats.tables import store
+from thermostats.tables.vocabulary import NURSERY
+
+PACKAGE = Path(__file__).resolve().parents[1] / "thermostats"
+INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents)
+REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "tables/parameters.py"}
+"""Where architectures are told apart by the names that transformers gives them."""
+EXAMPLES = {"cli/app.py", "measurement/hub.py"}
+"""Help and messages that show a model's name as an example."""
+OPEN = {
+    "plots/marks.py": "labs have their colour and shape here, so that they are the same in every figure",
+    "modelling/laws/ranking.py": "the preprint's order of four models is the default of the fit",
+}
+"""What is not on its side of the border yet, with what it is."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Texts of a module but its docstrings."""
+    tree = ast.parse(path.read_bytes())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def names_of_models_and_labs() -> set[str]:
+    models = store.load("models")
+    ids = set(models["model_id"])
+    labs = set(models["heritage"]) - {"", NURSERY}  # the name of a set of evidence too
+    return {*ids, *(name.rsplit("/", 1)[-1] for name in ids), *labs}
+
+
+@pytest.mark.parametrize("path", INSTRUMENT, ids=name_of)
+def test_the_instrument_imports_no_study_and_names_none_of_its_modules_and_files(path: Path) -> None:
+    tree = ast.parse(path.read_bytes())
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not [module for module in imported if module.startswith(GROUP)]
+    stems = "|".join(re.escape(family.rsplit(".", 1)[0]) for family in FAMILIES)
+    named = rf"{re.escape(GROUP)}\.|(?<![\w-])({stems})(_\d{{8}}_\d{{6}})?\.(json|csv)"
+    assert not [text for text in texts(path) if re.search(named, text)]
+
+
+def test_the_instrument_names_no_model_and_no_lab() -> None:
+    names = names_of_models_and_labs()
+    word = re.compile(rf"(?<![\w/.-])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?![\w/-])")
+    held = [path for path in INSTRUMENT if name_of(path) not in REGISTRY | EXAMPLES]
+    found = {name_of(path): {m[0] for text in texts(path) for m in word.finditer(text)} for path in held}
+    assert {name: words for name, words in found.items() if words and name not in OPEN} == {}
+    assert {name for name in OPEN if found[name]} == set(OPEN)
+
+
+def test_a_study_can_be_taken_away() -> None:
+    """What the instrument knows of a study it knows from the study's registration."""
+    for name, study in studies().items():
+        for path in filter(None, [study.importer, study.verbs, study.read_table, *study.pages.values()]):
+            assert path.startswith((f"{GROUP}.{name}.",))
