@@ -19,7 +19,7 @@ from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.sensitivity import verdict
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.interface import Fit
+from thermostats.modelling.inference.fitted import Fitted
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
@@ -117,7 +117,7 @@ def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
 
 
 def test_a_fit_can_be_reported_without_knowing_its_family(fitted: HeritageFit) -> None:
-    fit: Fit = fitted
+    fit: Fitted = fitted
     assert len(fit.equations) >= 4
     assert all(len(line) == 3 for line in fit.priors)
     assert fit.diagnostics()["passes"].all()

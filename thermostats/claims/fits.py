@@ -16,8 +16,7 @@ from thermostats.claims.posterior import Panel, Posterior, both
 from thermostats.claims.verdict import SURE, Verdict, if_probable
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import equal_tailed
-from thermostats.modelling.inference.fitted import Update
-from thermostats.modelling.inference.interface import Fit
+from thermostats.modelling.inference.fitted import Fitted, Update
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import chance_of
 
@@ -26,7 +25,7 @@ MOST_UPDATED = 12
 
 
 def posterior_of(
-    fit: Fit,
+    fit: Fitted,
     *,
     model: str,
     statement: str,
@@ -109,7 +108,7 @@ def posterior_of(
     )
 
 
-def beside(finding: Finding, fit: Fit, told: Posterior) -> Finding:
+def beside(finding: Finding, fit: Fitted, told: Posterior) -> Finding:
     """The finding of the classical test with the posterior beside it; its verdict is what both come to.
 
     `finding.plain` begins with the sentence of its verdict, which is exchanged where the verdict changes.
@@ -138,7 +137,7 @@ def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
-def _updated(fit: Fit) -> tuple[Panel, ...]:
+def _updated(fit: Fitted) -> tuple[Panel, ...]:
     updates = fit.updates()
     if not updates:
         return ()
@@ -159,7 +158,7 @@ def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:
     return prior_to_posterior(table, axes)
 
 
-def _error(fit: Fit, probability: float, truth: NDArray[np.bool_] | None) -> float:
+def _error(fit: Fitted, probability: float, truth: NDArray[np.bool_] | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the smallest effective sample of the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / ess_min(fit)))
@@ -167,7 +166,7 @@ def _error(fit: Fit, probability: float, truth: NDArray[np.bool_] | None) -> flo
     return sampling.mcse(values) if np.ptp(values) > 0 else 0.0
 
 
-def ess_min(fit: Fit) -> float:
+def ess_min(fit: Fitted) -> float:
     """Smallest effective sample size, bulk or tail, of any part."""
     return min(min(d.diagnostics.ess_bulk_min, d.diagnostics.ess_tail_min) for d in fit.sampled.values())
 
