@@ -78,17 +78,10 @@ class Result:
     audit: Audit = field(default_factory=Audit)
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, quantities: Mapping[str, Estimate], **more: Any) -> Result:
+    def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate], **more: Any) -> Result:
         """A result over a table with a row a model, counted with its labs (`heritage`) and shown."""
-        return cls(
-            **{
-                "quantities": quantities,
-                "n_models": len(rows),
-                "n_groups": rows["heritage"].nunique(),
-                "table": rows,
-                **more,
-            }
-        )
+        known = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
+        return cls(quantities=quantities, **{**known, **more})
 
     def probability(self, statement: str) -> float:
         """Posterior probability of a statement.

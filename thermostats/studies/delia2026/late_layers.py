@@ -1,0 +1,52 @@
+"""Squared norms of W_V by layer, and over the last quarter of the layers."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+
+LATE = 0.75
+"""Late layers are those beyond this share of the depth."""
+MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
+BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
+MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
+
+
+def squared_by_layer(tables: Evidence) -> pd.DataFrame:
+    """One row a model and layer: `squared` norm, `depth` l/L, and whether it is of the right rows (`right`).
+
+    From the weights where there are some, else as the study's file has it, which cut the fused matrix in thirds.
+    """
+    cut = tables.table("summaries", source=MAPS)
+    cut = cut[cut["estimand"].str.startswith(BY_LAYER)]
+    cut = cut.assign(layer=cut["estimand"].str.removeprefix(BY_LAYER).astype(int), right=False)
+    right = tables.table("weights", matrix="W_V", head="").rename(columns={"spectral_norm": "value"}).assign(right=True)
+    columns = ["model_id", "heritage", "layer", "value", "right"]
+    both = pd.concat([part[columns] for part in (right, cut) if not part.empty]).dropna(subset="value")
+    both = both.sort_values("right", ascending=False, kind="stable").drop_duplicates(["model_id", "layer"])
+    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
+    depth = both["layer"] / both["model_id"].map(models["n_layers"])
+    return both.assign(squared=both["value"].astype(float) ** 2, depth=depth.astype(float)).reset_index(drop=True)
+
+
+def late_means(by_layer: pd.DataFrame) -> pd.DataFrame:
+    """Mean squared norm over the last quarter of each model that has layers there."""
+    late = by_layer[by_layer["depth"] > LATE].groupby("model_id")
+    return late.agg(heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")).reset_index()
+
+
+def squared_means(tables: Evidence) -> pd.DataFrame:
+    """One row a model of the study's summary: the square of its mean norm over all layers, ascending."""
+    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
+    means = tables.table("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
+    means = means.assign(heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2)
+    return means.sort_values("squared")
+
+
+def pairs(models: pd.DataFrame, column: str, inside: pd.Series[bool] | None = None) -> pd.DataFrame:
+    """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all without it."""
+    own, others = (models, models) if inside is None else (models[inside], models[~inside])
+    both = own.merge(others, how="cross", suffixes=("", "_other"))
+    both = both[both["heritage"] != both["heritage_other"]]
+    return both.assign(ratio=both[column] / both[f"{column}_other"])
