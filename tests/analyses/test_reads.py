@@ -12,7 +12,9 @@ from thermostats.tables.schemas import TABLES
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = json.loads((ROOT / "reports" / "manifest.json").read_text())
+MANIFEST = ROOT / "reports" / "manifest.json"
+RECORDS = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
+pytestmark = pytest.mark.skipif(not RECORDS, reason="make report writes which rows each claim read")
 OF_RUNS = {"runs", "features", *(name for name in TABLES if "run_id" in TABLES[name].columns)}
 CLAIMS = {claim.id: claim.rows for claim in claims(ROOT / "analyses")}
 
