@@ -20,10 +20,7 @@ REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "tables/
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {"cli/app.py", "measurement/hub.py"}
 """Help and messages that show a model's name as an example."""
-OPEN = {
-    "plots/marks.py": "labs have their colour and shape here, so that they are the same in every figure",
-    "modelling/laws/ranking.py": "the preprint's order of four models is the default of the fit",
-}
+OPEN = {"modelling/laws/ranking.py": "the preprint's order of four models is the default of the fit"}
 """What is not on its side of the border yet, with what it is."""
 
 
