@@ -1,0 +1,121 @@
+"""Published figures of the study's claims on gains, and the same recomputed from its files."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
+from thermostats.modelling.classical.association import correlation
+from thermostats.modelling.classical.counts import Accuracy, classification_accuracy
+from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.studies.delia2026.stated import stated, stated_by_model
+from thermostats.words import short_name
+
+DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
+"""The two models that the study names for head density."""
+DENSITY = {
+    "accuracy in the hunt, %": "appendix B with",
+    "ρ of Pythia-6.9B": "section 5.4 Pythia-6.9B",
+    "ρ of GPT-J-6B": "section 5.4 GPT-J-6B",
+    "ratio of the two": "section 5.4 ratio",
+}
+ACCURACY = {HUNT: "accuracy in the hunt's file, share", CLEAN: "accuracy in the clean residual's file, %"}
+DENSITY_IN_THE_FAMILY = {
+    "r of ρ and gain in the file": "/analysis/rho_gain_correlation",
+    "its p": "/analysis/correlation_p_value",
+    "share of dense models that dampen": "/analysis/high_rho_dampen_rate",
+    "share of other models that expand": "/analysis/low_rho_expand_rate",
+}
+ON_THREE_PROMPTS = "gain of {} on three prompts"
+FINAL_NORM = {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
+FINAL_NORM_IN_FILES = {
+    HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
+    CLEAN: {"two models, without, %": "/h25_accuracy"},
+    PYTHIA: {
+        "Pythia family, dense models below 1, share": "/analysis/high_rho_dampen_rate",
+        "Pythia family, other models above 1, share": "/analysis/low_rho_expand_rate",
+    },
+}
+
+
+def published_thresholds(evidence: Evidence) -> tuple[float, float]:
+    """Both ends of the published range of the threshold of ρ."""
+    ends = stated(evidence, {"lower": "section 7 lower", "upper": "section 7 upper"})
+    return ends["lower"], ends["upper"]
+
+
+def named_by_density(rows: pd.DataFrame, cut: float) -> Accuracy:
+    """How often ρ ≥ cut names the side of 1 on which the column `gain` is."""
+    words = {True: "dampens", False: "expands"}
+    return classification_accuracy((rows["rho"] >= cut).map(words), (rows["gain"] < 1).map(words))
+
+
+def _penultimate(evidence: Evidence, source: str) -> pd.DataFrame:
+    return features_of(evidence, source).assign(gain=lambda frame: frame["penultimate_gain"])
+
+
+def density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
+    """Accuracies of the rule on ρ, and the densities of the two named models; `every`: rows of `gains`."""
+    low, high = published_thresholds(evidence)
+    published = stated(evidence, DENSITY)
+    for file, name in ACCURACY.items():
+        published |= stated(evidence, {name: "/h25_accuracy"}, file)
+    hunt, clean = (named_by_density(_penultimate(evidence, file), high).estimate for file in (HUNT, CLEAN))
+    rho = every.set_index("model_id")["rho"]
+    return Audit(
+        published | {"critical ρ, lower": low, "critical ρ, upper": high},
+        {
+            "accuracy in the hunt, %": 100 * hunt,
+            "ρ of Pythia-6.9B": float(rho[DENSE]),
+            "ρ of GPT-J-6B": float(rho[SPARSE]),
+            "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
+            ACCURACY[HUNT]: hunt,
+            ACCURACY[CLEAN]: 100 * clean,
+            "best cut of ρ": best_cut,
+        },
+    )
+
+
+def density_in_the_family(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
+    """What the Pythia family's file says of ρ; `rows`: the family's of `gains`."""
+    r = correlation(rows["rho"], rows["gain"], seed=seed)
+    dense = rows["rho"] >= published_thresholds(evidence)[1]
+    shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
+    found = dict(zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
+    return Audit(stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), found)
+
+
+def density_of_the_pair(evidence: Evidence) -> Audit:
+    """Gains of the two named models on three prompts."""
+    rows = _penultimate(evidence, CLEAN)
+    return Audit(
+        stated_by_model(evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}),
+        {ON_THREE_PROMPTS.format(short_name(r.model_id)): float(r.gain) for r in rows.itertuples()},
+    )
+
+
+def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
+    """Accuracies of the rule on ρ with and without the final norm.
+
+    `rows`: a model and file each, with source, rho, penultimate_gain, right_with and right_without.
+    """
+    published = stated(evidence, FINAL_NORM)
+    for file, names in FINAL_NORM_IN_FILES.items():
+        published |= stated(evidence, names, file)
+    hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
+    dense = pythia["rho"] >= threshold
+    found = {
+        "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
+        "accuracy without, %": 100 * hunt["right_without"].mean(),
+        "hunt, without the norm, share": hunt["right_without"].mean(),
+        "Pythia family, dense models below 1, share": (pythia.loc[dense, "penultimate_gain"] < 1).mean(),
+        "Pythia family, other models above 1, share": (pythia.loc[~dense, "penultimate_gain"] > 1).mean(),
+        "hunt, without the norm, %": 100 * hunt["right_without"].mean(),
+        "hunt, with it, %": 100 * hunt["right_with"].mean(),
+        "Pythia family, without, %": 100 * pythia["right_without"].mean(),
+        "Pythia family, with, %": 100 * pythia["right_with"].mean(),
+        "two models, without, %": 100 * clean["right_without"].mean(),
+        "two models, with, %": 100 * clean["right_with"].mean(),
+    }
+    return Audit(published, {name: float(value) for name, value in found.items()})
