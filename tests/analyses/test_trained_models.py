@@ -1,4 +1,4 @@
-"""C05, C06, C07, C15 and C16 on models trained here: made-up tables of known truth, and what turns the verdicts."""
+"""C05, C06, C07 and C15 on models trained here: made-up tables of known truth, and what turns the verdicts."""
 
 from __future__ import annotations
 
@@ -196,32 +196,3 @@ def test_without_models_everything_needs_measurement() -> None:
         assert [f.verdict for f in load(claim).trained(empty)] == [UNMEASURED] * count
     few = Trained(20, elasticity=-1.0)
     assert [f.verdict for f in load("c05").trained(few)] == [UNMEASURED] * 2
-
-
-def maps(before: float, after: float, model: str = "m") -> pd.DataFrame:
-    layers = np.arange(1, 11)
-    norm = np.where(layers < 5, before, after)
-    return pd.DataFrame(
-        {
-            "model_id": model,
-            "heritage": "r01",
-            "layer": layers,
-            "head": "",
-            "variant": "exact",
-            "prompt_id": "p",
-            "operator_norm": norm,
-            "contraction_ratio": np.where(layers == 5, 0.1, 0.2),
-            "trace": norm,
-        }
-    )
-
-
-@pytest.mark.parametrize(("before", "after", "shows"), [(0.5, 2.0, True), (2.0, 0.5, False), (0.5, 0.5, False)])
-def test_c16_looks_on_both_sides_of_every_transition_layer(before: float, after: float, shows: bool) -> None:
-    c16 = load("c16")
-    models = pd.DataFrame({"model_id": ["m"], "n_layers": [10], "n_heads": [8]})
-    found = c16.patterns(c16.by_layer(maps(before, after)), models, "operator_norm").iloc[0]
-    assert found["shows_it"] is shows or found["shows_it"] == shows
-    assert found["before_minimum"] == pytest.approx(before) and found["after_minimum"] == pytest.approx(after)
-    short = c16.by_layer(maps(before, after).head(3))
-    assert c16.patterns(short, models, "operator_norm").empty

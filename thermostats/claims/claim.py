@@ -86,12 +86,14 @@ class Claim:
         needs: AtLeast | None = None,
         over: Sequence[Declared] = (),
         group: str = "",
+        section: str = "",
     ) -> Callable[[Answer], Answer]:
         """Declare the finding that the decorated function answers: one for every record of `over`, or one.
 
         primary decides; robustness is shown with it, and with `veto` the verdict is open where the two differ.
         evidence: a name of `SETS`, None for mathematics. needs: fewer models or groups make "needs measurement".
-        group: what groups models, by default lab, in the controlled study recipe.
+        group: what groups models, by default lab, in the controlled study recipe. section: of the words; by default
+        the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -99,9 +101,10 @@ class Claim:
         def declare(answer: Answer) -> Answer:
             for item in over or (None,):
                 key = f"{self.id}.{name}" + (f".{item.id}" if item is not None else "")
+                words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 self.questions.append(
-                    Question(key, name, item, answer, primary, robustness, veto, evidence or "", needs, groups)
+                    Question(key, words, item, answer, primary, robustness, veto, evidence or "", needs, groups)
                 )
             return answer
 

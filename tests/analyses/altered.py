@@ -1,0 +1,81 @@
+"""Analyses by their claim, and the shipped tables with some of them changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import Finding
+
+ROOT = Path(__file__).parents[2]
+YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+def analysis(claim: str) -> ModuleType:
+    """A fresh copy of an analysis, such as `c16`."""
+    (path,) = (ROOT / "analyses").glob(f"{claim}_*.py")
+    spec = importlib.util.spec_from_file_location(f"tested_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+
+    sys.modules[spec.name] = module  # where dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def untested_by_draws(claim: str) -> ModuleType:
+    """An analysis without its fits: findings as the classical rules have them, in a moment."""
+    module = analysis(claim)
+    for name in [name for name in vars(module) if name.startswith("fit_")]:
+        setattr(module, name, lambda *_, **__: None)
+    return module
+
+
+def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
+    """Findings by id without the claim's; `only`: these and no others."""
+    claim = module.CLAIM
+    asked = [q for q in claim.questions if not only or q.id.partition(".")[2] in only]
+    found = replace(claim, questions=asked).judge(tables)
+    for finding in found:
+        assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
+        assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
+    return {finding.id.partition(".")[2]: finding for finding in found}
+
+
+@cache
+def shipped() -> Evidence:
+    """The shipped tables, loaded once."""
+    return Evidence(ROOT / "data")
+
+
+def altered(**change: Change) -> Evidence:
+    """The shipped tables with some of them changed."""
+    tables = shipped().fork()
+    tables._loaded = dict(tables._loaded)
+    for name, changed in change.items():
+        tables._loaded[name] = changed(tables._joined(name).copy())
+    return tables
+
+
+def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
+    """Rows of a model in files whose names begin so."""
+    return lambda f: f["model_id"].str.endswith(model) & f["source"].str.startswith(file)
+
+
+def scaled(where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = "gain_block") -> Change:
+    """A column multiplied where a condition holds."""
+
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        frame.loc[where(frame), column] *= by
+        return frame
+
+    return change

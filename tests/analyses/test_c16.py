@@ -1,0 +1,97 @@
+"""C16: what turns its verdicts, on the study's maps and on made-up ones of models trained here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, altered, judged, untested_by_draws
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.studies.delia2026 import restriction_maps
+from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import comparison
+
+STUDY = ("contraction.relative", "contraction.absolute")
+
+
+def maps(before: float, after: float, model: str = "m") -> pd.DataFrame:
+    """Ten layers, the fifth being L* by the smallest contraction ratio and by the steepest trace."""
+    layers = np.arange(1, 11)
+    norm = np.where(layers < 5, before, after)
+    return pd.DataFrame(
+        {
+            "model_id": model,
+            "heritage": "r01",
+            "layer": layers,
+            "head": "",
+            "variant": "exact",
+            "prompt_id": "p",
+            "operator_norm": norm,
+            "contraction_ratio": np.where(layers == 5, 0.1, 0.2),
+            "trace": norm,
+        }
+    )
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[float, float]]) -> str:
+    """Verdict where the models trained here have such maps, all other tables being as shipped."""
+    c16, tables = untested_by_draws("c16"), altered()
+    models = tables.table("models", source=NURSERY)["model_id"].unique()[: len(shapes)]
+    rows = pd.concat([maps(*shape, model) for shape, model in zip(shapes, models, strict=True)])
+    monkeypatch.setattr(c16, "at_the_end", lambda *_: rows)
+    found = judged(c16, tables, "contraction.trained_absolute")["contraction.trained_absolute"]
+    assert found.group == "recipe"
+    return found.verdict
+
+
+def test_the_one_model_speaks_against_it_and_its_operator_norm_was_not_measured() -> None:
+    found = judged(untested_by_draws("c16"), altered(), *STUDY)
+    relative, absolute = found["contraction.relative"], found["contraction.absolute"]
+    assert (relative.verdict, absolute.verdict) == (NO, UNMEASURED)
+    assert "expand in none" in relative.plain
+    rows = comparison(relative.published, relative.reproduced)
+    assert len(rows) == 2 and not any(row.agrees for row in rows)
+
+
+def test_one_model_that_shows_the_pattern_with_the_right_matrix_decides_nothing() -> None:
+    def pattern(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame["operator_norm"].notna()
+        frame.loc[rows, "operator_norm"] = np.where(frame.loc[rows, "layer"] < 11, 0.5, 2.0)
+        return frame
+
+    def right(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(estimand=frame["estimand"].str.replace("_published_thirds", ""))
+
+    found = judged(untested_by_draws("c16"), altered(attention=pattern, summaries=right), *STUDY)
+    assert (found["contraction.relative"].verdict, found["contraction.absolute"].verdict) == (NO, OPEN)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "verdict"),
+    [
+        ([(0.5, 2.0)] * 24, YES),
+        ([(2.0, 0.5)] * 24, NO),
+        ([(0.5, 2.0), (0.5, 0.5)] * 12, OPEN),
+        ([(0.5, 2.0)] * 23, UNMEASURED),
+    ],
+)
+def test_trained_models_are_judged_by_their_share(
+    shapes: list[tuple[float, float]], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trained(monkeypatch, shapes) == verdict
+
+
+def test_six_models_of_the_study_that_show_it_would_support_it() -> None:
+    rule = next(q for q in untested_by_draws("c16").CLAIM.questions if q.id == "C16.contraction.relative").primary
+    share, shown = "share of models that show the pattern", "models that show the pattern"
+    result = Result(quantities={share: Estimate(1.0, 0.54, 1.0), shown: Estimate(6)})
+    assert rule.verdict(result) == YES
+
+
+def test_both_sides_of_every_transition_layer_are_looked_at() -> None:
+    models = pd.DataFrame({"model_id": ["m"], "n_layers": [10], "n_heads": [8]})
+    layers = restriction_maps.by_layer(maps(0.5, 2.0))
+    row = restriction_maps.patterns(layers, models, "operator_norm").iloc[0]
+    assert row["shows_it"] and (row["before_minimum"], row["after_minimum"]) == pytest.approx((0.5, 2.0))
+    assert restriction_maps.patterns(layers.head(3), models, "operator_norm").empty
