@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
@@ -28,6 +29,17 @@ DENSITY_IN_THE_FAMILY = {
     "share of other models that expand": "/analysis/low_rho_expand_rate",
 }
 ON_THREE_PROMPTS = "gain of {} on three prompts"
+DEPTH = {
+    "r of the text": "abstract (1) r",
+    "p of the text": "abstract (1) p",
+    "r of the later note": "Kleiber r",
+    "p of the later note": "Kleiber p",
+}
+DEPTH_IN_THE_FILE = {
+    "r with ρ in place of depth": "/analysis/rho_gain_correlation",
+    "p with ρ in place of depth": "/analysis/correlation_p_value",
+}
+DEPTH_POINTS = {"mean gain of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
 FINAL_NORM = {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
 FINAL_NORM_IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
@@ -119,3 +131,24 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
         "two models, with, %": 100 * clean["right_with"].mean(),
     }
     return Audit(published, {name: float(value) for name, value in found.items()})
+
+
+def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
+    """Correlations of the Pythia family's gains, and the points of figure 1; `rows`: the family's of `gains`.
+
+    Standard deviations have the divisor n, as in the file.
+    """
+    by_depth, by_density = (correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "rho"))
+    names, sd = rows["model_id"].map(short_name), rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
+    found = {
+        "r of the text": by_depth.estimate,
+        "p of the text": by_depth.p_value,
+        "r of the later note": by_depth.estimate,
+        "p of the later note": by_depth.p_value,
+        "r with ρ in place of depth": by_density.estimate,
+        "p with ρ in place of depth": by_density.p_value,
+    }
+    found |= {f"mean gain of {name}": float(gain) for name, gain in zip(names, rows["gain"], strict=True)}
+    found |= {f"SD of {name}": float(value) for name, value in zip(names, sd, strict=True)}
+    published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
+    return Audit(published | stated_by_model(evidence, PYTHIA, DEPTH_POINTS), found)

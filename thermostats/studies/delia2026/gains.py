@@ -21,7 +21,7 @@ LEVEL = 0.95
 BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
 
 GAIN_WORDS = {
-    "penultimate_gain": "gain of the last block but one",
+    "penultimate_gain": "penultimate gain (block L − 1)",
     "normed_gain": "last gain with the final norm in it",
     "geometric_gain_to_penultimate": "mean gain a block, blocks 2 to L − 1",
     "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
