@@ -88,7 +88,7 @@ def test_every_claim_has_one_analysis_and_it_runs_on_the_shipped_tables(found):
             assert finding.draw is None or finding.caption
 
 
-FOLLOW = {"c11": 23, "c12": 9, "c13": 6, "c14": 41, "c17": 22, "c18": 42, "c19": 49, "c20": 12}
+FOLLOW = {"c12": 9, "c13": 6, "c14": 41, "c17": 22, "c18": 42, "c19": 49, "c20": 12}
 """Least number of published figures that each claim shows."""
 DO_NOT_FOLLOW = {"c13": {"accuracy without, %"}, "c17": {"exponent as claimed"}}
 
@@ -104,7 +104,6 @@ def test_published_figures_are_all_recomputed_and_agree_but_for_those_that_do_no
 def test_figures_known_from_the_study(found):
     by_name = {claim: {k: v for f in fs for k, v in f.reproduced.items()} for claim, fs in found.items()}
     for claim, name, printed in (
-        ("c11", "gemma-7b-it over its base", 0.498),
         ("c13", "hunt, without the norm, %", 43.75),
         ("c13", "two models, without, %", 100.0),
         ("c14", "Pearson r", 0.2075225),
@@ -129,20 +128,6 @@ def test_figures_that_do_not_follow_are_shown_not_to(found):
     norm = {row.name: row.agrees for row in comparison(found["c13"][0].published, found["c13"][0].reproduced)}
     assert not exponent.agrees
     assert norm["accuracy with the norm, %"] and not norm["accuracy without, %"]
-
-
-def test_c11_one_flip_is_enough_against_it_and_many_pairs_without_one_support_it(shipped, found):
-    sign, magnitude = found["c11"]
-    assert (sign.verdict, sign.posterior.classical, sign.posterior.verdict) == (
-        "inconclusive",
-        "inconclusive",
-        "supported",
-    )
-    assert magnitude.verdict == magnitude.posterior.verdict == "supported" and magnitude.posterior.gate.passes
-    flipped = altered(shipped, layers=scaled(of("gemma-7b-it", "twin"), 0.5))
-    assert module("c11").analyse(flipped)[0].verdict == "not supported"
-    rows = pd.concat([found["c11"][0].table.head(1)] * 60, ignore_index=True)
-    assert module("c11").sign(rows, rows, shipped.fork()).verdict == "supported"
 
 
 def test_c12_the_order_falls_when_two_models_change_places(shipped, found):
