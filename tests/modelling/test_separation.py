@@ -1,0 +1,39 @@
+"""Pairs across kinds within groups: counts by hand, the exact p over groups, and kinds around one another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.separation import pairs_above, separation
+
+
+def test_p_is_that_of_all_groups_together() -> None:
+    """One clean split of 2 v 2 and one of 1 v 3: the two extremes of 6 · 4 arrangements."""
+    member = [False, False, True, True, False, False, False, True]
+    found = separation([0, 1, 2, 3, 0, 1, 2, 3], member, ["a"] * 4 + ["b"] * 4)
+    assert found.share == 1 and found.p == found.smallest_p == pytest.approx(2 / 24)
+    assert found.groups[["group", "n", "pairs", "above"]].to_numpy().tolist() == [["a", 4, 4, 4.0], ["b", 4, 3, 3.0]]
+
+
+def test_ties_count_half_and_the_test_has_two_sides() -> None:
+    assert pairs_above(np.array([1.0, 1.0, 2.0]), np.array([True, False, False])) == 0.5
+    below = separation([0, 1, 2, 3, 4, 5], [True] * 3 + [False] * 3, ["a"] * 6)
+    assert below.share == 0 and below.p == pytest.approx(2 / 20)
+    assert separation([0, 1, 2, 3], [True, False, False, True], ["a"] * 4).p == 1
+
+
+@pytest.mark.parametrize(
+    ("member", "straddling"),
+    [([0, 0, 1, 1], 0), ([1, 0, 0, 1], 1), ([0, 1, 0, 0], 1), ([1, 0, 1, 0], 0), ([0, 1, 1, 0], 1)],
+)
+def test_a_kind_on_both_sides_of_the_other_is_counted(member: list[int], straddling: int) -> None:
+    assert separation(range(4), member, ["a"] * 4).groups["straddling"].item() == straddling
+
+
+def test_groups_of_one_kind_are_left_out_and_without_any_other_it_is_refused() -> None:
+    found = separation([0, 1, 2], [False, True, True], ["a", "a", "b"])
+    assert list(found.groups["group"]) == ["a"]
+    with pytest.raises(UsageError, match="both kinds"):
+        separation([0, 1], [True, True], ["a", "a"])

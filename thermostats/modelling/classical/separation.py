@@ -1,0 +1,65 @@
+"""Does one cut separate two kinds? Pairs across kinds within groups, and their exact permutation test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from thermostats.errors import UsageError
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Pairs of a member and a non-member of one group, and how often the member is above."""
+
+    share: float
+    """Share of all pairs in which the member is above, ties half."""
+    p: float
+    """Exact two-sided p of |pairs above − half of the pairs|, membership permuted within groups."""
+    smallest_p: float
+    """The p of the most extreme arrangement of these numbers."""
+    groups: pd.DataFrame
+    """A row a group with both kinds: group, n, pairs, above, share, and straddling, the kinds with values both above
+    and below all values of the other kind."""
+
+
+def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
+    """Count pairs across kinds within groups and test the count over all groups together, all arrangements enumerated.
+
+    Groups of one kind are left out. Raises UsageError where no group has both kinds.
+    """
+    rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
+    found, distance, null = [], 0.0, np.zeros(1)
+    for name, part in rows.groupby("group", sort=False):
+        x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
+        k, n = int(chosen.sum()), len(part)
+        if k in (0, n):
+            continue
+        half, above = k * (n - k) / 2, pairs_above(x, chosen)
+        distance += above - half
+        masks = (np.isin(np.arange(n), places) for places in combinations(range(n), k))
+        null = np.add.outer(null, [pairs_above(x, mask) - half for mask in masks]).ravel()
+        straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
+        pairs = k * (n - k)
+        found.append((name, n, pairs, above, above / pairs, straddling))
+    if not found:
+        raise UsageError("no group has both kinds", got=f"{len(rows)} rows", allowed="members and others in one group")
+    groups = pd.DataFrame(found, columns=["group", "n", "pairs", "above", "share", "straddling"])
+    distances = np.abs(null)
+    p, smallest = (float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max()))
+    return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
+
+
+def pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+    """Pairs of a member and a non-member in which the member is above, ties half."""
+    return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
+
+
+def _straddles(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    return bool(one.min() < other.min() and one.max() > other.max())
