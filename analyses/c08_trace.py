@@ -84,7 +84,12 @@ def as_labelled(evidence: Evidence) -> Result:
         "unknown": [name for name in every if name not in set(rows["model_id"])],
         "subsampled": (pairs_above(before.to_numpy(), kinds), int(kinds.sum() * (~kinds).sum())),
     }
-    more = {"table": rows.drop(columns=["by_label", "by_gain"]), "draw": draw, "audit": trace_audit(evidence, rows), "words": words}
+    more = {
+        "table": rows.drop(columns=["by_label", "by_gain"]),
+        "draw": draw,
+        "audit": trace_audit(evidence, rows),
+        "words": words,
+    }
     return separated(rows, "by_label", "multi_head", "behaviour as labelled", **more | with_line(rows, "by_label"))
 
 

@@ -87,7 +87,7 @@ def test_every_finding_is_whole(found: dict[str, list[Finding]]) -> None:
             assert set(finding.reproduced) or not finding.published or finding.verdict == UNMEASURED
 
 
-SHOWN = {"c01": 22, "c02": 1, "c03": 18, "c05": 1, "c06": 1, "c08": 14, "c09": 40, "c10": 14}
+SHOWN = {"c01": 22, "c02": 1, "c03": 18, "c05": 1, "c06": 1, "c09": 40, "c10": 14}
 """Least number of published figures that each claim shows; the others have none."""
 DO_NOT_FOLLOW = {
     "c01": {"r of the text", "p of the text"},
@@ -140,9 +140,6 @@ def test_figures_are_drawn(found: dict[str, list[Finding]], claim: str) -> None:
         ("c03", 0, "mean gain Meta", True),
         ("c03", 0, "mean gain BigScience", True),
         ("c05", 3, "ratio of W_V norms, EleutherAI to Meta", True),
-        ("c08", 0, "mean trace of GPT-2", True),
-        ("c08", 0, "mean trace of OPT-125m", True),
-        ("c08", 0, "ratio of the two", True),
         ("c09", 0, "error across heritages, % of depth", True),
         ("c09", 0, "error within heritage, % of depth", False),
         ("c09", 0, "error of L/2, % of depth", False),
@@ -301,32 +298,6 @@ def test_dense_operator_is_the_kronecker_product() -> None:
 
 def test_identities_are_told_from_the_printed_formula(found: dict[str, list[Finding]]) -> None:
     assert [finding.verdict for finding in found["c07"]][:3] == [YES, YES, NO]
-
-
-@pytest.mark.parametrize(
-    ("files", "expands", "verdict"),
-    [
-        (1, [True] * 4 + [False] * 4, YES),
-        (2, ([True] * 2 + [False] * 2) * 2, OPEN),
-        (2, ([True] * 3 + [False] * 3) * 2, YES),
-        (2, [True] * 3 + [False] * 6 + [True] * 3, OPEN),
-        (1, [True, False, False, True] * 2, NO),
-        (1, [True, True, False, True] * 2, NO),
-    ],
-    ids=["one file", "too few", "two files", "opposite ways", "dampeners between", "expanders around"],
-)
-def test_trace_verdict(files: int, expands: list[bool], verdict: str) -> None:
-    c08, n = load("c08"), len(expands)
-    source = np.repeat(list(c08.FILES)[:files], n // files)
-    rows = made(n, source=source, multi_head=np.linspace(n, 1.0, n), by_label=expands)
-    assert c08.separation(rows, "by_label", "multi_head", "made up").verdict == verdict
-
-
-def test_trace_p_is_that_of_both_files() -> None:
-    """One clean split of 2 v 2 and one of 1 v 3: the two extremes of 6 · 4 arrangements."""
-    parts = [(np.arange(4.0), np.array([False, False, True, True])), (np.arange(4.0), np.arange(4) == 3)]
-    p, smallest = load("c08").exact_p(parts)
-    assert p == smallest == pytest.approx(2 / 24)
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, OPEN), (0.5, NO)])
