@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.classical.counts import Accuracy, classification_accuracy
+from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, fisher_exact
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
@@ -40,6 +42,15 @@ DEPTH_IN_THE_FILE = {
     "p with ρ in place of depth": "/analysis/correlation_p_value",
 }
 DEPTH_POINTS = {"mean gain of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
+FOCAL = "EleutherAI"
+LABS = (FOCAL, "TII", "StabilityAI", "Meta", "BigScience")
+DAMPENS, EXPAND, FISHER = "EleutherAI dampens, %", "others expand, %", "Fisher p <"
+SIGNS = {DAMPENS: "abstract (2) EleutherAI", EXPAND: "abstract (2) others", FISHER: "section 4.2 Fisher"} | {
+    f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS
+}
+SIGNS_IN_THE_HUNT = {f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS} | {
+    f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS
+}
 FINAL_NORM = {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
 FINAL_NORM_IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
@@ -152,3 +163,43 @@ def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
     found |= {f"SD of {name}": float(value) for name, value in zip(names, sd, strict=True)}
     published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
     return Audit(published | stated_by_model(evidence, PYTHIA, DEPTH_POINTS), found)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of dampening models as stated, of EleutherAI and of all other labs, and the bound of Fisher's p."""
+
+    focal: float
+    others: float
+    bound: float
+
+    def fisher(self, inside: int, outside: int) -> float:
+        """Fisher's two-sided p of the stated shares with so many models in EleutherAI and elsewhere."""
+        a, c = round(self.focal * inside), round(self.others * outside)
+        return fisher_exact([[a, inside - a], [c, outside - c]]).p_value
+
+
+def stated_shares(evidence: Evidence) -> Shares:
+    """The study's shares and bound."""
+    figures = stated(evidence, SIGNS)
+    return Shares(figures[DAMPENS] / 100, 1 - figures[EXPAND] / 100, figures[FISHER])
+
+
+def dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
+    """Models below 1 and others, in EleutherAI and elsewhere."""
+    inside, dampens = rows["heritage"] == FOCAL, rows[value] < 1
+    return [[int((group & dampens).sum()), int((group & ~dampens).sum())] for group in (inside, ~inside)]
+
+
+def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
+    """Shares of dampening models and mean gains of labs; `every`: rows of `gains`."""
+    hunt = features_of(evidence, HUNT)
+    (a, b), (c, d) = counts = dampening(hunt, "penultimate_gain")
+    means = every.groupby("heritage")["gain"].mean()
+    found = {DAMPENS: 100 * a / (a + b), EXPAND: 100 * d / (c + d), FISHER: fisher_exact(counts).p_value}
+    found |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
+    for lab, gain in hunt.groupby("heritage")["penultimate_gain"]:
+        found[f"mean gain {lab} in the hunt"] = float(gain.mean())
+        found[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
+    found[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
+    return Audit(stated(evidence, SIGNS) | stated(evidence, SIGNS_IN_THE_HUNT, HUNT), found)
