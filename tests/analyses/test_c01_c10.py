@@ -216,29 +216,6 @@ def test_heritage_verdict(gains: list[float], verdict: str) -> None:
     assert load("c03").one_set(made(len(gains), gain=gains), "gain", "made up", SAID).verdict == verdict
 
 
-@pytest.mark.parametrize(("by", "verdict"), [("heritage", OPEN), ("log_L", NO)])
-def test_hierarchy_verdict(by: str, verdict: str) -> None:
-    """Heritage alone puts heritage first but geometry and scale together; shape alone is against the order."""
-    rng = np.random.default_rng(1)
-    n = 40
-    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
-    rows["heritage"] = [f"lab{i % 5}" for i in range(n)]
-    effect = rows["heritage"].str[-1].astype(float) if by == "heritage" else rows[by]
-    rows["gain"] = np.exp(0.3 * effect + 0.01 * rng.normal(size=n))
-    finding = load("c04").order(rows, "gain")
-    assert finding.verdict == verdict
-    assert finding.estimate is not None and (finding.estimate > 0.5) is (by == "heritage")
-
-
-def test_hierarchy_can_be_supported() -> None:
-    rng = np.random.default_rng(2)
-    n = 90
-    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
-    rows["heritage"] = [f"lab{i % 5}" for i in range(n)]
-    rows["gain"] = np.exp(rows["heritage"].str[-1].astype(float) + 0.8 * rows["log_L"] + 0.05 * rng.normal(size=n))
-    assert load("c04").order(rows, "gain").verdict == YES
-
-
 @pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
 def test_spectral_ratio_verdict(sign: int, verdict: str) -> None:
     ratio = np.linspace(0.5, 8.0, 9)
@@ -298,17 +275,6 @@ def test_dense_operator_is_the_kronecker_product() -> None:
 
 def test_identities_are_told_from_the_printed_formula(found: dict[str, list[Finding]]) -> None:
     assert [finding.verdict for finding in found["c07"]][:3] == [YES, YES, NO]
-
-
-@pytest.mark.parametrize(("effect", "verdict"), [(0.0, OPEN), (0.5, NO)])
-def test_size_is_judged_for_every_gain(effect: float, verdict: str) -> None:
-    rng = np.random.default_rng(6)
-    n, c04 = 40, load("c04")
-    rows = made(n, **{name: rng.normal(size=n) for name in ("log_L", "log_H", "log_d_h", "log_n")})
-    rows = rows.assign(heritage=[f"lab{i % 5}" for i in range(n)], log_n_all=rows["log_n"])
-    rows["max_gain_to_penultimate"] = np.exp(effect * rows["log_n"] + 0.3 * rng.normal(size=n))
-    table = pd.DataFrame({"what": [*c04.BLOCKS], "estimate": 0.0, "lower": -0.1, "upper": 0.1})
-    assert c04.size(rows, rows, "max_gain_to_penultimate", table).verdict == verdict
 
 
 @pytest.mark.parametrize(("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,26 @@ GAIN_WORDS = {
     "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
 }
 """The named gains that the files of penultimate gains hold, in words."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A named gain; findings are declared over several."""
+
+    column: str
+
+    @property
+    def id(self) -> str:
+        """The last part of a finding's id."""
+        return self.column.removesuffix("_to_penultimate")
+
+    @property
+    def words(self) -> str:
+        """Its name in words."""
+        return GAIN_WORDS[self.column]
+
+
+NAMED_GAINS = tuple(map(Gain, GAIN_WORDS))
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
