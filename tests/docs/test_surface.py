@@ -28,7 +28,7 @@ def test_every_fit_has_a_page() -> None:
     pages = (ROOT / "docs/reference/api/fits.md").read_text()
     fits = {
         line.split("(")[0].removeprefix("def ")
-        for path in (ROOT / "thermostats/modelling").glob("*.py")
+        for path in (ROOT / "thermostats/modelling").rglob("*.py")
         for line in path.read_text().splitlines()
         if line.startswith("def fit_") and "fit_with_fallbacks" not in line
     }

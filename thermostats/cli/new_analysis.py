@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thermostats.claims.scripts import NAME
 from thermostats.errors import UsageError
-from thermostats.tables.atomic import write_atomically
+from thermostats.tables.atomic import write_all
 
 LETTER = "u"
 """Whose claim it is: the user's."""
@@ -21,7 +21,7 @@ HERITAGE = "heritage with my models"
 
 
 def new_claim(name: str, folder: str | Path = "analyses") -> Path:
-    """Write an analysis that runs, named after the first free id of the user's own claims; the path written.
+    """Write an analysis that runs and the file of its words, named after the first free id; the analysis' path.
 
     name: what the claim is about, such as "depth helps". In the file's name letters lose their accents.
 
@@ -40,18 +40,23 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     if not slug:
         allowed = "words in Latin letters, such as depth-helps"
         raise UsageError("a claim's name has no letters", got=repr(name), allowed=allowed)
-    there = [path.name for path in folder.glob("*.py") if NAME.fullmatch(path.name)]
+    there = [path.stem + ".py" for path in folder.glob("*") if path.suffix in (".md", ".py")]
+    there = [file for file in there if NAME.fullmatch(file)]
     if same := [file for file in there if file[4:] == f"{slug}.py"]:
         raise UsageError("there is an analysis of that name", where=folder / same[0], next_step="give another name")
     taken = {file[:3] for file in there}
     free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
-    text = resources.files("thermostats").joinpath("templates", f"{template}.py.txt").read_text(encoding="utf-8")
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
-    title = words[0].upper() + words[1:]
+    known = {"id": free[0].upper(), "title": words[0].upper() + words[1:]}
     path = folder / f"{free[0]}_{slug}.py"
-    write_atomically(path, string.Template(text).substitute(id=free[0].upper(), title=title).encode())
+    templates = resources.files("thermostats").joinpath("templates")
+    texts = {
+        suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8") for suffix in (".md", ".py")
+    }
+    filled = {path.with_suffix(suffix): string.Template(text).substitute(known) for suffix, text in texts.items()}
+    write_all(folder, {file: text.encode() for file, text in filled.items()})
     return path
 
 
