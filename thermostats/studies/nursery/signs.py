@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.classical.means import one_sample, paired_difference
-from thermostats.studies.nursery.factors import CHECKPOINTS
+from thermostats.plots.general import legend_above, reference
+from thermostats.plots.scales import log_axis
+from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
@@ -110,3 +113,26 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def standard_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
+    """Standard error of the mean log gain over prompts, by the delta method, of rows of `checkpoints`."""
+    return rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows[f"{gain}_n"].astype("float64"))
+
+
+def draw_training(logs: pd.DataFrame, models: pd.DataFrame, factor: str) -> Callable[[Axes], None]:
+    """Draws the gain of every model by share of training, coloured by a factor of the recipe."""
+
+    def draw(axes: Axes) -> None:
+        reference(axes, 1.0)
+        at = np.arange(len(CHECKPOINTS))
+        for place, level in enumerate(RECIPE[factor]):
+            own = np.exp(logs[(models[factor] == level).to_numpy()]).to_numpy()
+            lines = axes.plot(at, own.T, color=f"C{place}", linewidth=0.8, alpha=0.7)
+            lines[0].set_label(f"{factor} {level}".replace("_", " "))
+        log_axis(axes, "y")
+        axes.set_xticks(at, [f"{share:.0%}" for share in CHECKPOINTS])
+        axes.set(xlabel="share of training", ylabel="last gain")
+        legend_above(axes)
+
+    return draw
