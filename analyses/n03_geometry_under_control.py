@@ -1,277 +1,251 @@
-"""N03: depth law and head density where both were set by design.
-
-Claims of the study, asked of models in which depth and head density were crossed by design with everything else: the
-gain falls with depth (C01), the largest gain follows or is bounded by 10^(1/L) (C02), dense heads dampen (C10).
-Estimand: slope of the log penultimate gain on log L and on log ρ, architecture, width and the other one held, every
-recipe with a level of its own; m and β of log10 G_max = m (L/L0)^(−β), G_max the largest gain of blocks 2 to L − 1;
-the share of models above 10^(1/L); the share whose side of 1 follows from ρ ≥ threshold. Unit: the trained model. Where
-L = 2 the last block but one is the first, and no block lies between: those models are left out but where the mean gain
-a block (blocks 2 to L) is asked. Models normed after the sum are left out, and shown with the others in a note.
-Rule, slopes: supported where the 95 % interval of the mixed model lies below 0; not supported where it lies above
-−SMALL, less than 5 % a doubling; else inconclusive. Beside it a Bayesian line: supported where P(slope < 0) is at least
-0.95, else not supported where P(slope < −SMALL) is at most 0.05.
-Rule, law: with the published k = β = 1 the exponent is 1 and the curve at the middle depth L0 is 1 times 10^(1/L0) on
-the log scale. Supported where both 95 % intervals (jackknife over recipes) lie within a factor NEAR of 1 (β from
-1/NEAR to NEAR); not supported where one lies wholly outside; else inconclusive. Beside it P(both within) by 0.95, 0.05.
-Rule, bound: as in C02. Rule, threshold: as in C10, beside it P(share right > share of the commoner side) by 0.95, 0.05.
-Rule, curvature and recipe × geometry (mean gain a block, four depths): supported where the p of F, Holm over the four
-tests, is at most ALPHA, else inconclusive. Rule, mediator: "ρ acts through the trace of the sheaf Laplacian" is
-supported where the 95 % interval of the indirect effect (jackknife over recipes) excludes 0, else inconclusive.
-Where there are two, a verdict is what both come to, and inconclusive where they differ or a check of the fit fails.
-Fewer than LEAST_MODELS models or LEAST_RECIPES recipes: needs measurement.
-Source: the controlled study; sections 4.1, 5.4 and 7 of the preprint.
-"""
+"""N03: depth and head density, set by design, move the gain as the study says."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, run
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding
-from thermostats.claims.fits import beside, posterior_of
-from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, SURE
-from thermostats.modelling.classical.counts import one_sample_bound
-from thermostats.modelling.classical.estimates import holm
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import PUBLISHED, Evidence
+from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.rule import NEVER, AtLeast, Decide, Pick, Picked, Posterior, V, Within, adjusted
+from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.studies.delia2026.gains import gains
+from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery.density import ALPHA, PENULTIMATE, draw_density, threshold, through
-from thermostats.studies.nursery.law import LARGEST, NEAR, TOLERATED, TOTAL, bound, draw_depth, law
-from thermostats.studies.nursery.recipe_fit import (
-    LEAST_MODELS,
-    LEAST_RECIPES,
-    LIMITS,
-    NAMED_GAINS,
-    judged,
-    too_few,
-    unmeasured,
-)
+from thermostats.studies.nursery.against_published import WORDS, against_published, both_slopes
+from thermostats.studies.nursery.density import PENULTIMATE, draw_density, mediated
+from thermostats.studies.nursery.law import LARGEST, TOTAL, draw_depth, jackknifed_curve
+from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES, judged
 from thermostats.studies.nursery.rows import final
-from thermostats.studies.nursery.slopes import LINES, extra_terms, held, mean_traces, slope_on
+from thermostats.studies.nursery.signs import standard_errors
+from thermostats.studies.nursery.slopes import extra_terms, held, mean_traces, slope_on
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import number, relation
 
-SEED = 103
+SEED, ALPHA = 103, 0.05
 SMALL = float(np.log(1.05) / np.log(2))
 """A slope on a logarithm that moves the gain by 5 % where the logarithm's argument doubles."""
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
-MEAN = "geometric_gain"
+NEAR, TOLERATED, MOST = 2.0, 0.05, 0.25
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
-WORDS = {"log_L": "the log of depth", "log_rho": "the log of head density ρ"}
-
-CLAIM = Claim(
-    id="N03",
-    title="Depth and head density, set by design, move the gain as the study says",
-    said="The gain falls with depth, the largest gain as 10^(1/L) and never above it, and models of dense heads "
-    "dampen: asked of models whose depth and head density were crossed by design with everything else.",
-    estimand="slope of the log penultimate gain on log L and on log ρ; exponent and share above of 10^(1/L); unit: the "
-    "trained model",
-    rule="Slopes: supported where the 95 % interval lies below 0, not supported where it lies above a fall of 5 % a "
-    f"doubling. Law: supported where exponent and level lie within a factor {NEAR:g} of 10^(1/L), not supported where "
-    "one lies outside. Bound and threshold of ρ: as in C02 and C10. Beside each the posterior of the same statement; "
-    f"the verdict is what both come to. Curvature, recipe × geometry and mediator by tests alone. Fewer than "
-    f"{LEAST_MODELS} models or {LEAST_RECIPES} recipes: needs measurement.",
-    source="The controlled study; sections 4.1, 5.4, 7",
-    rows="nursery",
-)
+CLAIM = Claim.read(__file__)
+COMMON: dict[str, Any] = {"evidence": NURSERY, "needs": AtLeast(models=LEAST_MODELS, groups=LEAST_RECIPES)}
 
 
-def judge_slope(lower: float, upper: float) -> str:
-    """The rule for slopes."""
-    return SUPPORTED if upper < 0 else AGAINST if lower > -SMALL else OPEN
+@CLAIM.shared
+def rows_of(evidence: Evidence, gain: str) -> pd.DataFrame:
+    """Models that a gain is judged by, with their traces; recipes stand as `heritage`."""
+    every = final(evidence)
+    rows = judged(every.assign(trace=every["model_id"].map(mean_traces(evidence, NURSERY))), gain)
+    return rows.assign(heritage=rows["recipe"])
 
 
-def slope_finding(rows: pd.DataFrame, term: str, gain: str) -> Finding:
-    """The finding on one slope of one gain, the posterior line beside the mixed model."""
+def falls(term: str) -> dict[str, Any]:
+    """The rule of a slope: below 0, or not as much as a fall of 5 % a doubling."""
+    slope, known = V("slope"), V("converged") > 0
+    posterior = Posterior(f"slope on {WORDS[term]} < 0", against=f"slope on {WORDS[term]} < −{SMALL:.3g}")
+    return {"primary": Decide(known & (slope.upper < 0), known & (slope.lower > -SMALL)), "robustness": posterior}
+
+
+def slope(evidence: Evidence, term: str, **more: Any) -> Result:
+    """Slope of the log penultimate gain on one term, by a mixed model and by a Bayesian line."""
+    rows, words = rows_of(evidence, PENULTIMATE), more.pop("words", {})
+    if len(rows) < LEAST_MODELS:
+        return Result.of(rows, {})
     others = [name for name in held(rows) if name != term]
     found = slope_on(rows, term, others, "recipe")
-    decided = judge_slope(found.lower, found.upper) if found.converged else OPEN
-    doubled = [float(np.expm1(value * np.log(2))) for value in (found.estimate, found.lower, found.upper)]
-    finding = Finding(
-        claim="N03",
-        estimand=f"slope on {WORDS[term]}, {NAMED_GAINS[gain]}",
-        verdict=decided,
-        plain=f"{SENTENCES[decided]}: over {found.n} models of {found.n_groups} recipes the slope of the log gain on "
-        f"{WORDS[term]} is {number(found.estimate)} (95 % interval {number(found.lower)} to {number(found.upper)}), "
-        f"which is {doubled[0]:+.0%} a doubling ({doubled[1]:+.0%} to {doubled[2]:+.0%}). Depth and density were set "
-        "by design, so this is an effect and no mere association, in models of this size.".replace("-", "−"),
-        estimate=found.estimate,
-        lower=found.lower,
-        upper=found.upper,
-        interval="95 % Wald t interval of a mixed model, recipes as groups",
-        probability=found.p_value,
-        probability_kind="p-value",
-        n_models=found.n,
-        n_heritages=found.n_groups,
-        notes=(found.note[0].upper() + found.note[1:] + ".",) if found.note else (),
-    )
-    fit = line(rows, term, others)
-    drawn = fit.quantities[term]
-    falls, falls_more = float((drawn < 0).mean()), float((drawn < -SMALL).mean())
-    told = posterior_of(
-        fit,
-        model=f"Line of the log gain ({NAMED_GAINS[gain]}) over architecture, width, depth and head density; every "
-        "recipe has a level of its own.",
-        statement=f"slope on {WORDS[term]} < 0",
-        truth=np.asarray(drawn < 0),
-        verdict=SUPPORTED if falls >= SURE else AGAINST if falls_more <= 1 - SURE else OPEN,
-        rule=f"Supported where P(slope < 0) is at least {SURE:g}; else not supported where P(slope < "
-        f"{number(-SMALL)}), a fall of 5 % a doubling, is at most {1 - SURE:.2g}; else inconclusive.",
-        classical=decided,
-    )
-    return beside(finding, fit, told)
-
-
-def line(rows: pd.DataFrame, term: str, others: list[str]) -> Fitted:
-    """The Bayesian line, the column that is asked last (influence is checked of the last column)."""
-    labelled = rows.assign(heritage=rows["recipe"], error=relative_error(rows, PENULTIMATE))
-    return fit_line(
-        labelled, "log_gain", [*others, term], scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED
+    known = rows.assign(error=standard_errors(rows, PENULTIMATE))
+    columns = [*others, term]  # influence is checked of the last column
+    fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
+    rule, drawn = falls(term)["robustness"], fit.quantities[term]
+    interval = "95 % Wald t interval of a mixed model, recipes as groups"
+    estimate = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value)
+    doubled = [float(np.expm1(v * np.log(2))) for v in (found.estimate, found.lower, found.upper)]
+    return Result.of(
+        rows,
+        {"slope": estimate, "converged": Estimate(float(found.converged))},
+        fit=fit,
+        statements={rule.statement: drawn < 0, rule.against: drawn < -SMALL},
+        **{"table": None, **more},
+        words={"on": WORDS[term], "doubled": doubled, "note": found.note, **words},
     )
 
 
-def relative_error(rows: pd.DataFrame, gain: str) -> pd.Series:
-    """Standard error of the log gain over prompts."""
-    return rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows[f"{gain}_n"].astype("float64"))
+@CLAIM.finding("depth", **falls("log_L"), **COMMON)
+def depth(evidence: Evidence) -> Result:
+    """Slope on the log of depth; both slopes under other choices of models."""
+    every, rows = final(evidence), rows_of(evidence, PENULTIMATE)
+    others = {
+        "with models normed after the sum": judged(every, PENULTIMATE, pinned=True),
+        "without models that learned nothing": judged(every[every["learned"].astype(bool)], PENULTIMATE),
+        "of the mean gain a block, all depths": judged(every, "geometric_gain"),
+    }
+    words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
+    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED, seed=SEED) if len(rows) else None
+    return slope(evidence, "log_L", table=table, draw=draw_depth(rows, seed=SEED), words=words)
 
 
-def extra(rows: pd.DataFrame) -> list[Finding]:
-    """The findings on curvature and on recipe × geometry, of the mean gain a block over all depths."""
-    table = extra_terms(rows, seed=SEED)
-    adjusted = holm(dict(zip(table["what"], table["p"], strict=True)))
-    table = table.assign(p_holm=table["what"].map(adjusted))
-    findings: list[Finding] = []
-    for row in table.to_dict("records"):
-        decided = SUPPORTED if row["p_holm"] <= ALPHA else OPEN
-        findings.append(
-            Finding(
-                claim="N03",
-                estimand=f"{row['what']}, mean gain a block",
-                verdict=decided,
-                plain=f"{SENTENCES[decided]}: over {len(rows)} models {row['what']} adds {row['gained']:.1%} to the "
-                f"variance explained, F({row['columns']}, {row['residual_df']}) = {number(row['f'])}, p "
-                f"{relation(row['p'])}, p {relation(row['p_holm'])} after Holm over "
-                f"{len(table)} tests and p {relation(row['p_shuffled'])} by shuffled residuals.",
-                estimate=row["gained"],
-                probability=row["p"],
-                probability_kind="p-value",
-                n_models=len(rows),
-                n_heritages=rows["recipe"].nunique(),
-                table=table if not findings else None,
-            )
-        )
-    return findings
+@CLAIM.finding("density", **falls("log_rho"), **COMMON)
+def density(evidence: Evidence) -> Result:
+    """Slope on the log of head density."""
+    return slope(evidence, "log_rho", draw=draw_density(rows_of(evidence, PENULTIMATE), seed=SEED))
 
 
-def published_beside(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
-    """The same estimands here and over the published models, whose labs take the place of recipes."""
-    every = gains(tables)
-    known = every[every["comparable"]].reset_index(drop=True)
-    logs = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
-    known = known.assign(**{name: np.log(known[column].astype("float64")) for name, column in logs.items()})
-    found = []
-    for term, words in list(WORDS.items()):
-        for study, frame, others, group in (
-            ("here, by design", rows, held(rows), "recipe"),
-            ("published models, as observed", known, list(LINES), "heritage"),
-        ):
-            slope = slope_on(frame, term, [name for name in others if name != term], group)
-            found.append(
-                {
-                    "what": f"slope on {words}",
-                    "study": study,
-                    "estimate": slope.estimate,
-                    "lower": slope.lower,
-                    "upper": slope.upper,
-                    "n_models": slope.n,
-                    "groups": slope.n_groups,
-                }
-            )
-    for study, frame, group in (
-        ("here, by design", rows, "recipe"),
-        ("published models, as observed", known, "heritage"),
-    ):
-        of = frame.dropna(subset=LARGEST)
-        share = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=TOLERATED, seed=SEED)
-        found.append(
-            {
-                "what": "share above 10^(1/L)",
-                "study": study,
-                "estimate": share.estimate,
-                "lower": share.lower,
-                "upper": share.upper,
-                "n_models": share.n,
-                "groups": of[group].nunique(),
-            }
-        )
-    return pd.DataFrame(found)
+@CLAIM.shared
+def law(evidence: Evidence) -> Fitted:
+    """The power law of the largest gain over depth and its envelope."""
+    rows = rows_of(evidence, PENULTIMATE)
+    return fit_kleiber(rows, LARGEST, source=NURSERY, error_from=PENULTIMATE, seed=SEED)
 
 
-def slopes_of(rows: pd.DataFrame) -> str:
-    """Both slopes of some rows in words."""
-    others = held(rows)
-    said = []
-    for term, words in WORDS.items():
-        found = slope_on(rows, term, [name for name in others if name != term], "recipe")
-        said.append(f"{number(found.estimate)} ({number(found.lower)} to {number(found.upper)}) on {words}")
-    return f"{' and '.join(said)} over {len(rows)} models"
+AS_PUBLISHED = Posterior(f"exponent and level within a factor {NEAR:g} of the published")
+LIKE = Within("exponent β", 1 / NEAR, NEAR) & Within("level at the middle depth, times 1/L", 1 / NEAR, NEAR)
 
 
-def analyse(tables: Evidence) -> list[Finding]:
-    """Slope on depth and on ρ, law, bound, threshold, curvature and interactions, mediator."""
-    every = final(tables)
-    every = every.assign(trace=every["model_id"].map(mean_traces(tables, NURSERY)))
-    rows, mean = judged(every, PENULTIMATE), judged(every, MEAN)
-    asked = {term: f"slope on {words}, {NAMED_GAINS[PENULTIMATE]}" for term, words in WORDS.items()}
-    if too_few(rows):
-        return [unmeasured("N03", estimand, rows) for estimand in asked.values()]
-    depth, density = (slope_finding(rows, term, PENULTIMATE) for term in WORDS)
-    table = published_beside(tables, rows)
-    fit = fit_kleiber(rows.assign(heritage=rows["recipe"]), LARGEST, source=NURSERY, error_from=PENULTIMATE, seed=SEED)
-    learned = judged(every[every["learned"].astype(bool)], PENULTIMATE)
-    pinned = judged(every, PENULTIMATE, pinned=True)
-    notes = (
-        LIMITS,
-        f"Of {len(every)} models {int((~every['comparable']).sum())} norm after the sum, which pins their gains near "
-        f"1, and are left out; with them the slopes are {slopes_of(pinned)}. Without the "
-        f"{int((~every['learned'].astype(bool)).sum())} models that learned nothing: {slopes_of(learned)}. Of the "
-        f"mean gain a block, all depths: {slopes_of(mean)}.",
-        "The published models beside them are those of C01, C02 and C10, one row a model, labs in the place of "
-        "recipes: there depth, density and lab were chosen together, here they were not.",
+@CLAIM.finding("exponent", primary=LIKE, robustness=AS_PUBLISHED, **COMMON)
+def exponent(evidence: Evidence) -> Result:
+    """Exponent and level against the published curve 10^(1/L)."""
+    rows = rows_of(evidence, PENULTIMATE)
+    if len(rows) < LEAST_MODELS:
+        return Result.of(rows, {})
+    curve, fit = jackknifed_curve(rows), law(evidence)
+    interval = f"95 % jackknife t interval over {rows['recipe'].nunique()} recipes"
+    quantities = {
+        "exponent β": Estimate(*curve.beta, interval),
+        "level at the middle depth, times 1/L": Estimate(*curve.level, interval),
+    }
+    beta = fit.quantities["beta"]
+    level = fit.quantities["k"] * curve.middle ** (1 - beta)
+    holds = (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)
+    audit = Audit(dict.fromkeys(quantities, 1.0), {name: float(q.value or 0) for name, q in quantities.items()})
+    return Result.of(
+        rows,
+        quantities,
+        table=None,
+        fit=fit,
+        fit_tables=("quantiles", "rivals"),
+        sensitivity=fit.table("sensitivity"),
+        statements={AS_PUBLISHED.statement: holds},
+        audit=audit,
+        words={"level": list(quantities.values())[1], "curve": curve},
     )
-    primary = replace(
-        depth,
-        notes=(*depth.notes, *notes),
+
+
+ABOVE = V("models above the bound")
+BOUND = Decide((ABOVE <= 0) & (V("share of models above").upper < MOST), ABOVE > 0)
+
+
+@CLAIM.finding("bound", primary=BOUND, robustness=Posterior("every model below 10^(1/L)"), **COMMON)
+def bound(evidence: Evidence) -> Result:
+    """10^(1/L) as a bound of the largest gain."""
+    rows = rows_of(evidence, PENULTIMATE)
+    if len(rows) < LEAST_MODELS:
+        return Result.of(rows, {})
+    limit = TOTAL ** (1 / rows["n_layers"])
+    found = one_sample_bound(rows[LARGEST], limit, tolerated=TOLERATED, seed=SEED)
+    share = Estimate(found.estimate, found.lower, found.upper, f"95 % {found.interval}")
+    return Result.of(
+        rows,
+        {"share of models above": share, ABOVE.name: Estimate(found.n_above)},
+        table=None,
+        fit=law(evidence),
+        fit_tables=("models",),
+        words={"found": found, "recipes": rows.loc[rows[LARGEST] > limit, "recipe"].nunique()},
+    )
+
+
+BEST = Pick("thresholds", largest="accuracy")
+BETTER = Picked(BEST, Decide(V("accuracy").p <= ALPHA, V("accuracy") <= V("majority")))
+
+
+@CLAIM.finding("threshold", primary=BETTER, robustness=Posterior("share > {majority:g}", pick=BEST), **COMMON)
+def threshold(evidence: Evidence) -> Result:
+    """Is ρ at or above the published threshold on the dampening side, more often than always naming one side?"""
+    rows, cuts = rows_of(evidence, PENULTIMATE), stated(evidence.named(PUBLISHED), CUTS)
+    dampens, words = rows[PENULTIMATE] < 1, {True: "dampens", False: "expands"}
+    if len(rows) < LEAST_MODELS or dampens.nunique() < 2:
+        return Result.of(rows, {}, table=None, rows={"thresholds": pd.DataFrame()}, words={"one_side": True})
+    tried = {cut: classification_accuracy((rows["rho"] >= cut).map(words), dampens.map(words)) for cut in cuts.values()}
+    table = pd.DataFrame(
+        [(cut, t.estimate, t.p_value, t.majority) for cut, t in tried.items()],
+        columns=["cut", "accuracy", "p", "majority"],
+    )
+    best = float(table.loc[table["accuracy"].idxmax(), "cut"])
+    found = tried[best]
+    right = rows.assign(side_named_rightly=(rows["rho"] >= best) == dampens)
+    fit = fit_share(right, "side_named_rightly", against=found.majority, sources=[NURSERY], seed=SEED)
+    interval = f"95 % {found.interval}"
+    accuracy = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value, "one-sided p-value")
+    return Result.of(
+        rows,
+        {"accuracy": accuracy},
+        table=None,
+        rows={"thresholds": table},
+        fit=fit,
+        fit_tables=("groups",),
+        words={"one_side": False, "best": best, "found": found},
+    )
+
+
+@dataclass(frozen=True)
+class Term:
+    """What straight lines leave out."""
+
+    id: str
+    what: str
+
+
+SHAPE = (Term("depth", "curvature over depth"), Term("density", "curvature over head density"))
+RECIPES = (Term("depth", "recipe factors × depth"), Term("density", "recipe factors × head density"))
+ADDS = Decide(V("p after Holm") <= ALPHA, NEVER)
+
+
+@CLAIM.shared
+def terms(evidence: Evidence) -> pd.DataFrame:
+    """F tests of the four terms, p adjusted over them by Holm."""
+    table = extra_terms(rows_of(evidence, "geometric_gain"), seed=SEED)
+    return table.assign(p_holm=adjusted(table["p"], "holm"))
+
+
+@CLAIM.finding("curvature", primary=ADDS, over=SHAPE, **COMMON)
+@CLAIM.finding("interaction", primary=ADDS, over=RECIPES, **COMMON)
+def extra(evidence: Evidence, term: Term) -> Result:
+    """Curvature, and recipe × geometry, of the mean gain a block over all depths."""
+    rows = rows_of(evidence, "geometric_gain")
+    if len(rows) < LEAST_MODELS:
+        return Result.of(rows, {})
+    row = terms(evidence).set_index("what").loc[term.what]
+    gained = Estimate(float(row["gained"]), p=float(row["p"]))
+    quantities = {"share of variance added": gained, "p after Holm": Estimate(float(row["p_holm"]))}
+    return Result.of(rows, quantities, table=terms(evidence), words={"row": row})
+
+
+INDIRECT = V("indirect effect")
+
+
+@CLAIM.finding("through_trace", primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER), **COMMON)
+def through_trace(evidence: Evidence) -> Result:
+    """The part of the effect of ρ that goes with the trace of the sheaf Laplacian."""
+    rows = rows_of(evidence, PENULTIMATE)
+    table = mediated(rows)
+    if table.empty or table.iloc[0]["mediator"] != "trace of the sheaf Laplacian":
+        return Result.of(rows[rows["trace"].notna()], {})
+    main = table.iloc[0]
+    indirect = Estimate(main["indirect"], main["lower"], main["upper"], f"95 % {main['interval']}")
+    return Result(
+        quantities={INDIRECT.name: indirect},
         table=table,
-        draw=draw_depth(rows, seed=SEED),
-        caption=f"Largest gain of blocks 2 to L − 1 over depth in {len(rows)} models, by head density, with the "
-        "published 10^(1/L). " + f"The slope of the log penultimate gain on log L is {number(depth.estimate)}.",
+        words={"main": main},
+        n_models=int(main["n_models"]),
+        n_groups=int(main["groups"]),
     )
-    density = replace(
-        density,
-        draw=draw_density(rows, seed=SEED),
-        caption=f"Penultimate gain over head density in {len(rows)} models, by depth. The slope of the log gain on log "
-        f"ρ is {number(density.estimate)}, interval {number(density.lower)} to {number(density.upper)}.",
-    )
-    cuts = stated(tables, CUTS)
-    own = (
-        primary,
-        density,
-        law(rows, fit),
-        bound(rows, fit, seed=SEED),
-        threshold(rows, cuts, seed=SEED),
-        *extra(mean),
-        through(rows),
-    )
-    return [replace(finding, group="recipe") for finding in own]
 
 
 if __name__ == "__main__":
-    run(CLAIM, analyse)
+    CLAIM.main()

@@ -363,6 +363,24 @@ class Pick:
 
 
 @dataclass(frozen=True)
+class Picked(Rule):
+    """A rule put to the one row of a table that is picked after looking; inconclusive where the table is empty."""
+
+    pick: Pick
+    rule: Rule
+
+    def verdict(self, result: Result) -> Verdict:
+        """Of the picked row."""
+        if result.rows[self.pick.table].empty:
+            return OPEN
+        return self.rule.verdict(Result(quantities=_quantities(self.pick.row(result))))
+
+    def words(self) -> str:
+        """Which row it is, and the rule."""
+        return f"for {self.pick.words()}: {self.rule.words()}"
+
+
+@dataclass(frozen=True)
 class Posterior(Rule):
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
 
@@ -414,7 +432,10 @@ def rows_of(result: Result, table: str, *, adjust: str = "") -> list[Result]:
     frame = result.rows[table]
     if adjust:
         frame = frame.assign(p=adjusted(frame["p"], adjust))
-    return [Result(quantities=_quantities(row)) for row in frame.to_dict("records")]
+    return [
+        Result(quantities=_quantities({str(name): value for name, value in row.items()}))
+        for row in frame.to_dict("records")
+    ]
 
 
 def adjusted(p: pd.Series[float], method: str) -> pd.Series[float]:
@@ -427,8 +448,8 @@ def adjusted(p: pd.Series[float], method: str) -> pd.Series[float]:
 class _quantities(dict[str, Estimate]):  # noqa: N801 - a view of a row
     """Quantities of a row by name; any name with a column, or with parts in `lower`, `upper`, `p`."""
 
-    def __init__(self, row: Mapping[object, object]) -> None:
-        named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
+    def __init__(self, row: Mapping[str, object]) -> None:
+        named = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
 
         def part(name: str, which: str) -> float | None:
             return named.get(f"{name}_{which}", named.get(which))
