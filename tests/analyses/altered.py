@@ -35,8 +35,9 @@ def analysis(claim: str) -> ModuleType:
 def untested_by_draws(claim: str) -> ModuleType:
     """An analysis without its fits: findings as the classical rules have them, in a moment."""
     module = analysis(claim)
-    for name in [name for name in vars(module) if name.startswith("fit_")]:
-        setattr(module, name, lambda *_, **__: None)
+    for name in vars(module):
+        if name.startswith(("fit_", "with_")):  # the latter give a Result its fit and what is asked of it
+            setattr(module, name, (lambda *_, **__: None) if name.startswith("fit_") else lambda *_: {})
     return module
 
 

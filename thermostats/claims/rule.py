@@ -224,7 +224,8 @@ class Decide(Rule):
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
         sides = (("supported", self.supported), ("not supported", self.against))
-        return "; ".join(f"{name} where {side.words()}" for name, side in sides if side is not NEVER)
+        said = "; ".join(f"{name} where {side.words()}" for name, side in sides if side is not NEVER)
+        return said or "inconclusive whatever it shows"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""C12: the order falls when two models change places; families need several base models each."""
+
+from __future__ import annotations
+
+import pytest
+from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled, untested_by_draws
+
+from thermostats.claims.rule import Decide
+from thermostats.words import comparison
+
+ALL = ["families", "models.last_gain", "models.total_amplification"]
+
+
+def test_four_models_are_in_order_and_families_are_not() -> None:
+    found = judged(untested_by_draws("c12"), altered())
+    assert {name: one.verdict for name, one in found.items()} == dict(zip(ALL, (NO, YES, NO), strict=True))
+    four = found["models.last_gain"]
+    assert four.lower == four.table["ratio_lower"].min() and four.estimate > four.table["ratio"].min()
+    rows = comparison(found["families"].published, found["families"].reproduced)
+    assert len(rows) == 9 and all(row.agrees for row in rows)
+    assert "gemma-7b-it lies below Llama-3.1-8B" in found["families"].plain
+
+
+def test_the_order_falls_when_two_models_change_places() -> None:
+    swapped = altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
+    assert [found.verdict for found in judged(untested_by_draws("c12"), swapped).values()] == [NO] * 3
+
+
+@pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])
+def test_families_in_order_are_supported_only_with_several_base_models_each(bases: int, verdict: str) -> None:
+    c12 = untested_by_draws("c12")
+    found = c12.CLAIM.questions[0]
+    louder = altered(layers=scaled(of("gemma-7b-it", "twin"), 3.0))
+    rule = Decide(c12.RISES & (bases <= c12.BASES), c12.FALLS)
+    assert rule.verdict(found.answer(louder)) == verdict
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_posteriors_agree_with_the_tests() -> None:
+    found = judged(analysis("c12"), altered())
+    families, four = (found[name] for name in ALL[:2])
+    assert families.posterior.gate.passes and four.posterior.gate.passes
+    assert (families.verdict, families.posterior.probability) == (NO, pytest.approx(0, abs=0.01))
+    assert (four.verdict, four.posterior.probability) == (YES, pytest.approx(1, abs=0.01))

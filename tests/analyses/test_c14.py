@@ -1,0 +1,57 @@
+"""C14: follows how often prompts agree; models measured here have findings of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, judged, of, untested_by_draws
+
+from thermostats.words import agrees, comparison
+
+
+def test_on_the_published_tables() -> None:
+    found = judged(untested_by_draws("c14"), altered())
+    assert {name: one.verdict for name, one in found.items()} == {
+        "own_side.penultimate_gain": OPEN,
+        "own_side.last_gain": OPEN,
+        "variance": YES,
+        "entropy": OPEN,
+        "own_side.measured": UNMEASURED,
+        "variance.measured": UNMEASURED,
+    }
+    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    assert len(rows) >= 41 and all(row.agrees for row in rows)
+    for name, printed in (("Pearson r", 0.2075225), ("Spearman p", 0.2847570)):
+        assert agrees(name, printed, found["entropy"].reproduced[name])
+    assert "entropy: inconclusive whatever it shows" in untested_by_draws("c14").CLAIM.stated().rule
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.0, YES), (0.001, YES), (0.5, NO)])
+def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
+    def gains(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "pythia_family")(frame) & (frame["prompt_id"] != "")
+        frame.loc[rows, "gain_block"] = 1.02 + spread * np.random.default_rng(0).uniform(-1, 1, int(rows.sum()))
+        return frame
+
+    name = "own_side.penultimate_gain"
+    assert judged(untested_by_draws("c14"), altered(layers=gains), name)[name].verdict == verdict
+
+
+def test_models_measured_here_have_findings_of_their_own() -> None:
+    def again(frame: pd.DataFrame) -> pd.DataFrame:
+        more = frame[of("", "thermo")(frame)]
+        return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
+
+    mine = altered(runs=again, layers=again, summaries=again)
+    found = judged(untested_by_draws("c14"), mine, "own_side.measured", "variance.measured")
+    assert [one.n_models for one in found.values()] == [4, 4] and found["variance.measured"].verdict != UNMEASURED
+    assert all("measured here" in one.estimand and "measured here" in one.plain for one in found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_posterior_gives_models_most_of_the_variance() -> None:
+    share = judged(analysis("c14"), altered(), "variance")["variance"]
+    assert (share.posterior.classical, share.posterior.probability) == (YES, pytest.approx(1, abs=0.01))
+    assert share.verdict == (YES if share.posterior.gate.passes else OPEN)
