@@ -1,23 +1,20 @@
-"""C05, C06, C07 and C15 on models trained here: made-up tables of known truth, and what turns the verdicts."""
+"""C06, C07 and C15 on models trained here: made-up tables of known truth, and what turns the verdicts."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
-import numpy as np
 import pandas as pd
 import pytest
+from simulated_norms import Trained
 
-from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.plan import shipped_table
-from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
-LAST, START = "step00600", "step00000"
 
 
 def load(claim: str) -> ModuleType:
@@ -29,105 +26,6 @@ def load(claim: str) -> ModuleType:
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
-
-
-class Trained(Evidence):
-    """The shipped tables with trained models of the design whose norms, gains and curves are made up.
-
-    elasticity: of the gain by ‖W_V‖/‖W_O‖. cut: factor by which the published slicing changes W_V in GPT-2's layout.
-    loud: factor of the norms of the first recipe's models. levels: of the anisotropy, at the end of training.
-    """
-
-    def __init__(
-        self,
-        models: int,
-        *,
-        elasticity: float = 0.0,
-        cut: float = 5.0,
-        loud: float = 1.0,
-        levels: tuple[int, ...] = (0,),
-    ) -> None:
-        super().__init__(ROOT / "data")
-        rng = np.random.default_rng(4)
-        design = shipped_table().sort_values(["n_layers", "model"], ascending=[False, True]).head(max(models, 1))
-        self.records = pd.DataFrame(
-            {"model": design["model"], "parent": "", "steps": 600, "loss": 4.0, "loss_unigram": 5.0, "learned": True}
-        )
-        gains, weights, layers = [], [], []
-        for row in design.itertuples():
-            base = {"model_id": f"{NURSERY}/{row.model}", "source": NURSERY, "heritage": NURSERY, "run_id": row.model}
-            scale = float(np.exp(rng.normal(0, 0.3))) * (loud if row.recipe == design["recipe"].iloc[0] else 1.0)
-            gain = scale**elasticity * float(np.exp(rng.normal(0, 0.02)))
-            gains.append(
-                base
-                | {
-                    "revision": LAST,
-                    "comparable": row.norm != "post",
-                    "penultimate_gain": gain,
-                    "prompt_set": NURSERY,
-                    "penultimate_gain_geometric": gain,
-                    "penultimate_gain_sd": 0.02,
-                    "penultimate_gain_n": 12,
-                    "n_params_nonembedding": 1000,
-                }
-            )
-            thirds = [("W_V_published_thirds", scale * cut)] if row.model_type == "gpt2" else []
-            for layer in range(1, row.n_layers + 1):
-                at = {"layer": layer, "head": "", "revision": LAST}
-                weights += [
-                    base | at | {"matrix": m, "spectral_norm": v} for m, v in [("W_V", scale), ("W_O", 1.0), *thirds]
-                ]
-                level = levels[(layer - 1) * len(levels) // row.n_layers] / 5
-                layers += [
-                    base | {"layer": layer, "revision": step, "anisotropy": by * level + 0.01 * rng.normal()}
-                    for step, by in ((LAST, 1), (START, 0))
-                ]
-        made = {"features": pd.DataFrame(gains), "weights": pd.DataFrame(weights), "layers": pd.DataFrame(layers)}
-        self.made = {name: frame if models else frame.iloc[:0] for name, frame in made.items()}
-
-    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        if name == "nursery_training":
-            return self.records.copy()
-        if name not in self.made or equals.get("source") != NURSERY:
-            return super().table(name, **equals)
-        rows = self.made[name]
-        for column, wanted in equals.items():
-            rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
-        return rows.copy()
-
-
-def by_tests_alone(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """C05 with its findings as the classical test has them; the fit takes seconds."""
-    c05 = load("c05")
-    told = dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs", "coverage_across_labs"), 0.5)
-    monkeypatch.setattr(c05, "fit_spectral", lambda *_, **__: SimpleNamespace(numbers=told))
-    monkeypatch.setattr(c05, "with_fit", lambda finding, *_: finding)
-    return c05
-
-
-@pytest.mark.parametrize(("elasticity", "verdict"), [(-0.3, YES), (0.3, NO)])
-def test_c05_follows_the_slope_that_was_put_in(
-    elasticity: float, verdict: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The published slicing, off by a factor in one layout only, is judged apart and weakens the correlation."""
-    right, cut = by_tests_alone(monkeypatch).trained(Trained(90, elasticity=elasticity, cut=20.0))
-    assert right.verdict == verdict
-    assert right.estimate is not None and cut.estimate is not None and abs(cut.estimate) < abs(right.estimate)
-    assert right.group == "recipe" and right.n_heritages <= 16
-    assert "factors from 20.0 to 20.0" in right.notes[0] and "predicted from the others" in right.notes[1]
-
-
-def test_c05_leaves_out_pinned_gains_and_models_of_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, _ = by_tests_alone(monkeypatch).trained(Trained(96, elasticity=-0.3))
-    design = shipped_table()
-    assert right.n_models == int(((design["norm"] != "post") & (design["n_layers"] >= 3)).sum())
-
-
-@pytest.mark.slow
-def test_c05_has_a_verdict_only_where_the_posterior_and_its_checks_allow_it() -> None:
-    right, _ = load("c05").trained(Trained(90, elasticity=-0.3))
-    assert right.posterior is not None and right.posterior.classical == YES and right.posterior.probability > 0.95
-    assert right.verdict == (YES if right.posterior.gate.passes else OPEN)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +90,5 @@ def test_c15_counts_phases_at_the_end_and_before_training(
 
 def test_without_models_everything_needs_measurement() -> None:
     empty = Trained(0)
-    for claim, count in (("c05", 2), ("c06", 2)):
+    for claim, count in (("c06", 2),):
         assert [f.verdict for f in load(claim).trained(empty)] == [UNMEASURED] * count
-    few = Trained(20, elasticity=-1.0)
-    assert [f.verdict for f in load("c05").trained(few)] == [UNMEASURED] * 2

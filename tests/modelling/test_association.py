@@ -14,7 +14,13 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import correlation, power_law, slope, within_correlation
+from thermostats.modelling.classical.association import (
+    correlation,
+    power_law,
+    slope,
+    weakest_that_decides,
+    within_correlation,
+)
 from thermostats.modelling.classical.estimates import holm
 
 ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
@@ -214,3 +220,10 @@ def test_tables_of_other_prompts_are_refused() -> None:
     x, y = crossed(0.0, 0)
     with pytest.raises(UsageError, match="different prompts"):
         within_correlation(x, y.iloc[::-1], seed=0)
+
+
+def test_few_points_need_a_perfect_order() -> None:
+    """Exact two-sided p: 2/5! = 0.017 at ρ = ±1, 10/5! = 0.083 at ±0.9; tables for n = 7 give 0.786."""
+    assert weakest_that_decides(4) == np.inf
+    assert weakest_that_decides(5) == pytest.approx(1.0)
+    assert weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -129,6 +130,17 @@ def correlation(
         p_permutation=p_permutation,
         permutation=counted,
     )
+
+
+def weakest_that_decides(n: int, level: float = 0.05) -> float:
+    """Smallest |Spearman correlation| of n points without ties whose exact two-sided p is at most `level`.
+
+    Infinite where no order has such a p. All n! orders are enumerated.
+    """
+    ranks = np.arange(n)
+    null = np.abs([np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]).round(9)
+    decides = [value for value in np.unique(null) if (null >= value).mean() <= level]
+    return float(min(decides, default=np.inf))
 
 
 def within_correlation(

@@ -1,0 +1,105 @@
+"""C05: what turns its verdicts, on made-up norms of published models and of models trained here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
+from matplotlib.figure import Figure
+from simulated_norms import Trained
+
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.words import comparison
+
+c05 = analysis("c05")
+
+
+@pytest.fixture
+def without_a_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs", "coverage_across_labs"), 0.5)
+    monkeypatch.setattr(c05, "with_slope", lambda *_, **__: {"fit": SimpleNamespace(numbers=numbers)})
+
+
+def rows(sign: float, n: int = 9) -> pd.DataFrame:
+    ratio = np.linspace(0.5, 8.0, n)
+    gain = 1.0 + sign * 0.05 * (ratio - 4.0)
+    return pd.DataFrame({"ratio": ratio, "gain": gain, "model_id": "m", "heritage": "lab"})
+
+
+@pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
+def test_the_rank_correlation_must_be_negative(sign: int, verdict: str) -> None:
+    result = c05.against_gain(rows(sign), "made up")
+    assert c05.NEGATIVE.verdict(result) == verdict and result.headline.value == pytest.approx(sign)
+
+
+def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide_nothing() -> None:
+    noise = pd.DataFrame({"ratio": np.arange(1.0, 61), "gain": 1 + np.tile([0.1, -0.1, 0.2], 20), "heritage": "lab"})
+    assert c05.NEGATIVE.verdict(c05.against_gain(noise, "made up")) == NO
+    assert c05.NEGATIVE.verdict(c05.against_gain(noise.iloc[:6], "made up")) == OPEN
+    assert not c05.against_gain(rows(-1, 4), "made up").quantities
+
+
+@pytest.mark.parametrize(
+    ("norms", "right", "verdict"),
+    [
+        ([20.0, 22.0, 2.0, 2.2], True, YES),
+        ([20.0, 4.0, 2.0, 2.2], True, NO),
+        ([20.0, 22.0, 0.9, 2.2], True, NO),
+        ([20.0, 22.0, 2.0, 2.2], False, UNMEASURED),
+    ],
+)
+def test_tenfold_is_asked_of_every_pair_with_the_right_matrix(norms: list[float], right: bool, verdict: str) -> None:
+    labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
+    result = c05.of_labs(pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"}))
+    (question,) = (q for q in c05.CLAIM.questions if q.id == "C05.value_norm.labs")
+    enough = question.needs.verdict(result)
+    assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
+
+
+def test_the_shipped_norms_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c05, "with_slope", lambda *_, **__: {})
+    published = ("ratio.right_value_matrix", "ratio.as_published", "ratio.all_models", "value_norm.labs")
+    found = judged(c05, shipped(), *published)
+    assert [finding.verdict for finding in found.values()] == [UNMEASURED, OPEN, OPEN, UNMEASURED]
+    first = found["ratio.right_value_matrix"]
+    assert "2 models only" in first.plain and "a perfect order" in found["ratio.as_published"].plain
+    (row,) = comparison(found["value_norm.labs"].published, found["value_norm.labs"].reproduced)
+    assert row.agrees and first.draw is not None
+    axes = Figure().add_subplot()
+    first.draw(axes)
+    assert axes.has_data()
+
+
+def of_trained(**made: Any) -> list[Any]:
+    tables = Trained(**made)
+    return [answer(tables) for answer in (c05.trained, c05.trained_published_slicing)]
+
+
+@pytest.mark.usefixtures("without_a_slope")
+@pytest.mark.parametrize(("elasticity", "verdict"), [(-0.3, YES), (0.3, NO)])
+def test_the_slope_that_was_put_in_is_found_and_the_published_slicing_weakens_it(
+    elasticity: float, verdict: str
+) -> None:
+    right, cut = of_trained(models=90, elasticity=elasticity, cut=20.0)
+    assert c05.NEGATIVE.verdict(right) == verdict and right.n_groups <= 16
+    assert abs(cut.headline.value) < abs(right.headline.value)
+    assert right.words["off"].tolist() == pytest.approx([20] * len(right.words["off"]))
+
+
+@pytest.mark.usefixtures("without_a_slope")
+def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_measurement() -> None:
+    design = shipped_table()
+    right, _ = of_trained(models=96, elasticity=-0.3)
+    assert right.n_models == int(((design["norm"] != "post") & (design["n_layers"] >= 3)).sum())
+    for models in (0, 20):
+        assert [c05.ENOUGH.verdict(few) for few in of_trained(models=models)] == [UNMEASURED] * 2
+
+
+@pytest.mark.slow
+def test_the_posterior_finds_the_slope_too() -> None:
+    right = c05.trained(Trained(90, elasticity=-0.3))
+    assert c05.FALLS.verdict(right) == YES and right.fit.family == "spectral"
