@@ -42,6 +42,10 @@ class Simulated(Evidence):
             }
         )
 
+    def named(self, name: str) -> Simulated:
+        """Itself: what is simulated belongs to the controlled study."""
+        return self
+
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "features" and equals.get("source") == NURSERY:
             return self.made.copy()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
+from altered import NO, UNMEASURED, YES, analysis, shipped, untested_by_draws
+from altered import judged as findings
 from simulated_nursery import Simulated
-from test_n01 import load
 
 from thermostats.modelling.heritage.shares import block_f
 from thermostats.studies.nursery.factor_effects import (
@@ -25,7 +21,7 @@ from thermostats.studies.nursery.factor_effects import (
     with_curves,
 )
 from thermostats.studies.nursery.factors import RECIPE
-from thermostats.studies.nursery.ratio import mediator, split
+from thermostats.studies.nursery.ratio import split
 from thermostats.studies.nursery.recipe_fit import judged
 from thermostats.studies.nursery.rows import final
 
@@ -71,20 +67,25 @@ def _quantile(count: int, df: int) -> float:
     return float(stats.t.ppf(1 - 0.05 / 2 / count, df))
 
 
+def verdicts(rows: pd.DataFrame, *only: str) -> dict[str, str]:
+    """Verdicts of made-up rows by the classical rules."""
+    n02 = untested_by_draws("n02")
+    n02.models, n02.recipe_fit = lambda _: rows, lambda _: None
+    return {name: finding.verdict for name, finding in findings(n02, shipped(), *only).items()}
+
+
 def test_effects_and_sign_follow_the_causes(rows: pd.DataFrame) -> None:
-    n02 = load("n02")
     found = factor_tests(rows, seed=1)
     assert set(found.loc[found["p_holm"] < 1e-4, "factor"]) == {"peak", "optimiser"}
-    assert n02.effect(rows, n02.effects_table(rows, None), found).verdict == "supported"
-    assert n02.sign(rows).verdict == "supported"
-    assert n02.sign(rows.assign(log_gain=rows["log_gain"] + 3)).verdict == "not supported"
+    assert verdicts(rows, "effect", "sign") == {"effect": YES, "sign": YES}
+    assert verdicts(rows.assign(log_gain=rows["log_gain"] + 3), "sign") == {"sign": NO}
     rng = np.random.default_rng(1)
     still = rows.assign(log_gain=0.02 * rng.normal(size=len(rows)) + 0.01)
-    assert n02.effect(still, n02.effects_table(still, None), factor_tests(still, seed=1)).verdict != "supported"
+    assert verdicts(still, "effect")["effect"] != YES
 
 
 def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFrame) -> None:
-    n02 = load("n02")
+    n02 = analysis("n02")
     drawn = n02.drawn_levels(n02.pooled(rows, PRIMARY), rows)
     fitted = estimate(rows, "log_gain")
     table = intervals(fitted, level_rows(fitted.columns), mean=True, level=0.95).set_index(["factor", "what"])
@@ -96,20 +97,18 @@ def test_what_goes_through_the_ratio(rows: pd.DataFrame) -> None:
     rng = np.random.default_rng(2)
     through = rows.assign(log_gain=0.8 * np.log(rows["wv_wo_ratio"]) + rng.normal(0, 0.01, len(rows)))
     beside = rows.assign(log_gain=0.4 * rows["x peak"] + rng.normal(0, 0.01, len(rows)))
-    assert mediator(through, seed=1).verdict == "supported" and mediator(through, seed=1).estimate > 0.9
-    assert mediator(beside, seed=1).verdict == "not supported" and abs(mediator(beside, seed=1).estimate) < 0.2
+    assert verdicts(through, "mediator") == {"mediator": YES} and verdicts(beside, "mediator") == {"mediator": NO}
     share, slope = split(through.assign(log_ratio=np.log(through["wv_wo_ratio"])))
     assert slope == pytest.approx(0.8, abs=0.05) and 0.9 < share < 1.1
 
 
 def test_too_few_models_need_measurement() -> None:
-    (finding,) = load("n02").analyse(Simulated(lambda x: x["peak"], models=30))
-    assert finding.verdict == "needs measurement"
+    found = findings(untested_by_draws("n02"), Simulated(lambda x: x["peak"], models=30))
+    assert {finding.verdict for finding in found.values()} == {UNMEASURED} and len(found) == 3
 
 
 @pytest.mark.slow
-def test_the_whole_analysis() -> None:
-    findings = load("n02").analyse(Simulated(lambda x: 0.3 * x["peak"], noise=0.02))
-    assert [f.claim for f in findings] == ["N02"] * 3
-    assert findings[0].posterior is not None and findings[0].posterior.probability > 0.95
-    assert "pooled" in findings[0].table and "p_flip" in findings[0].table
+def test_the_fit_decides_with_the_test() -> None:
+    found = analysis("n02").CLAIM.judge(Simulated(lambda x: 0.3 * x["peak"], noise=0.02))
+    assert found[0].posterior is not None and found[0].posterior.probability > 0.95
+    assert "pooled" in found[0].table and "p_flip" in found[0].table

@@ -6,16 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.finding import Finding
-from thermostats.claims.verdict import SENTENCES, if_above
-from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.factor_effects import estimate, factor_columns, factor_tests
-from thermostats.studies.nursery.recipe_fit import NAMED_GAINS, distinct
-from thermostats.words import listed, number
-
-ALPHA = 0.05
-MOST = 0.5
-PRIMARY = next(iter(NAMED_GAINS))
+from thermostats.studies.nursery.factor_effects import estimate, factor_columns
+from thermostats.studies.nursery.recipe_fit import distinct
 
 
 def split(rows: pd.DataFrame) -> tuple[float, float]:
@@ -34,36 +26,10 @@ def split(rows: pd.DataFrame) -> tuple[float, float]:
     return float((t @ through) / (t @ t)), slope
 
 
-def mediator(rows: pd.DataFrame, *, seed: int) -> Finding:
-    """The finding on W_V/W_O as a mediator of the recipe's effect."""
-    rows = rows[rows["wv_wo_ratio"].notna()].reset_index(drop=True)
-    rows = rows.assign(log_ratio=np.log(rows["wv_wo_ratio"].astype("float64")))
-    share, slope = split(rows)
+def half_width(rows: pd.DataFrame, level: float) -> float:
+    """Half width of the t interval of the share, distinct models left out."""
     unit = distinct(rows)
     units = sorted(set(unit))
     left = np.array([split(rows[unit != one])[0] for one in units])
     error = float(np.sqrt((len(units) - 1) / len(units) * np.square(left - left.mean()).sum()))
-    half = stats.t.ppf((1 + LEVEL) / 2, len(units) - 1) * error
-    decided = if_above(share - half, share + half, MOST)
-    ratio = factor_tests(rows.assign(log_gain=rows["log_ratio"]), seed=seed)
-    moves = listed([str(row.factor) for row in ratio[ratio["p_holm"] <= ALPHA].itertuples()]) or "no factor"
-    return Finding(
-        claim="N02",
-        estimand=f"share of the recipe's effect that goes through ‖W_V‖₂/‖W_O‖₂, {NAMED_GAINS[PRIMARY]}",
-        verdict=decided,
-        plain=f"{SENTENCES[decided]} (most of the recipe's effect goes through the ratio of W_V and W_O): the share is "
-        f"{number(share)} ({number(share - half)} to {number(share + half)}). The ratio itself is moved by {moves}, "
-        f"and given the recipe a doubled ratio goes with {number(2**slope)} times the gain.",
-        estimate=share,
-        lower=share - half,
-        upper=share + half,
-        interval="95 % jackknife t interval over distinct models",
-        n_models=len(rows),
-        n_heritages=rows["recipe"].nunique(),
-        notes=(
-            "The split is exact arithmetic of three least-squares fits with the same columns. It is the share that the "
-            "ratio causes only if nothing else that training leaves behind moves both ratio and gain given the recipe, "
-            "if effects are linear in logs, and if the ratio works alike under every recipe. Recipes were assigned; "
-            "ratios were not. The share can lie outside 0 to 1 where the two parts oppose each other.",
-        ),
-    )
+    return float(stats.t.ppf((1 + level) / 2, len(units) - 1) * error)
