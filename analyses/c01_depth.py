@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import gain_by_depth
 from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.gains import GAIN_WORDS, PYTHIA, gains
+from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, Gain, gains
 
 ALPHA = 0.05
 WEAK = -0.3
@@ -32,21 +32,6 @@ FALLS = Decide(
 LINE = Posterior("slope on depth < 0")
 
 
-@dataclass(frozen=True)
-class Gain:
-    """One gain that can be meant."""
-
-    id: str
-    column: str
-
-    @property
-    def words(self) -> str:
-        """Its name."""
-        return GAIN_WORDS[self.column]
-
-
-GAINS = [Gain(name.replace("_to_penultimate", ""), name) for name in GAIN_WORDS]
-
 CLAIM = Claim.read(__file__)
 
 
@@ -57,7 +42,7 @@ def models(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["source"] == PYTHIA].sort_values("n_layers", ignore_index=True)
 
 
-@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=GAINS[:1])
+@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1])
 def penultimate(evidence: Evidence, gain: Gain) -> Result:
     """The gain that the study means, by a test and by a line through the log gains."""
     rows = models(evidence)
@@ -73,6 +58,8 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
         seed=SEED,
     )
     slopes = slope(rows, "gain ~ n_layers")
+    columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper"]
+    columns += [one.column for one in NAMED_GAINS[1:]]
 
     def draw(axes: Axes) -> None:
         line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
@@ -82,7 +69,9 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     result = other(evidence, gain)
     return replace(
         result,
-        table=rows[["model_id", "heritage", "n_layers", "gain", "lower", "upper", *list(GAIN_WORDS)[1:]]],
+        table=rows[
+            ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
+        ],
         draw=draw,
         fit=fit,
         fit_tables=("rows",),
@@ -103,7 +92,7 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     )
 
 
-@CLAIM.finding("depth", primary=FALLS, over=GAINS[1:])
+@CLAIM.finding("depth", primary=FALLS, over=NAMED_GAINS[1:])
 def other(evidence: Evidence, gain: Gain) -> Result:
     """One named gain."""
     rows = models(evidence)

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.studies.delia2026.gains import GAIN_WORDS
 from thermostats.studies.delia2026.stated import H4_EXTENDED
 from thermostats.studies.delia2026.transition_layers import all_heads
 from thermostats.words import agrees, comparison
@@ -168,53 +167,6 @@ def test_computations_that_do_give_them(found: dict[str, list[Finding]], claim: 
     assert f"{found[claim][0].reproduced[name]:.{decimals}f}" == printed
 
 
-def test_depth_verdict_follows_the_gains(tables: Evidence, found: dict[str, list[Finding]]) -> None:
-    def rising(layers: pd.DataFrame) -> pd.DataFrame:
-        last = layers.groupby("run_id")["layer"].transform("max")
-        return layers.assign(gain_block=layers["gain_block"].where(layers["layer"] < last, 0.5 + 0.02 * last))
-
-    c01 = load("c01")
-    assert found["c01"][0].verdict == YES
-    changed = c01.analyse(Altered(tables, layers=rising))[0]
-    assert changed.verdict == NO and changed.plain.startswith("The data speak against")
-    flat = made(8, n_layers=[6, 12, 16, 24, 24, 32, 32, 36], penultimate_gain=[1.0, 1.2, 0.9, 1.1, 1.0, 1.2, 0.9, 1.0])
-    assert c01.one_gain(flat, "penultimate_gain").verdict == OPEN
-
-
-@pytest.mark.parametrize(
-    ("n", "factor", "one_above", "verdict"),
-    [(16, 0.98, False, YES), (16, 1.02, False, NO), (16, 0.98, True, NO), (8, 0.98, False, OPEN)],
-)
-def test_bound_verdict(n: int, factor: float, one_above: bool, verdict: str) -> None:
-    """One model above a bound is enough against it; none above among few models decides nothing."""
-    c02 = load("c02")
-    rows = made(n, n_layers=list(range(10, 10 + 2 * n, 2)))
-    largest = factor * 10 ** (1 / rows["n_layers"]) * np.linspace(0.99, 1.0, n)
-    rows[c02.BOUNDS[0].column] = largest.where(~(rows.index.isin([0]) & one_above), 2.0)
-    assert c02.one_bound(rows, c02.BOUNDS[0]).verdict == verdict
-
-
-SAID = {"EleutherAI dampens, %": 80.0, "others expand, %": 100.0, "Fisher p <": 0.001}
-
-
-@pytest.mark.parametrize(
-    ("gains", "verdict"),
-    [
-        ([0.9] * 12 + [1.1] * 12, YES),
-        ([0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9] + [1.1] * 12, YES),
-        ([0.9, 1.1] * 12, NO),
-        ([1.1, 0.9] + [1.1] * 10 + [0.9] * 12, NO),
-        ([1.1] * 24, NO),
-        ([0.9] * 12 + [0.9] + [1.1] * 11, OPEN),
-        ([0.9, 1.1] * 4, OPEN),
-    ],
-    ids=["all as claimed", "80 %", "half and half", "reversed", "none dampens", "another lab dampens", "few models"],
-)
-def test_heritage_verdict(gains: list[float], verdict: str) -> None:
-    """The claim's own shares, with EleutherAI's models on both sides of 1, are supported; few models decide nothing."""
-    assert load("c03").one_set(made(len(gains), gain=gains), "gain", "made up", SAID).verdict == verdict
-
-
 @pytest.mark.parametrize(
     ("squared", "right", "verdict"), [(300.0, True, YES), (30.0, True, NO), (300.0, False, UNMEASURED)]
 )
@@ -261,17 +213,3 @@ def test_steepest_change_is_found_as_in_the_files(tables: Evidence) -> None:
     found = all_heads(tables).set_index("model_id")["layer"]
     assert len(published) == 3
     assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()
-
-
-@pytest.mark.parametrize(("gain_above", "gain_below", "verdict"), [(0.9, 1.1, YES), (1.1, 0.9, NO)])
-def test_head_density_verdict(gain_above: float, gain_below: float, verdict: str) -> None:
-    c10 = load("c10")
-    rho = np.linspace(0.05, 0.4, 14)
-    rows = made(14, rho=rho, gain=np.where(rho >= 0.18, gain_above, gain_below) + 0.001 * np.arange(14))
-    assert c10.held_out(rows, {"lower": 0.15, "upper": 0.2}).verdict == verdict
-    falling = made(14, rho=rho, gain=1.2 - rho if verdict == YES else 0.8 + rho)
-    assert c10.association(falling, "made up").verdict == verdict
-
-
-def test_named_gains_are_those_of_the_features(found: dict[str, list[Finding]]) -> None:
-    assert len(found["c01"]) == len(GAIN_WORDS)

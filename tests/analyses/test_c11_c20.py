@@ -126,45 +126,6 @@ def test_figures_that_do_not_follow_are_shown_not_to(found):
     assert norm["accuracy with the norm, %"] and not norm["accuracy without, %"]
 
 
-def test_c13_a_norm_that_hides_the_rule_supports_the_claim(shipped, found):
-    first = found["c13"][0]  # right as often either way: the test is against it, the posterior of the share undecided
-    assert (first.verdict, first.posterior.classical, first.posterior.verdict) == (
-        "inconclusive",
-        "not supported",
-        "inconclusive",
-    )
-    models = shipped.read("models").set_index("model_id")
-    above = (models["n_heads"] / models["d_head"] >= 0.2).to_dict()
-
-    def obey(frame: pd.DataFrame) -> pd.DataFrame:
-        rows = of("", "high_rho")(frame)
-        frame.loc[rows, "gain_block"] = frame.loc[rows, "model_id"].map(above).map({True: 0.9, False: 1.1})
-        return frame
-
-    def disobey(frame: pd.DataFrame) -> pd.DataFrame:
-        rows = of("", "high_rho")(frame) & (frame["estimand"] == "normed_gain")
-        frame.loc[rows, "value"] = frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
-        return frame
-
-    first = module("c13").analyse(altered(shipped, layers=obey, summaries=disobey))[0]
-    assert (first.verdict, first.estimate) == ("supported", 1.0)
-
-
-def test_c13_the_norm_alone_is_judged_on_models_whose_last_block_is_known_both_ways(found):
-    artifact = found["c13"][-1]
-    assert (artifact.verdict, artifact.n_models) == ("needs measurement", 2)
-    every = pd.DataFrame({"model_id": list("abcdefgh"), "heritage": "lab", "normed_gain": 0.5})
-    every = every.assign(penultimate_gain=1.1, changes_sides=True)
-    for last, count, verdict in (
-        (1.2, 8, "supported"),
-        (0.8, 8, "inconclusive"),
-        (0.8, 40, "not supported"),
-        (1.2, 4, "needs measurement"),
-    ):
-        known = pd.DataFrame({"heritage": ["lab"] * count, "last_gain": last, "changes_sides": last > 1})
-        assert module("c13").artifact(every, known).verdict == verdict
-
-
 @pytest.mark.parametrize(("levels", "verdict"), [((0, 2, 0.5, 3, 1), "supported"), ((0, 3, 1), "not supported")])
 def test_c15_counts_the_phases_of_measured_curves(shipped, found, levels, verdict):
     assert found["c15"][0].verdict == "needs measurement"

@@ -1,0 +1,39 @@
+"""C10: the rule of a threshold, that on ranks, and the two named models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, YES, altered, analysis
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.studies.delia2026.audit import named_by_density
+from thermostats.words import comparison
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "verdict"), [(0.9, 1.1, YES), (1.1, 0.9, NO), (0.9, 0.9, NO)], ids=["as said", "reversed", "one"]
+)
+def test_threshold(above: float, below: float, verdict: str) -> None:
+    c10, rho = analysis("c10"), np.linspace(0.05, 0.4, 14)
+    rows = pd.DataFrame({"rho": rho, "gain": np.where(rho >= 0.18, above, below)})
+    tried = [named_by_density(rows, cut) for cut in (0.15, 0.2)]
+    ends = [(one.estimate, one.majority, one.p_value) for one in tried]
+    table = pd.DataFrame(ends, columns=["accuracy", "share of the commoner sign", "p"])
+    assert c10.BETTER.verdict(Result(rows={c10.ENDS: table})) == verdict
+
+
+@pytest.mark.parametrize(
+    ("r", "lower", "p", "verdict"),
+    [(-0.9, -0.99, 0.01, YES), (0.9, 0.5, 0.01, NO), (0.1, -0.2, 0.5, NO), (0.0, -0.5, 0.9, OPEN)],
+)
+def test_association(r: float, lower: float, p: float, verdict: str) -> None:
+    found = Result(quantities={"rank correlation": Estimate(r, lower, 1.0, p=p)})
+    assert analysis("c10").FALLS.verdict(found) == verdict
+
+
+def test_the_pair_is_open_since_the_interval_of_one_holds_1() -> None:
+    found = analysis("c10").pair(altered().named("published"))
+    assert found.quantities["Pythia-6.9B"].upper > 1 and found.quantities["GPT-J"].lower > 1
+    assert all(row.agrees for row in comparison(found.audit.published, found.audit.reproduced))
