@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -149,7 +149,7 @@ def test_errors_below_zero_are_refused() -> None:
 
 def fits() -> dict[str, Callable[..., Any]]:
     """Every `fit_…` of the package whose result can be written."""
-    modules = [import_module(f"thermostats.modelling.{info.name}") for info in iter_modules(modelling.__path__)]
+    modules = [import_module(info.name) for info in walk_packages(modelling.__path__, "thermostats.modelling.")]
     named = {name: value for module in modules for name, value in vars(module).items() if name.startswith("fit_")}
     return {name: value for name, value in named.items() if hasattr(get_type_hints(value)["return"], "to_dict")}
 
