@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from thermostats.reporting.runner import claims
+
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.vocabulary import NURSERY
 

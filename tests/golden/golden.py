@@ -18,8 +18,8 @@ from typing import Any
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior
+from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import scripts
-from thermostats.reporting.runner import Run, run_all
 from thermostats.tables import store
 
 HERE = Path(__file__).parent

@@ -94,7 +94,7 @@ def test_every_line_is_of_one_run_and_lies_within_its_model() -> None:
 
 def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table() -> None:
     """Pythia-70m: the mean over prompts that its file gives."""
-    rows = SHIPPED.read("layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last")
+    rows = SHIPPED.table("layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last")
     published = rows.dropna(subset="gain_block").set_index("layer")["gain_block"]
     assert line(ROWS, "gain", "EleutherAI/pythia-70m").to_dict() == pytest.approx(published.to_dict())
 
@@ -102,7 +102,7 @@ def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table() -> None:
 def test_models_without_data_are_named_and_a_third_is_no_w_v() -> None:
     lacking = {row["quantity"]: row["models"] for row in atlas.lacking(ROWS, SHIPPED)}
     named = lacking[atlas_rows.QUANTITIES["trace"]]
-    without = set(SHIPPED.read("models")["model_id"]) - set(ROWS.loc[ROWS["quantity"] == "trace", "model_id"])
+    without = set(SHIPPED.table("models")["model_id"]) - set(ROWS.loc[ROWS["quantity"] == "trace", "model_id"])
     assert named.startswith(f"{len(without)} of ") and "bloom-3b" in named
     assert "pythia-1.4b" in lacking[atlas_rows.QUANTITIES["W_V"]]
 

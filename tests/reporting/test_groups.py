@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
 from thermostats.reporting.pages.claim import Entry
-from thermostats.reporting.pages.index import adjusted_p_values, by_group, family_words, nursery_summary
+from thermostats.reporting.pages.index import adjusted_p_values, by_group, family_words, summary
 from thermostats.reporting.report import report
 
 
@@ -42,12 +41,11 @@ def test_the_nursery_is_a_group_of_its_own_and_a_family_of_its_own() -> None:
     assert family_words({"a": {"C01": 0.1}, "b": {}}) == "1 claim"
 
 
-def test_the_nursery_is_summed_up_in_three_sentences_from_its_findings() -> None:
-    said = nursery_summary([entry("N01", estimate=0.31, lower=0.1, upper=0.5), entry("N02", "inconclusive")])
-    assert len(re.findall(r"\.(?= [A-Z]|$)", said)) == 3
-    assert "2 claims to the test: 1 came out as supported and 1 as inconclusive." in said
-    assert "48 small models of 16 recipes" in said and "0.310 [0.100, 0.500]" in said
-    assert nursery_summary([]) == nursery_summary([Entry("N01", None)]) == ""
+def test_a_group_is_summed_up_from_its_findings() -> None:
+    said = summary([entry("N01", estimate=0.31, lower=0.1, upper=0.5), entry("N02", "inconclusive")])
+    assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in said
+    assert "No verdict rests on more than 48 models or 16 labs" in said
+    assert summary([]) == summary([Entry("N01", None)]) == "No claim has been put to the test yet."
 
 
 @pytest.mark.parametrize("name", ["index.html", "index.md"])
@@ -55,12 +53,12 @@ def test_groups_stand_apart_on_the_first_page(tmp_path: Path, name: str) -> None
     workplace = make_workplace(tmp_path)
     assert report(**workplace, processes=1).ok
     text = (workplace["out"] / name).read_text(encoding="utf-8")
-    assert "Claims of the study" not in text and "The nursery, a" not in text
+    assert "Claims of the study" not in text and "recipes assigned by design" not in text
     write_analysis(workplace["analyses"], "N01", "Meta", p=0.04)
     assert report(**workplace, processes=1).ok
     text = (workplace["out"] / name).read_text(encoding="utf-8")
     study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
-    assert study < nursery and "The nursery, a" in text and "Of 2 claims put to the test" in text
+    assert study < nursery and "recipes assigned by design" in text and "Of 2 claims put to the test" in text
     assert text.index("c02/index") < nursery < text.index("n01/index", nursery)
     if name == "index.md":
         rows = {line[3:6]: line for line in text.splitlines() if line.startswith("| [")}
@@ -77,11 +75,11 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path, kind: 
     index = (workplace["out"] / f"index.{kind}").read_text(encoding="utf-8")
     assert "A 2026 preprint" not in index and "study’s own result files" not in index
     assert "1 claim put to the test" in index and "of whoever wrote its script, and so is its rule" in index
-    assert "It rests on the tables of a data folder, and on classical tests." in index
+    assert "No verdict rests on more than 1 model or 1 lab" in index
     write_analysis(workplace["analyses"], "U02", "TII", p=0.04)
     assert report(**workplace, processes=1).ok
     both = (workplace["out"] / f"index.{kind}").read_text(encoding="utf-8")
-    assert "They rest on the tables of a data folder" in both
+    assert "Of 2 claims put to the test, 2 came out as supported" in both
     assert "of whoever wrote their scripts, and so are their rules" in both
     page = (workplace["out"] / "u01" / f"index.{kind}").read_text(encoding="utf-8")
     assert "fixed before its test was run" not in page and "own figures were known" not in page

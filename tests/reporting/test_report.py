@@ -13,12 +13,12 @@ import pytest
 from conftest import snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
+from thermostats.claims import run as runner
+from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import report as engine
-from thermostats.reporting import runner
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
-from thermostats.reporting.runner import run_all
 from thermostats.tables import store
 
 Build = Callable[..., Result]
@@ -285,7 +285,7 @@ def test_another_style_makes_pages_of_the_text_that_is_there(
     build()
     monkeypatch.setattr("thermostats.reporting.stale.page_sha", lambda: "another")
     assert "the code of its page changed" in str(build(check=True))
-    monkeypatch.setattr("thermostats.reporting.runner._analysis", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     monkeypatch.setitem(engine.NAVIGATION, "index.html", "Every claim")
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
     after = snapshot(workplace["out"])
@@ -293,15 +293,6 @@ def test_another_style_makes_pages_of_the_text_that_is_there(
     changed = {name for name, content in after.items() if before[name] != content}
     pages = {name for name in after if name.endswith(".html") and name != "atlas.html"}
     assert changed == (pages | {"manifest.json", "MANIFEST.sha256", ".seconds.json"}) - {"thermostats-report.html"}
-
-
-def test_a_verdict_that_classical_test_and_posterior_do_not_come_to_is_refused(
-    build: Build, workplace: dict[str, Path]
-) -> None:
-    path = write_fitted(workplace["analyses"], "C03", "TII", classical="not supported")
-    assert build("C03").ok
-    path.write_text(path.read_text().replace('both("not supported", posterior)', '"supported"'))
-    assert "what classical test and gated posterior come to" in str(build("C03"))
 
 
 def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
@@ -370,7 +361,7 @@ def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processe
     killer.write_text("import os\nos._exit(7)\n")
     ((name, run),) = run_all({"C03": killer}, workplace["data"], 2)
     assert (name, run.claim) == ("C03", None)
-    assert "the process that ran it, or one beside it, died" in run.error
+    assert "the process that ran it, or another of the run, died" in run.error
     sleeper = workplace["analyses"] / "c04_sleeps.py"
     sleeper.write_text("import time\ntime.sleep(600)\n")
     runs = run_all({"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2)

@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from thermostats.claims.study import study_of
 from thermostats.errors import DataError, UsageError, did_you_mean
 
 NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
-"""A letter for whose claim it is (c: the study's, n: the nursery's, u: the user's), two digits, what it is about."""
+"""A letter for whose claim it is (a study's, or u: the user's), two digits, what it is about."""
 
 
 def is_own(claim: str) -> bool:
-    """True for a user's claim: one that is neither of the study (C) nor of the nursery (N)."""
-    return claim[:1].upper() not in {"C", "N"}
+    """True for a user's claim: one of no registered study."""
+    return study_of(claim) is None
 
 
 def scripts(analyses: str | Path) -> dict[str, Path]:

@@ -27,6 +27,9 @@ class Study:
     """First letter of its claims' ids."""
     claims: str = ""
     """Heading of its claims on the index, the first page of a report."""
+    fixed: str = ""
+    """When the rules of its claims were fixed: a Jinja template that may ask whether a rule was `corrected` and whether
+    a finding has a posterior, `fitted`."""
     about: str = ""
     """What the index says of it, in a few sentences."""
     credit: str = ""
@@ -39,6 +42,9 @@ class Study:
     """Function `(source, data) -> Imported` that reads its files into `data/published`."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
+    layers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Summaries by layer for the atlas: what the estimand begins with, before the layer's number, to the quantity where
+    they are drawn and what they are instead of it, in words."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """Tables of its own that ship, by the name under which an analysis reads them: their names for `read_table`."""
     read_table: str = ""
@@ -96,6 +102,12 @@ def studies() -> dict[str, Study]:
     found = [module.STUDY for module in shipped if hasattr(module, "STUDY")]
     found += [entry.load() for entry in entry_points(group=GROUP)]
     return {study.name: study for study in found}
+
+
+def study_of(claim: str) -> Study | None:
+    """The study whose claim this is, by the first letter of its id; None for a user's own."""
+    letter = claim[:1].upper()
+    return next((study for study in studies().values() if letter and study.letter == letter), None)
 
 
 def named(path: str) -> Any:

@@ -138,7 +138,7 @@ def claims(analyses: str | Path) -> Rows:
 
     Raises UsageError where the folder has none, DataError where a file of it is no analysis.
     """
-    from thermostats.reporting.runner import claims as claims_of  # noqa: PLC0415 - listing tables must not load it
+    from thermostats.claims.run import claims as claims_of  # noqa: PLC0415 - listing tables must not load it
 
     found = claims_of(analyses)
     listed = [

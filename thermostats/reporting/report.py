@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.run import Run, cores_there_are, run_all
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import named, studies
 from thermostats.reporting import snapshot as kept
@@ -23,7 +24,6 @@ from thermostats.reporting.pages.claim import Entry, claim_files, findings_name,
 from thermostats.reporting.pages.data import CHECKSUMS, Layout, data_text, with_words
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.render import Page, html
-from thermostats.reporting.runner import Run, cores_there_are, run_all
 from thermostats.reporting.stale import (
     OWN,
     PAGE_CODE,

@@ -45,7 +45,7 @@ SHAPES = {
     "P": "cross",
 }
 """Markers of `plots` that Vega has by name."""
-DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.NURSERY_ORIGIN: [1, 3]}
+DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.TRAINED_ORIGIN: [1, 3]}
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 CORNERS = {"p": 5, "h": 6, "H": 6, "8": 8, "d": 4, "*": 10}
 
@@ -189,15 +189,13 @@ def curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
 def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     """By quantity, in words, the models of the tables that have no data by layer."""
     total = tables.table("models")["model_id"].nunique()
-    thirds = [
-        short_name(model) for model in sorted(drawn.loc[drawn["definition"] == atlas_rows.THIRD, "model_id"].unique())
-    ]
     rows = []
     for quantity, models in atlas_rows.missing(drawn, tables).items():
         listed = f"{len(models)} of {total}: {', '.join(short_name(model) for model in models)}"
         said = "No model lacks it" if not models else f"All {total} models lack it" if len(models) == total else listed
-        if quantity == atlas_rows.W_V and thirds:
-            said += f". What is drawn of {', '.join(thirds)} is the {atlas_rows.THIRD}"
+        for definition in (words for words, of in atlas_rows.substitutes().items() if of == quantity):
+            if instead := sorted(drawn.loc[drawn["definition"] == definition, "model_id"].unique()):
+                said += f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
         rows.append({"quantity": atlas_rows.QUANTITIES[quantity], "models": said + "."})
     return rows
 
@@ -281,8 +279,8 @@ def _vertical(quantity: str, shown: pd.DataFrame) -> alt.Y:
 
 
 def at_first(origins: Sequence[str]) -> set[str]:
-    """Origins that are shown before a box is ticked: the many models of the nursery would hide all others."""
-    return set(origins) - {atlas_rows.NURSERY_ORIGIN} or set(origins)
+    """Origins that are shown before a box is ticked: the many models trained by design would hide all others."""
+    return set(origins) - {atlas_rows.TRAINED_ORIGIN} or set(origins)
 
 
 def _common_gains(shown: pd.DataFrame) -> list[float]:

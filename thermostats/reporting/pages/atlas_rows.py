@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.study import studies
 from thermostats.tables.vocabulary import NURSERY
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
@@ -18,7 +19,7 @@ QUANTITIES = {
 }
 """Panels of the atlas in their order, in words."""
 MEASURED = "thermostats"
-PUBLISHED_ORIGIN, MEASURED_ORIGIN, NURSERY_ORIGIN = "published", "measured here", "trained in the nursery"
+PUBLISHED_ORIGIN, MEASURED_ORIGIN, TRAINED_ORIGIN = "published", "measured here", "trained in the nursery"
 POSITIONS = {
     "last": "last token",
     "mean": "geometric mean over tokens",
@@ -28,13 +29,11 @@ POSITIONS = {
 """Token positions in order of preference; the first token is an attention sink and is left out."""
 VARIANTS = {
     "exact": "exact trace",
-    "multi_head": "all heads, W_V as the study cut it",
+    "multi_head": "all heads, W_V as its source cut it",
     "first_head": "W_V of the first head only",
     "subsampled": "on a sample of tokens and dimensions",
 }
 """Variants of the trace in order of preference."""
-THIRDS = "W_V_spectral_norm_published_thirds_layer_"
-THIRD = "third of the fused weights that the study took for W_V, which is not W_V"
 FEWEST = 2
 """Layers that a run must have to be drawn as a line."""
 MODEL = ["model_id", "revision", "heritage", "origin"]
@@ -63,13 +62,18 @@ def rows(tables: Evidence) -> pd.DataFrame:
 
 
 def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
-    """Models of the table `models` without data by layer, by quantity; a third of the fused weights is not W_V."""
+    """Models of the table `models` without data by layer, by quantity; what is drawn instead of it is not it."""
     known = sorted(set(_read(tables, "models")["model_id"]))
-    drawn = drawn[drawn["definition"] != THIRD]
+    drawn = drawn[~drawn["definition"].isin(list(substitutes()))]
     return {
         quantity: [model for model in known if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])]
         for quantity in QUANTITIES
     }
+
+
+def substitutes() -> dict[str, str]:
+    """What studies bring that is drawn with a quantity but is not it, in words: its quantity by its definition."""
+    return {words: quantity for study in studies().values() for quantity, words in study.layers.values()}
 
 
 def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
@@ -157,11 +161,17 @@ def _weights(tables: Evidence) -> pd.DataFrame:
         )
         for matrix, part in whole.groupby("matrix")
     ]
-    thirds = tables.table("summaries")
-    thirds = thirds[thirds["estimand"].str.startswith(THIRDS)]
-    layer = thirds["estimand"].str.removeprefix(THIRDS).astype(int)
-    thirds = thirds.assign(layer=layer, origin=_origin(thirds), quantity=W_V, definition=THIRD, norm=np.nan)
-    return pd.concat([part for part in (*parts, thirds) if not part.empty] or [thirds])
+    for study in studies().values():
+        parts += [_summaries(tables, prefix, *drawn) for prefix, drawn in study.layers.items()]
+    return pd.concat([part for part in parts if not part.empty] or parts or [whole])
+
+
+def _summaries(tables: Evidence, prefix: str, quantity: str, definition: str) -> pd.DataFrame:
+    """What a study gives by layer as summaries, drawn with a quantity that it is not."""
+    found = tables.table("summaries")
+    found = found[found["estimand"].str.startswith(prefix)]
+    layer = found["estimand"].str.removeprefix(prefix).astype(int)
+    return found.assign(layer=layer, origin=_origin(found), quantity=quantity, definition=definition, norm=np.nan)
 
 
 def _best(known: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
@@ -183,5 +193,5 @@ def _facts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _origin(frame: pd.DataFrame) -> pd.Series:
-    origins = {MEASURED: MEASURED_ORIGIN, NURSERY: NURSERY_ORIGIN}
+    origins = {MEASURED: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN}
     return frame["source"].map(origins).fillna(PUBLISHED_ORIGIN)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pandas as pd
+from jinja2 import Template
 
 from thermostats import words
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
+from thermostats.claims.study import study_of
 from thermostats.errors import DataError
 from thermostats.modelling.inference import checks, draws
 from thermostats.reporting.text import Files, Text, slug, text
@@ -207,15 +209,11 @@ def read_entry(content: bytes) -> Entry:
 
 def _fixed(claim: str, findings: Sequence[Finding]) -> str:
     """When the rule was fixed, in words."""
-    if is_own(claim):
+    study = study_of(claim)
+    if study is None or not study.fixed:
         return "as the script states it"
-    if claim.startswith("N"):
-        return "written before a trained model was analysed"
-    when = (
-        "corrected after its test was run (see the notes)" if corrected(findings) else "fixed before its test was run"
-    )
-    fitted = "; the posterior’s part was added when the result of the test was known"
-    return f"{when}; the study’s own figures were known" + fitted * any(f.posterior for f in findings)
+    fitted = any(finding.posterior for finding in findings)
+    return str(Template(study.fixed).render(corrected=corrected(findings), fitted=fitted))
 
 
 def _view(

@@ -8,6 +8,9 @@ STUDY = Study(
     title="D'Elia 2026, Thermodynamic Constraints in Transformer Architectures",
     letter="C",
     claims="Claims of the study",
+    fixed="{% if corrected %}corrected after its test was run (see the notes){% else %}fixed before its test was run"
+    "{% endif %}; the study’s own figures were known"
+    "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
     about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
     "Each of its claims is recomputed here from the study’s own result files and judged by a rule that was fixed "
     "before its test was run; the study’s own figures were known.",
@@ -22,5 +25,11 @@ STUDY = Study(
         "doi": "10.5281/zenodo.18165365",
     },
     importer=f"{HOME}.importer.import_files:import_files",
+    layers={
+        "W_V_spectral_norm_published_thirds_layer_": (
+            "W_V",
+            "third of the fused weights that the study took for W_V, which is not W_V",
+        )
+    },
     pages={"figures": f"{HOME}.figures_page"},
 )

@@ -22,7 +22,7 @@ from types import ModuleType
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Posterior, both
+from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
@@ -74,7 +74,10 @@ def run_all(jobs: Mapping[str, Path | str], data: Path, processes: int | None = 
                 try:
                     yield futures[future], future.result()
                 except BrokenProcessPool as error:
-                    yield futures[future], Run(None, error=f"the process that ran it, or one beside it, died: {error}")
+                    yield (
+                        futures[future],
+                        Run(None, error=f"the process that ran it, or another of the run, died: {error}"),
+                    )
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
@@ -145,7 +148,7 @@ def _drawn(axes: object) -> object:
 
 
 def _load(path: Path) -> ModuleType:
-    """Script as a module; nothing is written beside it."""
+    """Script as a module; no compiled file is written."""
     name = f"thermostats_analysis_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -171,7 +174,7 @@ def _claim_of(module: ModuleType, path: Path) -> Claim:
 
 
 def _findings_of(module: ModuleType, claim: Claim, tables: Evidence) -> list[Finding]:
-    """What `analyse` returns, held against what a finding must be."""
+    """What the claim is judged to say, or what an `analyse` returns, held against what a finding must be."""
     findings = list(module.analyse(tables) if hasattr(module, "analyse") else claim.judge(tables))
     if not findings or not all(isinstance(finding, Finding) for finding in findings):
         raise DataError("analyse must return findings", where=claim.id, got=repr(findings)[:80])
@@ -180,14 +183,6 @@ def _findings_of(module: ModuleType, claim: Claim, tables: Evidence) -> list[Fin
             raise DataError("a finding is of another claim", where=claim.id, got=finding.claim)
         if finding.verdict not in VERDICTS:
             raise DataError("no such verdict", where=claim.id, got=repr(finding.verdict), allowed=", ".join(VERDICTS))
-        fitted = finding.posterior
-        if fitted and fitted.classical and finding.verdict != both(fitted.classical, fitted):
-            raise DataError(
-                "the verdict is not what classical test and gated posterior come to",
-                where=claim.id,
-                got=finding.verdict,
-                allowed=both(fitted.classical, fitted),
-            )
     if len({finding.estimand for finding in findings}) < len(findings):
         raise DataError("two findings of one claim have the same estimand", where=claim.id)
     return findings
