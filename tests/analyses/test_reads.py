@@ -1,4 +1,4 @@
-"""Whose rows a claim says it reads are those that it read when the report was built."""
+"""Whose rows a claim says it reads are those of its findings' sets of evidence."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ import json
 from pathlib import Path
 
 import pytest
-from thermostats.reporting.runner import claims
 
-from thermostats.tables.schemas import TABLES
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import EVERY, MEASURED, Evidence
+from thermostats.claims.run import claim_of
+from thermostats.claims.scripts import scripts
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = ROOT / "reports" / "manifest.json"
-RECORDS = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
-pytestmark = pytest.mark.skipif(not RECORDS, reason="make report writes which rows each claim read")
-OF_RUNS = {"runs", "features", *(name for name in TABLES if "run_id" in TABLES[name].columns)}
-CLAIMS = {claim.id: claim.rows for claim in claims(ROOT / "analyses")}
+CLAIMS = {name: claim_of(path) for name, path in scripts(ROOT / "analyses").items()}
 
 
-def read(claim: str) -> list[set[str]]:
-    """Sources of every selection of measurements that an analysis asked for; none named: all but the nursery's."""
-    asked = [json.loads(selection) for selection in RECORDS[claim]["selections"]]
-    sources = [equals.get("source", []) for name, equals in asked if name in OF_RUNS]
-    return [{named} if isinstance(named, str) else set(named) for named in sources]
+def sets(claim: Claim) -> set[str]:
+    return {question.evidence for question in claim.questions} - {""}
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_claim_says_whose_rows_it_reads(claim: str) -> None:
-    sources = read(claim)
-    anyone_s = any(not named or "thermostats" in named for named in sources)
-    if claim.startswith("N"):
-        assert CLAIMS[claim] == NURSERY
-        assert {NURSERY} in sources and not anyone_s
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.questions])
+def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
+    claim = CLAIMS[name]
+    if name.startswith("N"):
+        assert claim.rows == NURSERY and sets(claim) == {NURSERY}
     else:
-        assert CLAIMS[claim] == ("study and measured" if anyone_s else "study")
+        assert claim.rows in {"study", "study and measured"} and sets(claim) - {NURSERY}
+        assert claim.rows == "study and measured" or not sets(claim) & {EVERY, MEASURED}
+
+
+def test_a_claim_reads_the_sets_of_its_findings_alone() -> None:
+    """C13 rests on published rows: every selection it asks for is of them."""
+    evidence = Evidence()
+    findings = CLAIMS["C13"].judge(evidence)
+    assert {finding.evidence for finding in findings} == sets(CLAIMS["C13"]) == {"published"}
+    assert evidence.selections
+    assert {tuple(json.loads(selection)[2:]) for selection in evidence.selections} == {("published",)}

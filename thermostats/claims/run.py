@@ -52,7 +52,15 @@ class Run:
 
 def claims(analyses: str | Path) -> list[Claim]:
     """The claims that a folder of analyses puts to the test, in order; nothing is run."""
-    return [_claim_of(_load(path), path).stated() for path in scripts(analyses).values()]
+    return [claim_of(path).stated() for path in scripts(analyses).values()]
+
+
+def claim_of(path: Path) -> Claim:
+    """The claim of one script, with its questions.
+
+    Raises DataError where it has none, or that of another name.
+    """
+    return _claim_of(_load(path), path)
 
 
 def run_all(jobs: Mapping[str, Path | str], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
