@@ -190,7 +190,10 @@ def test_a_new_store_says_its_schema(tmp_path: Path) -> None:
 
 
 def test_a_changed_schema_has_another_number() -> None:
-    """Names, order, types and keys of all columns; who changes one raises `SCHEMA` and puts the new hash here."""
+    """Names, order, types and keys of all columns; who changes one raises `SCHEMA` and puts the new hash here.
+
+    `findings` is in a report and in no store: a change of it alone leaves `SCHEMA` as it is.
+    """
     import hashlib
     import json
 
@@ -202,7 +205,7 @@ def test_a_changed_schema_has_another_number() -> None:
         for name, schema in TABLES.items()
     }
     found = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-    assert (SCHEMA, found) == (1, "2586140d95f983a1")
+    assert (SCHEMA, found) == (1, "c78e9bf9144bf927")
 
 
 def test_rows_of_the_same_run_twice_in_two_files_are_refused(data: Path) -> None:
