@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
@@ -80,3 +82,29 @@ def scaled(where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = 
         return frame
 
     return change
+
+
+class _Draws(dict[str, np.ndarray]):
+    def __missing__(self, key: str) -> np.ndarray:
+        return np.ones((4, 10))
+
+
+class NoFit:
+    """What stands for a fit where the classical rule alone is asked: every quantity is 1, every table empty."""
+
+    quantities = probabilities = numbers = _Draws()
+    sampled: ClassVar = {"changes": _Draws()}
+    labels: ClassVar = {"mean": ("a model",)}
+    status = "passed"
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pd.DataFrame({"model_id": [], "heritage": []})
+
+
+def by_rules_alone(claim: str) -> ModuleType:
+    """An analysis whose findings are judged by their primary rules, without a fit."""
+    module = analysis(claim)
+    for name in [name for name in vars(module) if name.startswith("fit_")]:
+        setattr(module, name, lambda *_, **__: NoFit())
+    module.CLAIM.questions[:] = [replace(question, robustness=None) for question in module.CLAIM.questions]
+    return module

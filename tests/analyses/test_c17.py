@@ -1,0 +1,34 @@
+"""C17: the exponent follows the law that is put in, one block that does not contract decides."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, YES, altered, by_rules_alone, judged, of, shipped
+
+from thermostats.words import agrees, comparison
+
+
+def test_published_figures_follow_but_for_the_claimed_exponent() -> None:
+    found = judged(by_rules_alone("c17"), shipped())
+    assert found["whole"].verdict == NO and found["whole"].estimate is None
+    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    assert len(rows) >= 22 and {row.name for row in rows if row.agrees is not True} == {"exponent as claimed"}
+    figures = found["exponent"].reproduced
+    assert agrees("", 0.265, figures["exponent"]) and agrees("", 0.079, figures["standard error of the exponent"])
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.35, YES), (0.1, NO)])
+def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str) -> None:
+    sizes = shipped().table("models").set_index("model_id")["n_params"]
+
+    def law(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = of("", "scaling_law")(frame)
+        size = frame.loc[rows, "model_id"].map(sizes).astype(float)
+        frame.loc[rows, "gain_attention"] *= 0.5
+        wobble = 1 + 0.02 * np.sin(np.arange(int(rows.sum())))
+        frame.loc[rows, "gain_mlp"] = 0.01 * size**exponent * wobble
+        return frame
+
+    found = judged(by_rules_alone("c17"), altered(layers=law))
+    assert found["exponent"].verdict == found["whole"].verdict == verdict
+    assert found["attention"].verdict == YES and found["last_mlp"].verdict == (YES if exponent > 0.3 else NO)
