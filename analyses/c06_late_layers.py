@@ -81,6 +81,8 @@ ENOUGH = AtLeast(models=24, groups=8)
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Late layers of the models trained here with W_V taken one way."""
     models = trained_norms(evidence).dropna(subset=["late", "late_cut"])
+    if models.empty:
+        return Result.of(models, {}, words={"how": how})
     both = pairs(models[["heritage", "late", "late_cut", "learned"]], column)
     recipes = both.groupby("heritage")["ratio"].agg(smallest="min", largest="max").reset_index()
     means = np.exp(np.log(models[column]).groupby(models["heritage"]).mean())
@@ -92,7 +94,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         axes.set_xlabel(f"mean ‖W_V‖₂² over the last quarter of the layers, {how}")
         log_axis(axes, "x")
 
-    quantities = {"largest ratio": Estimate(float(both["ratio"].max()))} if len(both) else {}
+    quantities = {"largest ratio": Estimate(float(both["ratio"].max()))}
     shown = models[["model_id", "heritage", "fused", "late", "late_cut", "learned"]]
     words = {"how": how, "means": means, "off": fused["late_cut"] / fused["late"], "learned": learned.max()}
     return Result.of(models, quantities, rows={"recipes": recipes}, table=shown, draw=draw, words=words)

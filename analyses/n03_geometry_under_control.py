@@ -81,13 +81,15 @@ def slope(evidence: Evidence, term: str, **more: Any) -> Result:
 def depth(evidence: Evidence) -> Result:
     """Slope on the log of depth; both slopes under other choices of models."""
     every, rows = final(evidence), rows_of(evidence, PENULTIMATE)
+    if len(rows) < LEAST_MODELS:
+        return Result.of(rows, {})
     others = {
         "with models normed after the sum": judged(every, PENULTIMATE, pinned=True),
         "without models that learned nothing": judged(every[every["learned"].astype(bool)], PENULTIMATE),
         "of the mean gain a block, all depths": judged(every, "geometric_gain"),
     }
     words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
-    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED, seed=SEED) if len(rows) else None
+    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED, seed=SEED)
     return slope(evidence, "log_L", table=table, draw=draw_depth(rows, seed=SEED), words=words)
 
 

@@ -69,6 +69,10 @@ class Trained(Evidence):
         made = {"features": pd.DataFrame(gains), "weights": pd.DataFrame(weights), "layers": pd.DataFrame(layers)}
         self.made = {name: frame if models else frame.iloc[:0] for name, frame in made.items()}
 
+    def named(self, name: str) -> Trained:
+        """The same rows whatever the set of evidence."""
+        return self
+
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "nursery_training":
             return self.records.copy()

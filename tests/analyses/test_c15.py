@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, altered, by_rules_alone, judged, shipped
-from trained import Trained, design_depths
+from simulated_norms import Trained
+
+from thermostats.studies.nursery.plan import shipped_table
 
 
 @pytest.mark.parametrize(("levels", "verdict"), [((0, 2, 0.5, 3, 1), YES), ((0, 3, 1), NO)])
@@ -31,6 +33,6 @@ def test_phases_of_trained_models_are_counted_at_the_end_and_before_training(
     levels: tuple[int, ...], verdict: str
 ) -> None:
     found = judged(by_rules_alone("c15"), Trained(96, levels=levels), "phases.trained")["phases.trained"]
-    deep = int((design_depths() >= 20).sum())
+    deep = int((shipped_table()["n_layers"] >= 20).sum())
     assert found.verdict == verdict and found.n_models == deep and found.group == "recipe"
     assert f"Before any training 0 of the same {deep} models" in " ".join(found.notes)

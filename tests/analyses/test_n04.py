@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
+from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged, shipped
 
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.studies.nursery.signs import development, fixed_from, log_gains, pair_table
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def analysis():
-    path = next((ROOT / "analyses").glob("n04_*.py"))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-@pytest.fixture
-def by_tests_alone(analysis, monkeypatch):
-    """The analysis with its classical verdicts: what turns those takes no sampling."""
-    monkeypatch.setattr(analysis, "fit_share", lambda *_, **__: SimpleNamespace())
-    monkeypatch.setattr(analysis, "posterior_of", lambda *_, **__: None)
-    monkeypatch.setattr(analysis, "beside", lambda finding, fit, told: finding)
-    monkeypatch.setattr(analysis, "with_posterior", lambda gains, *findings: list(findings))
-    return analysis
 
 
 def trainings(fixed_at, models=96, seed=1):
@@ -113,50 +87,55 @@ def test_only_models_with_every_checkpoint_count_and_tuned_ones_do_not():
 @pytest.mark.parametrize(
     "fixed_at, early, initial",
     [
-        (lambda facts: 0, SUPPORTED, SUPPORTED),
-        (lambda facts: 2, SUPPORTED, AGAINST),
-        (lambda facts: 4, AGAINST, AGAINST),
+        (lambda facts: 0, YES, YES),
+        (lambda facts: 2, YES, NO),
+        (lambda facts: 4, NO, NO),
         (lambda facts: 4 if facts["recipe"] in ("r03", "r08") else 0, OPEN, OPEN),
     ],
 )
-def test_verdicts_on_when_turn_with_the_truth(by_tests_alone, fixed_at, early, initial):
-    found = by_tests_alone.training(trainings(fixed_at))
-    assert [finding.verdict for finding in found] == [early, initial]
-    assert found[0].n_models == 64 and found[0].n_heritages == 16
-    assert all(finding.plain.endswith(".") and finding.caption for finding in found)
+def test_verdicts_on_when_turn_with_the_truth(fixed_at, early, initial):
+    n04 = by_rules_alone("n04")
+    n04.checkpoints = lambda _: trainings(fixed_at)
+    found = judged(n04, shipped(), "sign.tenth", "sign.start")
+    assert [finding.verdict for finding in found.values()] == [early, initial]
+    assert found["sign.tenth"].n_models == 64 and found["sign.tenth"].n_heritages == 16
 
 
-def test_few_trainings_need_measurement(analysis):
-    (found,) = analysis.training(trainings(lambda facts: 0, models=30))
-    assert found.verdict == UNMEASURED
+def test_few_trainings_need_measurement():
+    n04 = by_rules_alone("n04")
+    n04.checkpoints = lambda _: trainings(lambda facts: 0, models=30)
+    assert judged(n04, shipped(), "sign.tenth")["sign.tenth"].verdict == UNMEASURED
 
 
-def of_pairs(analysis, monkeypatch, gains):
-    monkeypatch.setattr(analysis, "gains_of_pairs", lambda tables, gain: gains)
-    return analysis.of_pairs(Evidence(ROOT / "data"))
+def of_pairs(gains):
+    n04 = by_rules_alone("n04")
+    n04.gains_of_pairs = lambda tables, gain: gains
+    return judged(n04, shipped().fork(), "tuning.sign", "tuning.magnitude")
 
 
-def test_verdicts_on_pairs_turn_with_the_truth(by_tests_alone, monkeypatch):
-    one_flip = [0.1] * 12 + [0.6]
-    sign, magnitude = of_pairs(by_tests_alone, monkeypatch, pairs(one_flip))
-    assert (sign.verdict, magnitude.verdict) == (AGAINST, SUPPORTED) and sign.estimate == pytest.approx(1 / 13)
-    assert magnitude.estimate == pytest.approx(np.exp(0.6), rel=0.05)
-    none, moved = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 13))
-    assert (none.verdict, moved.verdict) == (OPEN, SUPPORTED) and "cannot come out as supported" in none.notes[0]
-    many, _ = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 40))
-    assert many.verdict == SUPPORTED
-    _, still = of_pairs(by_tests_alone, monkeypatch, pairs([0.0] * 13, noise=0.01))
-    assert still.verdict == AGAINST
-    assert set(sign.table["study"]) == {"here, by design", "published, C11"}
+@pytest.mark.parametrize(
+    ("changes", "noise", "sign", "magnitude"),
+    [
+        ([0.1] * 12 + [0.6], 0.02, NO, YES),
+        ([0.1] * 13, 0.02, OPEN, YES),
+        ([0.1] * 40, 0.02, YES, YES),
+        ([0.0] * 13, 0.01, OPEN, NO),
+    ],
+)
+def test_verdicts_on_pairs_turn_with_the_truth(changes, noise, sign, magnitude):
+    found = of_pairs(pairs(changes, noise=noise))
+    assert (found["tuning.sign"].verdict, found["tuning.magnitude"].verdict) == (sign, magnitude)
+    assert set(found["tuning.sign"].table["study"]) == {"here, by design", "published, C11"}
+    assert found["tuning.magnitude"].estimate == pytest.approx(np.exp(max(changes)), rel=0.05)
+    assert ("cannot come out as supported" in " ".join(found["tuning.sign"].notes)) == (len(changes) < 36)
 
 
-def test_few_pairs_need_measurement_and_pinned_gains_are_left_out(by_tests_alone, monkeypatch):
-    (found,) = of_pairs(by_tests_alone, monkeypatch, pairs([0.1] * 7))
-    assert found.verdict == UNMEASURED
+def test_few_pairs_need_measurement_and_pinned_gains_are_left_out():
+    assert of_pairs(pairs([0.1] * 7))["tuning.sign"].verdict == UNMEASURED
     gains = pairs([0.1] * 12)
     pinned = gains["model_id"].str.startswith("m00")
-    sign, _ = of_pairs(by_tests_alone, monkeypatch, gains.assign(norm_place=np.where(pinned, "post", "pre")))
-    assert sign.n_models == 22
+    found = of_pairs(gains.assign(norm_place=np.where(pinned, "post", "pre")))
+    assert found["tuning.sign"].n_models == 22
 
 
 def test_a_pair_is_by_hand_what_the_table_says():
@@ -172,9 +151,8 @@ def test_a_pair_is_by_hand_what_the_table_says():
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_with_posteriors_beside_every_plain_sentence_is_whole(analysis, monkeypatch):
-    found = analysis.training(trainings(lambda facts: 2))
-    found += of_pairs(analysis, monkeypatch, pairs([0.1] * 12 + [0.6]))
-    for finding in found:
-        assert finding.posterior is not None and finding.plain.endswith(".")
-        assert not {"nan", "None", "inf"} & set(finding.plain.split())
+def test_with_posteriors_every_sentence_is_whole():
+    n04 = analysis("n04")
+    n04.checkpoints = lambda _: trainings(lambda facts: 2)
+    n04.gains_of_pairs = lambda tables, gain: pairs([0.1] * 12 + [0.6])
+    assert all(finding.posterior is not None for finding in judged(n04, shipped().fork()).values())

@@ -1,0 +1,44 @@
+"""C06: late layers of labs and of recipes, apart by a factor that is put in."""
+
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
+from simulated_norms import Trained
+
+from thermostats.claims.result import Result
+from thermostats.studies.delia2026.late_layers import late_means, pairs
+
+
+def test_the_study_needs_measurement() -> None:
+    found = judged(analysis("c06"), shipped(), "late.labs")["late.labs"]
+    assert found.verdict == UNMEASURED and "ratio of squared W_V norms, late layers" in found.published
+
+
+@pytest.mark.parametrize(
+    ("squared", "right", "verdict"),
+    [(300.0, True, YES), (50.0, True, NO), (2000.0, True, NO), (300.0, False, UNMEASURED)],
+)
+def test_pairs_of_labs_are_judged_by_the_right_norms(squared: float, right: bool, verdict: str) -> None:
+    rows = pd.DataFrame({"model_id": ["a", "a", "b", "b"], "heritage": ["EleutherAI"] * 2 + ["other"] * 2})
+    rows = rows.assign(depth=[0.5, 1.0] * 2, squared=[1.0, squared, 9.0, 1.0], right=right)
+    late = late_means(rows)
+    both = pairs(late, "late", late["heritage"] == "EleutherAI")
+    question = next(q for q in analysis("c06").CLAIM.questions if q.name == "late.labs")
+    result = Result(rows={"pairs": both[both["right"] & both["right_other"]]})
+    enough = question.needs.verdict(result)
+    assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("loud", "cut", "verdicts"), [(1.0, 5.0, [NO, OPEN]), (100.0, 1.0, [OPEN, OPEN]), (3.0, 1.0, [NO, NO])]
+)
+def test_a_recipe_apart_from_all_others(loud: float, cut: float, verdicts: list[str]) -> None:
+    """Norms 100 times as large are 10,000-fold in the square: more than the claim allows."""
+    trained = ("late.trained", "late.trained_published_slicing")
+    found = judged(analysis("c06"), Trained(96, loud=loud, cut=cut), *trained)
+    assert [one.verdict for one in found.values()] == verdicts
+
+
+def test_without_models_it_needs_measurement() -> None:
+    found = judged(analysis("c06"), Trained(0), "late.trained")
+    assert found["late.trained"].verdict == UNMEASURED

@@ -1,0 +1,62 @@
+"""C18: the correlation follows the slope that is put in; measured models have a finding of their own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, by_rules_alone, judged, of, shipped
+
+from thermostats.words import agrees, comparison
+
+FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
+
+
+def quick() -> object:
+    c18 = by_rules_alone("c18")
+    c18.RESAMPLES = c18.RESAMPLES_PEARSON = 199
+    c18.with_slopes = lambda *_: {}
+    return c18
+
+
+def test_published_figures_follow() -> None:
+    found = judged(quick(), shipped())
+    assert found["whole"].verdict == OPEN and found["entropy.measured"].verdict == UNMEASURED
+    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    assert len(rows) >= 42 and all(row.agrees for row in rows)
+    assert agrees("", 0.6292308, found["entropy.base"].reproduced["gemma-7b Spearman"])
+    assert agrees("", -2.00026, found["cliches"].reproduced["Mistral-7B-v0.1 t"])
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.3, YES), (-0.3, NO)])
+def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> None:
+    level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
+    prompts = shipped().table("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
+    noise = dict(zip(prompts.index, np.random.default_rng(2).normal(0, 0.2, len(prompts)), strict=True))
+
+    def entropies(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(entropy=frame["prompt_id"].map(lambda p: prompts.get(p, 1.0) + noise.get(p, 0.0)))
+
+    def follow(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame["source"].str.startswith(FILES)
+        x = frame.loc[rows, "prompt_id"].map(lambda p: prompts[p] + noise[p])
+        frame.loc[rows, "gain_block"] = np.exp(slope * x + 0.01 * np.random.default_rng(3).normal(size=len(x)))
+        return frame
+
+    found = judged(quick(), altered(layers=follow, outputs=entropies))
+    assert found["whole"].verdict == found["entropy.base"].verdict == verdict and found["cliches"].verdict == YES
+
+
+def test_models_measured_here_have_a_finding_of_their_own() -> None:
+    def again(frame: pd.DataFrame) -> pd.DataFrame:
+        more = frame[of("", "thermo")(frame)]
+        return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
+
+    mine = altered(runs=again, layers=again, outputs=again, summaries=again)
+    found = judged(quick(), mine, "entropy.measured", "entropy.benchmark")
+    assert found["entropy.measured"].estimate == pytest.approx(found["entropy.benchmark"].estimate)
+
+
+@pytest.mark.slow
+def test_slope_and_difference_have_the_side_of_their_tests() -> None:
+    found = judged(analysis("c18"), shipped(), "entropy.base", "cliches")
+    assert (found["entropy.base"].estimate > 0) == (found["entropy.base"].posterior.probability > 0.5)
+    assert (found["cliches"].estimate < 0) == (found["cliches"].posterior.probability > 0.5)

@@ -1,0 +1,31 @@
+"""Findings of today's code against the frozen ones; all of them by `make golden`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from golden import HERE, compared
+from thermostats.claims.run import run_one
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.scripts import scripts
+from thermostats.tables import store
+
+SCRIPTS = scripts(store.shipped("analyses"))
+QUICK = ("C06", "C07")
+"""Claims without a fit."""
+
+
+@pytest.mark.parametrize(
+    "claim", [claim if claim in QUICK else pytest.param(claim, marks=pytest.mark.slow) for claim in SCRIPTS]
+)
+def test_findings_are_the_frozen_ones(claim: str) -> None:
+    frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
+    run = run_one(SCRIPTS[claim], Evidence().data)
+    assert compared(run, frozen, allowed, 1e-9) == []
+
+
+def test_every_frozen_finding_is_of_a_claim_and_every_change_has_a_reason() -> None:
+    frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
+    assert len(frozen) == 107 and {key.split(".")[0] for key in frozen} == set(SCRIPTS)
+    assert all(any(reasons.values()) for reasons in allowed.values())
