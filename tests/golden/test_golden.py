@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from golden import HERE, compared
-from thermostats.claims.run import run_one
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.run import run_one
 from thermostats.claims.scripts import scripts
 from thermostats.tables import store
 
