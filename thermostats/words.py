@@ -6,11 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from thermostats.claims.finding import Finding
-    from thermostats.claims.result import Estimate
+from typing import NamedTuple, Protocol
 
 MINUS = "\u2212"
 SIGNIFICANT = 3
@@ -22,6 +18,38 @@ Some were computed in single precision, which keeps six digits through a sum or 
 WHOLE = 1e7
 """Whole numbers below this are shown in full."""
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Estimated(Protocol):
+    """A number with an interval."""
+
+    @property
+    def estimate(self) -> float | None:
+        """The number."""
+
+    @property
+    def lower(self) -> float | None:
+        """Lower end."""
+
+    @property
+    def upper(self) -> float | None:
+        """Upper end."""
+
+    @property
+    def interval(self) -> str:
+        """Kind and level."""
+
+
+class Probable(Protocol):
+    """A probability with its kind."""
+
+    @property
+    def probability(self) -> float | None:
+        """The probability."""
+
+    @property
+    def probability_kind(self) -> str:
+        """What it is."""
 
 
 class Compared(NamedTuple):
@@ -57,18 +85,18 @@ def range_text(lower: float | None, upper: float | None) -> str:
     return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
 
 
-def estimate_range(estimate: Estimate | Finding) -> str:
+def estimate_range(estimate: Estimated) -> str:
     """Value and interval: `0.12 [0.03, 0.2]`."""
     return " ".join(part for part in (number(estimate.estimate), range_text(estimate.lower, estimate.upper)) if part)
 
 
-def estimate_text(finding: Finding) -> str:
+def estimate_text(finding: Estimated) -> str:
     """Estimate, interval, and the interval's kind and level."""
     parts = [number(finding.estimate), range_text(finding.lower, finding.upper)]
     return " ".join(part for part in parts if part) + (f", {finding.interval}" if parts[1] and finding.interval else "")
 
 
-def probability_text(finding: Finding) -> str:
+def probability_text(finding: Probable) -> str:
     """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
     if finding.probability is None:
         return ""
