@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pandas as pd
 import pytest
+from altered import NO, OPEN, UNMEASURED, YES, analysis, shipped, untested_by_draws
+from altered import judged as findings
 from matplotlib.figure import Figure
-
-sys.path.insert(0, str(Path(__file__).parent))
 from simulated_nursery import Simulated
 
+from thermostats.claims.finding import Finding
+from thermostats.modelling.heritage.held_out import HeldOut
 from thermostats.modelling.heritage.shares import corrected_shares, dominance, drawn_shares
+from thermostats.studies.nursery.design_shares import design_blocks
+from thermostats.studies.nursery.predictions import drawn_slopes
 from thermostats.studies.nursery.recipe_fit import (
     GEOMETRY,
     columns_of_block,
@@ -30,17 +29,6 @@ from thermostats.studies.nursery.rows import final
 PRIMARY = "penultimate_gain"
 
 
-def load(claim: str) -> ModuleType:
-    (path,) = (Path(__file__).parents[2] / "analyses").glob(f"{claim}_*.py")
-    name = f"tested_{path.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
 @pytest.fixture(scope="module")
 def recipe_first() -> Simulated:
     return Simulated(lambda x: 0.4 * x["optimiser=sgd"] + 0.25 * x["peak"] + 0.3 * x["log_L"], noise=0.02)
@@ -51,6 +39,13 @@ def rows(recipe_first: Simulated) -> pd.DataFrame:
     return judged(final(recipe_first), PRIMARY)
 
 
+def found(rows: pd.DataFrame, name: str) -> Finding:
+    """One finding of made-up rows by the classical rule."""
+    n01 = untested_by_draws("n01")
+    n01.models = lambda *_: rows
+    return findings(n01, shipped(), name)[name]
+
+
 def test_pinned_and_two_block_models_are_not_judged(recipe_first: Simulated, rows: pd.DataFrame) -> None:
     everything = final(recipe_first)
     assert len(everything) == 96 and rows["comparable"].all() and rows["n_layers"].min() == 4
@@ -59,8 +54,8 @@ def test_pinned_and_two_block_models_are_not_judged(recipe_first: Simulated, row
     assert not too_few(rows) and too_few(rows.iloc[:20])
 
 
-def test_shares_less_their_exact_null_are_those_of_many_shuffles(rows: pd.DataFrame) -> None:
-    columns = load("n01").design_blocks(rows)
+def test_shares_minus_their_exact_null_are_those_of_many_shuffles(rows: pd.DataFrame) -> None:
+    columns = design_blocks(rows)
     shuffled = dominance(rows, "log_gain", columns, seed=1, permutations=4000).adjusted
     exact = corrected_shares(rows, "log_gain", columns)
     assert exact == pytest.approx(shuffled, abs=0.01)
@@ -75,45 +70,89 @@ def test_a_second_seed_belongs_to_its_model(rows: pd.DataFrame) -> None:
 
 
 def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:
-    n01 = load("n01")
-    assert n01.order(rows, PRIMARY).verdict == "supported"
-    shape = rows.assign(log_gain=rows["log_L"] + 0.3 * rows["log_rho"])
-    assert n01.order(shape, PRIMARY).verdict == "not supported"
+    name = "order.max_gain"
+    assert found(rows, name).verdict == YES
+    assert found(rows.assign(log_gain=rows["log_L"] + 0.3 * rows["log_rho"]), name).verdict == NO
+    noise = np.random.default_rng(2).normal(size=len(rows))
+    assert found(rows.assign(log_gain=noise), name).verdict == OPEN
+
+
+def test_the_primary_finding_says_what_the_published_models_show_and_what_other_choices_would(
+    recipe_first: Simulated,
+) -> None:
+    n01, name = untested_by_draws("n01"), f"order.{PRIMARY}"
+    n01.published = lambda _: n01.published_rows(shipped())
+    primary = findings(n01, recipe_first, name)[name]
+    assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 9
+    assert set(primary.table["study"]) == {"nursery, caused", "published, observed"}
+    assert "without second seeds, " in " ".join(primary.notes)
 
 
 def test_residuals_drawn_anew_spread_as_outcomes_of_the_same_causes_do(rows: pd.DataFrame) -> None:
     """The bootstrap's spread of a share against that of simulated studies, noise drawn from its distribution."""
-    columns = load("n01").design_blocks(rows)
+    columns = design_blocks(rows)
     causes = 0.3 * rows["x peak"] + 0.2 * rows["log_L"]
     rng = np.random.default_rng(7)
     outcomes = [rows.assign(log_gain=causes + rng.normal(0, 0.2, len(rows))) for _ in range(150)]
     spread = np.std([corrected_shares(one, "log_gain", columns)["geometry"] for one in outcomes])
-    told = np.median([drawn_shares(one, "log_gain", columns, seed=1, draws=300)[:, 2].std() for one in outcomes[:15]])
-    assert 0.6 < told / spread < 1.6
+    drawn = np.median([drawn_shares(one, "log_gain", columns, seed=1, draws=300)[:, 2].std() for one in outcomes[:15]])
+    assert 0.6 < drawn / spread < 1.6
 
 
-@pytest.mark.parametrize(("noise", "verdict"), [(0.01, "supported"), (1.0, "not supported")])
+@pytest.mark.parametrize(("noise", "verdict"), [(0.01, YES), (1.0, NO)])
 def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -> None:
     rng = np.random.default_rng(3)
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
-    assert load("n01").seeds(rows.assign(log_gain=known)).verdict == verdict
+    assert found(rows.assign(log_gain=known), "seed").verdict == verdict
+    assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
 
 
 def test_slopes_of_the_fit_are_those_of_the_causes(rows: pd.DataFrame) -> None:
     fit = fit_recipes(rows, PRIMARY, seed=1)
-    found = slopes(fit, rows, "geometry", GEOMETRY).mean(axis=0)
     unit = np.log(20 / 2) / 2
-    assert found == pytest.approx([0.3 / unit, 0.0], abs=0.03)
+    assert slopes(fit, rows, "geometry", GEOMETRY).mean(axis=0) == pytest.approx([0.3 / unit, 0.0], abs=0.03)
     assert len(columns_of_block(rows, "architecture")) >= 5
+    assert any("u_recipe(i)" in line and "geometry: log_L, log_rho; scale: log_d" in line for line in fit.equations)
 
 
 def test_too_few_models_need_measurement() -> None:
-    (finding,) = load("n01").analyse(Simulated(lambda x: x["peak"], models=30))
-    assert finding.verdict == "needs measurement" and "are needed" in finding.plain
+    few = findings(analysis("n01"), Simulated(lambda x: x["peak"], models=30))
+    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 8
+    assert all("too few" in finding.plain for finding in few.values())
 
 
-def test_published_gains_made_by_the_nursery_s_slopes_are_foretold(rows: pd.DataFrame) -> None:
-    n01 = load("n01")
+@pytest.mark.parametrize(
+    ("gained", "status", "verdict"),
+    [(9.0, "passed", YES), (-9.0, "passed", NO), (1.0, "passed", OPEN), (9.0, "failed", OPEN), (-9.0, "failed", OPEN)],
+)
+def test_recipes_not_seen_count_where_every_refit_passes(
+    rows: pd.DataFrame, gained: float, status: str, verdict: str
+) -> None:
+    held = HeldOut(
+        left_out="heritage",
+        method="closed form",
+        predictions=rows[["model"]].assign(status=["passed"] * (len(rows) - 1) + [status]),
+        rmse=0.1,
+        rmse_baseline=0.3,
+        rmse_lab_mean=np.nan,
+        rmse_rival=0.2,
+        coverage=0.9,
+        elpd=20.0,
+        elpd_difference=gained,
+        elpd_difference_error=2.0,
+        all_passed=status == "passed",
+    )
+    n01 = untested_by_draws("n01")
+    n01.models, n01.leave_one_out = lambda *_: rows, lambda *_, **__: held
+    found = findings(n01, shipped(), "unseen_recipes")["unseen_recipes"]
+    assert found.verdict == verdict
+    assert found.upper - gained == pytest.approx(2.1314495 * 2)  # t of 15 degrees of freedom
+
+
+@pytest.mark.parametrize(("slope", "verdicts"), [(0.26, {YES, OPEN}), (-0.26, {NO, OPEN})])
+def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
+    rows: pd.DataFrame, slope: float, verdicts: set[str]
+) -> None:
     rng = np.random.default_rng(5)
     published = pd.DataFrame(
         {
@@ -125,21 +164,24 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_foretold(rows: pd.Data
         }
     )
     published = published.assign(log_L=np.log(published["n_layers"]), log_d=np.log(published["d_model"]))
+    gains = published.assign(log_gain=slope * published["log_L"] + rng.normal(0, 0.01, 20))
     fit = fit_recipes(rows, PRIMARY, seed=1)
-    known = n01.with_posterior(fit, n01.order(rows, PRIMARY)).posterior
-    for slope, verdict in ((0.26, {"supported", "inconclusive"}), (-0.26, {"not supported", "inconclusive"})):
-        gains = published.assign(log_gain=slope * published["log_L"] + rng.normal(0, 0.01, 20))
-        finding = n01.foretold(fit, rows, gains, known)
-        assert finding.verdict in verdict and (finding.estimate > 0) == (slope > 0)
-        assert (finding.posterior.probability > 0.95) == (slope > 0)
+    assert drawn_slopes(fit, rows).shape[1] == 3
+    n01 = analysis("n01")
+    n01.models, n01.recipe_fit, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
+    finding = findings(n01, shipped(), "carry_over")["carry_over"]
+    assert finding.verdict in verdicts and (finding.estimate > 0) == (slope > 0)
+    assert (finding.posterior.probability > 0.95) == (slope > 0)
 
 
 @pytest.mark.slow
 def test_the_whole_analysis(recipe_first: Simulated) -> None:
-    findings = load("n01").analyse(recipe_first)
-    assert len(findings) == 8 and findings[0].posterior is not None and findings[0].posterior.probability > 0.95
-    for finding in findings:
-        assert finding.claim == "N01" and finding.plain.endswith(".") and "nan" not in finding.plain
+    n01 = analysis("n01")
+    n01.published = lambda _: n01.published_rows(shipped())
+    whole = findings(n01, recipe_first)
+    primary = whole[f"order.{PRIMARY}"]
+    assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95
+    for finding in whole.values():
         if finding.draw is not None:
             axes = Figure().add_subplot()
             finding.draw(axes)

@@ -139,6 +139,7 @@ def fit_heritage(
         concentration=concentration,
         lab_df=lab_df,
         leave_out=tuple(leave_out),
+        columns=dict(blocks or {}),
         seed=seed,
         prior=prior_orders(laid_out, concentration=concentration, lab_df=lab_df, seed=seed),
         warnings=said,
@@ -161,6 +162,8 @@ class HeritageFit(Fitted):
     """Prior probabilities of the orders, by simulation on this design."""
     leave_out: tuple[str, ...] = ("heritage", "model")
     """What the check of influence leaves out."""
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Columns of the blocks; empty: those of labs, shape and size."""
     family: str = "heritage"
     prefixed: bool = False
     estimand: str = field(init=False)
@@ -191,7 +194,7 @@ class HeritageFit(Fitted):
             "figure": _figure,
             "refits": kept(lambda seed: sensitivity(self, seed=seed)),
             "influence": partial(influence, self),
-            "equations": (*EQUATIONS, FAMILY_EQUATION) if self.design.families else EQUATIONS,
+            "equations": _equations(self),
             "priors": priors(self.total_sd, self.concentration, self.lab_df),
         }
         for name, value in derived.items():
@@ -261,6 +264,15 @@ def _quantities(fit: HeritageFit) -> dict[str, Array]:
         "mean_log_gain": fit.draws["m"].mean(axis=-1),
         **classical.shape_parts(parts["geometry"], parts["scale"], fit.design),
     }
+
+
+def _equations(fit: HeritageFit) -> tuple[str, ...]:
+    lines = (*EQUATIONS, FAMILY_EQUATION) if fit.design.families else EQUATIONS
+    if not fit.columns:
+        return lines
+    heritage, geometry, scale = (", ".join(fit.columns[name]) for name in ("heritage", "geometry", "scale"))
+    own = f"heritage: X u = c·(u_{heritage}(i) − mean over models); geometry: {geometry}; scale: {scale}"
+    return tuple(own if line.startswith("heritage: X u") else line for line in lines)
 
 
 def _part(fit: HeritageFit) -> Part:

@@ -1,45 +1,26 @@
 """The heritage model of the controlled study: recipes in the place of labs, the design's own geometry and scale.
 
 Width is d = H·d_h, so that log L, log H and log d_h together hold log d: with C04's columns scale is geometry by
-arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these, and C04's columns stand beside them.
+arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Posterior
-from thermostats.claims.verdict import SENTENCES, SURE, UNMEASURED, if_probable
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
-from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Array, Settings
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
-C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
 LEAST_MODELS, LEAST_RECIPES = 36, 12
 """Below either nothing is concluded."""
-NAMED_GAINS = {
-    "penultimate_gain": "gain of the last block but one, models of four blocks or more",
-    "last_gain": "gain of the last block",
-    "geometric_gain": "mean gain a block, blocks 2 to L",
-    "max_gain": "largest gain, blocks 2 to L",
-    "total_amplification": "product of gains, blocks 2 to L",
-}
-"""The gains that are judged, the primary one first, in words."""
-LIMITS = (
-    "Small models, 600 steps of 512 tokens, two corpora (novels by Jane Austen; a synthetic language whose distant "
-    "dependencies such budgets are too short to learn). What carries over to large models is a hypothesis."
-)
 SHALLOW = 2
 """Depth at which the last block but one is the first block, which adds to bare embeddings: no penultimate gain."""
 
@@ -51,7 +32,7 @@ def _columns() -> dict[str, list[str]]:
 
 
 def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
-    """Rows of `nursery_rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
+    """Rows of `rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
 
     Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
     the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
@@ -115,50 +96,8 @@ def fit_recipes(
     )
 
 
-def unmeasured(claim: str, estimand: str, rows: pd.DataFrame) -> Finding:
-    """The finding where too few models have been measured."""
-    return Finding(
-        claim=claim,
-        estimand=estimand,
-        verdict=UNMEASURED,
-        plain=f"{SENTENCES[UNMEASURED]}: {len(rows)} comparable models of {rows['recipe'].nunique()} recipes are there "
-        f"and {LEAST_MODELS} of {LEAST_RECIPES} are needed.",
-        n_models=len(rows),
-        n_heritages=rows["recipe"].nunique(),
-        notes=(LIMITS,),
-    )
-
-
 def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
     """Draws of the slopes of a block's contribution on its columns, draws × columns."""
     x = rows.set_index("model").loc[list(fit.design.models), list(columns)].to_numpy(np.float64)
     part = fit.contributions[block].reshape(-1, fit.n_models)
     return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
-
-
-def named(posterior: Posterior, columns: Mapping[str, Sequence[str]]) -> Posterior:
-    """The page's record with what stands in the blocks: recipe in the place of heritage, and the named columns."""
-    words = "; ".join(f"{block}: {', '.join(names)}" for block, names in columns.items())
-    lines = tuple(
-        f"heritage: X u = c·(u_recipe(i) − mean over models); {words}" if line.startswith("heritage: X u") else line
-        for line in posterior.equations
-    )
-    return replace(posterior, equations=lines)
-
-
-def restated(known: Posterior, *, model: str, statement: str, truth: NDArray[np.bool_], classical: str) -> Posterior:
-    """The record of a fit with another statement, `truth` chain × draw, put to it; its checks are not rerun."""
-    said, probability = f"P({statement})", float(truth.mean())
-    return replace(
-        known,
-        model=model,
-        rule=f"Supported where {said} is at least {SURE:g}, not supported where it is at most {1 - SURE:.2g}, else "
-        "inconclusive.",
-        statement=said,
-        probability=probability,
-        probability_error=sampling.mcse(truth.astype(np.float64)) if 0 < probability < 1 else 0.0,
-        verdict=if_probable(probability),
-        classical=classical,
-        tables={},
-        panels=(),
-    )

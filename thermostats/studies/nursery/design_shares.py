@@ -1,0 +1,106 @@
+"""Shares of the variance of the log gain that recipe, architecture, geometry and scale explain, and the seed's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.recipe_fit import GEOMETRY, SCALE, columns_of_block, distinct
+
+C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
+
+
+def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Columns of every block of rows of `judged`."""
+    return {
+        "recipe": ["recipe"],
+        "architecture": columns_of_block(rows, "architecture"),
+        "geometry": list(GEOMETRY),
+        "scale": list(SCALE),
+    }
+
+
+def shares(rows: pd.DataFrame, columns: dict[str, list[str]], *, seed: int) -> pd.DataFrame:
+    """Corrected shares of all blocks, first − geometry and geometry − scale: what, estimate, lower, upper.
+
+    Intervals: 95 % t, residuals bootstrapped with the design fixed.
+    """
+    first = next(iter(columns))
+    x = pd.get_dummies(rows[[name for own in columns.values() for name in own]]).to_numpy(np.float64)
+    df = len(rows) - 1 - int(np.linalg.matrix_rank(x - x.mean(axis=0)))
+    drawn = pd.DataFrame(drawn_shares(rows, "log_gain", columns, seed=seed), columns=list(columns))
+    table = pd.concat([pd.DataFrame([corrected_shares(rows, "log_gain", columns)]), drawn], ignore_index=True)
+    for a, b in ((first, "geometry"), ("geometry", "scale")):
+        table[f"{a} − {b}"] = table[a] - table[b]
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * table.iloc[1:].std(ddof=1)
+    whole = table.iloc[0]
+    return pd.DataFrame(
+        {
+            "what": table.columns,
+            "estimate": whole.to_numpy(),
+            "lower": (whole - half).to_numpy(),
+            "upper": (whole + half).to_numpy(),
+        }
+    )
+
+
+def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """Shares of the nursery and of the published models, by the design's columns and by C04's: a row a block."""
+    frames = []
+    for columns, geometry, scale in (("the design's", GEOMETRY, SCALE), ("C04's", C04_GEOMETRY, C04_SCALE)):
+        nursery = design_blocks(rows) | {"geometry": list(geometry), "scale": list(scale)}
+        lab = {"heritage": ["heritage"], "geometry": list(geometry), "scale": list(scale)}
+        frames += [
+            shares(rows, nursery, seed=seed).assign(study="nursery, caused", columns=columns),
+            shares(published, lab, seed=seed).assign(study="published, observed", columns=columns),
+        ]
+    table = pd.concat(frames, ignore_index=True)
+    return table[["study", "columns", "what", "estimate", "lower", "upper"]]
+
+
+@dataclass(frozen=True)
+class SeedShare:
+    """Variance between two trainings of the same model, over that of all models."""
+
+    estimate: float
+    lower: float
+    upper: float
+    """95 % χ² interval, the variance over all models taken as known."""
+    one_side: int
+    """Pairs of which both stand on one side of 1."""
+    factor: float
+    """By which two seeds differ, root mean square."""
+    lack_of_fit: tuple[int, int, float, float]
+    """Of the additive model against the seeds' pure error: degrees of freedom, F and p."""
+
+
+def seed_pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of models that were trained with two seeds, with `unit`, the model that both are."""
+    unit = distinct(rows)
+    return rows.assign(unit=unit)[unit.duplicated(keep=False)]
+
+
+def seed_share(rows: pd.DataFrame) -> SeedShare:
+    """The seed's share of the variance over rows of `judged`."""
+    pairs = seed_pairs(rows).groupby("unit")["log_gain"]
+    differences = pairs.agg(lambda values: values.iloc[0] - values.iloc[1]).to_numpy(dtype=np.float64)
+    k, total = differences.size, float(rows["log_gain"].var(ddof=1))
+    squares = float(np.square(differences).sum()) / 2
+    lower, upper = (squares / stats.chi2.ppf(q, k) / total for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    full = block_f(rows, "log_gain", design_blocks(rows))["recipe"]
+    rss = (1 - full.r_squared) * total * (len(rows) - 1)
+    df = full.df_residual - k
+    f = (rss - squares) / df / (squares / k)
+    return SeedShare(
+        estimate=squares / k / total,
+        lower=float(lower),
+        upper=float(upper),
+        one_side=int(pairs.agg(lambda values: (values > 0).nunique() == 1).sum()),
+        factor=float(np.exp(np.sqrt(2 * squares / k))),
+        lack_of_fit=(df, k, f, float(stats.f.sf(f, df, k))),
+    )
