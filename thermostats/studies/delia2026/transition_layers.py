@@ -1,12 +1,15 @@
-"""Transition layers that the study gives, by model and definition, beside what its formulas say."""
+"""Transition layers that the study gives, by model and definition; what its formulas say, and their errors."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
@@ -19,6 +22,34 @@ BY_MODEL = {
 }
 A_PRIORI = "L* of {} from its gain"
 ALL_HEADS = "max_abs_gradient_all_heads"
+STATED = {
+    "error within heritage, % of depth": "section 5.3 within",
+    "error across heritages, % of depth": "fig. 5",
+    "error of L/2, % of depth": "section 5.3 naive",
+}
+COMPARED_WITH = {"error the file compares with, %": "/comparison_v2_argmax"}
+IN_THE_FILE = {
+    "error by the first change of sign, % of depth": "/overall_mape",
+    "improvement, points": "/improvement_pp",
+}
+FIGURE_5 = "L* of {} in figure 5"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A definition of the empirical L*: `kind` in the tables, `words` on the page."""
+
+    id: str
+    kind: str
+    words: str
+
+
+DEFINITIONS = (
+    Definition("figure_5", "figure", "values of figure 5"),
+    Definition("steepest", "max_abs_gradient", "steepest change of the trace"),
+    Definition("steepest_all_heads", ALL_HEADS, "steepest change of the trace of all heads"),
+    Definition("first_sign_change", "first_sign_change", "first change of sign of the trace's slope"),
+)
 
 
 def empirical(tables: Evidence) -> pd.DataFrame:
@@ -53,9 +84,27 @@ def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
     rows["half"] = L / 2
-    for name in ("formula", "half"):
-        rows[f"error_{name}"] = 100 * (rows[name] - rows["layer"]).abs() / L
-    return rows
+    return rows.assign(**errors(rows))
+
+
+def errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Errors of depth of the formula and of L/2 in per cent: columns error_formula and error_half."""
+    names = ("formula", "half")
+    return pd.DataFrame(
+        {f"error_{name}": 100 * (rows[name] - rows["layer"]).abs() / rows["n_layers"] for name in names}
+    )
+
+
+def error_of_fraction(rows: pd.DataFrame) -> float:
+    """Error of depth in per cent of L* put at the mean fraction of the other models."""
+    fraction = rows["layer"] / rows["n_layers"]
+    of_others = (fraction.sum() - fraction) / (len(rows) - 1)
+    return float(100 * (of_others - fraction).abs().mean())
+
+
+def relative_error(rows: pd.DataFrame, name: str) -> float:
+    """Mean absolute percentage error relative to L*; infinite where an L* is 0."""
+    return float((100 * (rows[name] - rows["layer"]).abs() / rows["layer"]).mean())
 
 
 def from_gains(tables: Evidence) -> dict[str, float]:
@@ -79,3 +128,24 @@ def sign_changes(tables: Evidence, rows: pd.DataFrame) -> dict[str, float]:
         names = [name.format(short_name(row.model_id)) for name in BY_MODEL]
         figures |= {name: float(value) for name, value in zip(names, values, strict=True)}
     return figures
+
+
+def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
+    """Figures that the study states for one definition of L*; `rows` from `with_predictions`."""
+    if kind == ALL_HEADS:
+        return Audit()
+    if kind == "max_abs_gradient":
+        published = stated_by_model(tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"})
+        return Audit(published, from_gains(tables))
+    part = rows[rows["kind"] == kind]
+    error = float(part["error_formula"].mean())
+    compared_with = stated(tables, COMPARED_WITH, SIGN_CHANGE)
+    if kind == "first_sign_change":
+        published = stated(tables, IN_THE_FILE, SIGN_CHANGE) | stated_by_model(tables, SIGN_CHANGE, BY_MODEL)
+        (other,) = compared_with.values()
+        overall = dict(zip(IN_THE_FILE, (error, other - error), strict=True))
+        return Audit(published, sign_changes(tables, part) | overall)
+    read = {FIGURE_5.format(short_name(row.model_id)): float(row.layer) for row in part.itertuples()}
+    within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
+    reproduced = dict(zip(STATED, (within, error, float(part["error_half"].mean())), strict=True))
+    return Audit(stated(tables, STATED) | compared_with | read, reproduced | dict.fromkeys(COMPARED_WITH, error))

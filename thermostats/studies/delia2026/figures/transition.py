@@ -12,10 +12,9 @@ from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, stated
+from thermostats.studies.delia2026.transition_layers import CONSTANTS, SIGN_CHANGE
 from thermostats.words import number, short_name
 
-SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
-CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
 JUDGED = ("max_abs_gradient", "first_sign_change")
 COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]
 

@@ -1,0 +1,105 @@
+"""C09: the verdict follows the errors, and the figures that the study prints."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, ROOT, YES, analysis, judged, shipped, untested_by_draws
+from matplotlib.figure import Figure
+
+from thermostats.claims.result import Result
+from thermostats.studies.delia2026.stated import H4_EXTENDED
+from thermostats.studies.delia2026.transition_layers import DEFINITIONS, all_heads, error_audit
+from thermostats.words import comparison
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "data" / "published" / "runs.csv").is_file(), reason="the published tables are not in this checkout"
+)
+c09 = untested_by_draws("c09")
+
+
+def made(formula: float, half: float) -> pd.DataFrame:
+    """Six models of two labs whose L* lie around the middle, with errors around the given ones."""
+    noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.5])
+    rows = pd.DataFrame({"heritage": ["one", "other"] * 3, "layer": [9.0, 11.0, 12.0, 8.0, 10.0, 13.0]})
+    rows = rows.assign(model_id=[f"lab/m{i}" for i in rows.index], n_layers=20.0, formula=10.0, half=10.0)
+    return rows.assign(error_formula=formula + noise, error_half=half - noise)
+
+
+@pytest.mark.parametrize(("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)])
+def test_verdict_follows_the_errors(formula: float, half: float, verdict: str) -> None:
+    result = c09.compared(made(formula, half))
+    assert c09.NEARER.verdict(result) == verdict
+    assert (result.n_models, result.n_groups) == (6, 2)
+    assert c09.without_one(made(formula, half)) == []
+
+
+def test_a_model_that_alone_decides_is_named() -> None:
+    rows = made(3.0, 20.0)
+    rows.loc[0, "error_half"] = -100.0
+    (found,) = c09.without_one(rows)
+    assert found["model_id"] == "lab/m0" and found["verdict"] == YES and found["gained"].lower > 0
+
+
+def test_an_error_relative_to_a_layer_0_is_not_given() -> None:
+    assert len(c09.compared(made(3.0, 20.0)).words["relative"]) == 2
+    assert c09.compared(made(3.0, 20.0).assign(layer=[0.0, 1, 2, 3, 4, 5])).words["relative"] == []
+
+
+def test_published_errors_and_their_recomputation() -> None:
+    rows = c09.predicted(shipped())
+    audits = {one.id: error_audit(shipped(), rows, one.kind) for one in DEFINITIONS}
+    shown = [row for one in audits.values() for row in comparison(one.published, one.reproduced) if row.published]
+    assert len(shown) >= 40
+    wrong = {"error within heritage, % of depth", "error of L/2, % of depth"}
+    assert {row.name for row in shown if row.agrees is False} == wrong
+    assert {row.name for row in shown if row.agrees is None} == {
+        f"L* of {name} in figure 5"
+        for name in ("pythia-160m", "pythia-410m", "bloom-560m", "opt-125m", "opt-350m", "gpt2")
+    }
+    assert f"{audits['figure_5'].reproduced['error of L/2, % of depth']:.2f}" == "15.97"
+
+
+def test_findings_say_what_they_rest_on() -> None:
+    found = judged(c09, shipped(), *(f"error.{one.id}" for one in DEFINITIONS))
+    assert [finding.verdict for finding in found.values()] == [OPEN, OPEN, OPEN, NO]
+    first, steepest, *_ = found.values()
+    assert any("With 64 heads" in note for note in first.notes) and first.table is not None
+    assert any("One model left out" in note for note in steepest.notes)
+    assert "Relative to L* itself" in first.plain
+    axes = Figure().add_subplot()
+    assert first.draw is not None and steepest.draw is None
+    first.draw(axes)
+    assert axes.has_data()
+
+
+def test_too_few_models_have_no_fit() -> None:
+    assert analysis("c09").with_line(made(3.0, 20.0).head(3)) == {}
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(0.0, NO), (12.0, YES)])
+def test_across_labs_the_formula_is_held_against_the_mean_fraction(
+    monkeypatch: pytest.MonkeyPatch, off: float, verdict: str
+) -> None:
+    star = np.array([9.0, 11.0, 12.0, 8.0, 10.0, 13.0])
+    models = pd.DataFrame({"L_star": star, "n_layers": 20.0, "logit": star})
+    models = models.assign(**{"mean fraction": star + off, "published formula": star + np.linspace(2, 3, 6)})
+
+    slopes = {"slope_n_layers": np.array([[1.0, 1.0]]), "slope_n_heads": np.array([[-1.0, 1.0]])}
+    fit = SimpleNamespace(n_models=6, n_heritages=2, quantities=slopes, table={"models": models}.get)
+    monkeypatch.setattr(c09, "fit_transition", lambda *_, **__: fit)
+    result: Result = c09.across_labs(shipped())
+    assert c09.CLAIM.questions[-1].primary.verdict(result) == verdict
+    assert result.probability(c09.SHAPE.statement) == 0.5 and result.words["errors"]["logit"] == 0
+
+
+def test_steepest_change_is_found_as_in_the_files() -> None:
+    """Where the files took all heads, the layer found here is the published one."""
+    tables = shipped()
+    published = tables.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
+    found = all_heads(tables).set_index("model_id")["layer"]
+    assert len(published) == 3
+    assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()
