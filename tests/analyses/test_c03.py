@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, analysis
+from altered import NO, OPEN, YES, altered, analysis
 
+from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.audit import Shares
+from thermostats.words import comparison
 
 STATED = Shares(focal=0.8, others=0.0, bound=0.001)
 
@@ -36,3 +38,13 @@ def made(gains: list[float]) -> pd.DataFrame:
 def test_verdict(gains: list[float], verdict: str) -> None:
     c03 = analysis("c03")
     assert c03.FIXES_THE_SIGN.verdict(c03.compared(made(gains), "gain", STATED)) == verdict
+
+
+def test_published_figures_that_do_not_follow() -> None:
+    tables = altered().named("published")
+    figures = audit.signs_of_labs(tables, analysis("c03").models(tables))
+    rows = comparison(figures.published, figures.reproduced)
+    assert len([row for row in rows if row.published]) >= 18
+    wrong = {"others expand, %", "Fisher p <", "mean gain EleutherAI"}
+    assert {row.name for row in rows if row.published and not row.agrees} == wrong
+    assert f"{figures.reproduced['median gain EleutherAI']:.2f} {figures.reproduced['Fisher p <']:.3f}" == "0.99 0.036"
