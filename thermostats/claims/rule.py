@@ -22,7 +22,7 @@ import pandas as pd
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, all_of, any_of, if_probable
 from thermostats.errors import DataError
-from thermostats.words import figure, listed
+from thermostats.words import figure, listed, plural
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -340,8 +340,8 @@ class AtLeast(Rule):
 
     def words(self) -> str:
         """How many are needed."""
-        counts = {"model": self.models, "group": self.groups, **self.rows}
-        return f"needs at least {listed([f'{least} {name}' for name, least in counts.items() if least])}"
+        counts = [plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n]
+        return f"needs at least {listed([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
 
 
 @dataclass(frozen=True)
@@ -414,9 +414,9 @@ class Posterior(Rule):
         """Both limits of the probability."""
         said = self.statement if not self.pick else f"{self.statement} of {self.pick.words()}"
         refuted = f"not supported, whatever the posterior, where {self.refuted.words()}; else "
-        other = f"P({self.against})" if self.against else "it"
+        other = f"P({self.against}) is" if self.against else "it is"
         return (refuted if self.refuted is not NEVER else "") + (
-            f"supported where P({said}) ≥ {figure(self.sure)}, not supported where {other} ≤ {figure(1 - self.sure, 2)}"
+            f"supported where P({said}) is at least {figure(self.sure)}, not supported where {other} at most {figure(1 - self.sure, 2)}"
         )
 
 

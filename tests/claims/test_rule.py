@@ -1,0 +1,130 @@
+"""Rules: every verdict they can come to, the mutants that would turn them, and how they state themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import (
+    NEVER,
+    Above,
+    AnyRow,
+    AtLeast,
+    Below,
+    Decide,
+    Each,
+    EveryRow,
+    Pick,
+    Picked,
+    Posterior,
+    Some,
+    V,
+    Within,
+)
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, all_of, any_of
+from thermostats.errors import DataError
+
+
+def at(lower: float, upper: float, p: float | None = None) -> Result:
+    return Result(quantities={"x": Estimate((lower + upper) / 2, lower, upper, p=p)})
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdicts"),
+    [
+        (Above("x", 1), (AGAINST, OPEN, SUPPORTED)),
+        (Below("x", 1), (SUPPORTED, OPEN, AGAINST)),
+        (Within("x", 0.9, 1.1), (AGAINST, OPEN, AGAINST)),
+    ],
+)
+def test_an_interval_is_held_against_its_bar(rule: Decide, verdicts: tuple[str, ...]) -> None:
+    assert tuple(rule.verdict(at(*ends)) for ends in ((0.1, 0.5), (0.5, 1.5), (1.2, 2.0))) == verdicts
+    assert rule.verdict(at(float("nan"), float("nan"))) == OPEN
+    assert rule.words().startswith("supported where the interval of x lies")
+
+
+def test_an_interval_that_touches_its_bar_decides_nothing() -> None:
+    assert Above("x", 1).verdict(at(1.0, 2.0)) == Below("x", 1).verdict(at(0.0, 1.0)) == OPEN
+    assert Within("x", 0, 1).verdict(at(0.2, 0.8)) == SUPPORTED
+
+
+def test_conditions_join_and_compare_parts() -> None:
+    rule = Decide((V("x") < 0) & (V("x").p <= 0.05), (V("x").lower > -0.3) | (V("x") > V("y")))
+    result = {"y": Estimate(5.0)}
+    for x, verdict in (
+        (Estimate(-1.0, -2.0, 0.0, p=0.05), SUPPORTED),
+        (Estimate(-1.0, -2.0, 0.0, p=0.06), OPEN),
+        (Estimate(-0.1, -0.2, 0.0, p=0.5), AGAINST),
+        (Estimate(6.0, -2.0, 9.0, p=0.5), AGAINST),
+    ):
+        assert rule.verdict(Result(quantities={"x": x, **result})) == verdict
+    supported, against = rule.words().split("; ")
+    assert supported == "supported where x < 0 and the p-value of x ≤ 0.0500"
+    assert against == "not supported where (the lower end of x > −0.300 or x > y)"
+    with pytest.raises(DataError, match="lacks"):
+        Above("z", 0).verdict(at(0, 1))
+
+
+ROWS = pd.DataFrame({"lab": ["a", "b"], "gain": [0.5, 2.0], "gain_lower": [0.4, 1.5], "gain_upper": [0.6, 2.5]})
+
+
+def test_rows_are_read_by_their_columns() -> None:
+    result, gain = Result(rows={"labs": ROWS, "none": ROWS.iloc[:0]}), V("gain")
+    assert Each("labs", gain > 0.1).holds(result) and not Each("labs", gain.lower > 1).holds(result)
+    assert Some("labs", gain.lower > 1).holds(result) and not Some("labs", gain > 3).holds(result)
+    assert not Each("none", gain > 0).holds(result) and not Some("none", gain > 0).holds(result)
+    assert EveryRow(Below("gain", 1), "labs").verdict(result) == AGAINST
+    assert AnyRow(Below("gain", 1), "labs").verdict(result) == SUPPORTED
+    assert EveryRow(Below("gain", 1), "none").verdict(result) == OPEN
+    with pytest.raises(DataError, match="lacks"):
+        Each("models", gain > 0).holds(result)
+
+
+def test_p_values_are_adjusted_over_the_rows() -> None:
+    rows = Result(rows={"tests": pd.DataFrame({"p": [0.02, 0.03, 0.9]})})
+    assert Some("tests", V("p") <= 0.05).holds(rows)
+    assert not Some("tests", V("p") <= 0.05, adjust="holm").holds(rows)
+    assert "adjusted by Holm" in Some("tests", V("p") <= 0.05, adjust="holm").words()
+
+
+def test_rules_join_as_parts_and_as_alternatives() -> None:
+    up, down = Above("x", 0), Below("x", 10)
+    assert (up & down).verdict(at(1, 2)) == SUPPORTED and (up & down).verdict(at(11, 12)) == AGAINST
+    assert (up | down).verdict(at(11, 12)) == SUPPORTED and (up & down).verdict(at(-1, 2)) == OPEN
+    assert all_of([]) == OPEN and all_of([SUPPORTED, UNMEASURED]) == OPEN and all_of([UNMEASURED]) == UNMEASURED
+    assert any_of([AGAINST, OPEN]) == OPEN and any_of([AGAINST, AGAINST]) == AGAINST
+
+
+def test_what_is_picked_after_looking_is_picked_inside_the_rule() -> None:
+    rows = pd.DataFrame({"factor": ["a", "b"], "p": [0.2, 0.01], "effect": [3.0, -3.0]})
+    draws = {"effect of a": np.ones((4, 5), dtype=bool), "effect of b": np.zeros((4, 5), dtype=bool)}
+    result = Result(rows={"factors": rows, "none": rows.iloc[:0]}, statements=draws)
+    assert Posterior("effect of {factor}", pick=Pick("factors", smallest="p")).verdict(result) == AGAINST
+    assert Posterior("effect of {factor}", pick=Pick("factors", largest="p")).verdict(result) == SUPPORTED
+    assert Picked(Pick("factors", smallest="p"), Decide(V("effect") > 0, V("effect") < 0)).verdict(result) == AGAINST
+    assert Picked(Pick("none", smallest="p"), Decide(V("effect") > 0, NEVER)).verdict(result) == OPEN
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)])
+def test_a_posterior_is_sure_at_its_limits(share: float, verdict: str) -> None:
+    truth = np.arange(100) < round(100 * share)
+    assert Posterior("it").verdict(Result(statements={"it": truth})) == verdict
+
+
+def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
+    half, never = np.arange(100) < 50, np.zeros(100, dtype=bool)
+    result = Result(quantities={"flips": Estimate(1)}, statements={"it": half, "much of it": never})
+    assert Posterior("it", against="much of it").verdict(result) == AGAINST
+    assert Posterior("it").verdict(result) == OPEN
+    assert Posterior("it", refuted=V("flips") > 0).verdict(result) == AGAINST
+    assert "whatever the posterior, where flips > 0" in Posterior("it", refuted=V("flips") > 0).words()
+    with pytest.raises(DataError, match="lacks"):
+        Posterior("else").verdict(result)
+
+
+def test_too_few_models_groups_or_rows_need_measurement() -> None:
+    few = Result(n_models=5, n_groups=2, rows={"pairs": ROWS})
+    assert AtLeast(models=5, groups=2, rows={"pairs": 2}).verdict(few) == SUPPORTED
+    for needs in (AtLeast(models=6), AtLeast(groups=3), AtLeast(rows={"pairs": 3})):
+        assert needs.verdict(few) == UNMEASURED
+    assert AtLeast(models=6, groups=2).words() == "needs at least 6 models and 2 groups"
