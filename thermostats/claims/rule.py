@@ -415,9 +415,8 @@ class Posterior(Rule):
         said = self.statement if not self.pick else f"{self.statement} of {self.pick.words()}"
         refuted = f"not supported, whatever the posterior, where {self.refuted.words()}; else "
         other = f"P({self.against}) is" if self.against else "it is"
-        return (refuted if self.refuted is not NEVER else "") + (
-            f"supported where P({said}) is at least {figure(self.sure)}, not supported where {other} at most {figure(1 - self.sure, 2)}"
-        )
+        limits = f"at least {figure(self.sure)}, not supported where {other} at most {figure(1 - self.sure, 2)}"
+        return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
 
 
 def rows_of(result: Result, table: str, *, adjust: str = "") -> list[Result]:
