@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -10,10 +11,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.claims.finding import Finding
-from thermostats.claims.fits import beside, posterior_of, update_table
-from thermostats.claims.posterior import both
-from thermostats.claims.verdict import AGAINST, OPEN, SENTENCES, SUPPORTED, if_probable
+from thermostats.claims.fits import posterior_of, update_table
+from thermostats.claims.judge import Question, answered
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Above, Posterior
+from thermostats.claims.template import Template
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason, Verdict, if_probable
 from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.lines import fit_line
@@ -36,8 +39,6 @@ def test_a_posterior_is_told_whole(fit: Fitted) -> None:
     told = posterior_of(fit, model="y on x.", statement="x > 0", classical=SUPPORTED, tables=["rows"])
     assert told.probability == fit.probabilities["x > 0"]
     assert told.verdict == told.concluded == SUPPORTED
-    assert both(SUPPORTED, told) == SUPPORTED
-    assert both(AGAINST, told) == OPEN
     assert list(told.tables) == ["rows"]
     assert (told.summary["mcse"] < told.summary["sd"] / 10).all()
     assert {panel.name for panel in told.panels} == {"posterior", "prior-to-posterior", "line-predictive"}
@@ -46,20 +47,22 @@ def test_a_posterior_is_told_whole(fit: Fitted) -> None:
     assert 0 <= (told.probability_error or 0) < 0.01
 
 
-def test_a_finding_takes_what_both_come_to(fit: Fitted) -> None:
-    finding = Finding(claim="C01", estimand="slope", verdict=SUPPORTED, plain=f"{SENTENCES[SUPPORTED]}: so it is.")
-    same = beside(finding, fit, posterior_of(fit, model="", statement="x > 0", classical=SUPPORTED))
-    assert same.verdict == SUPPORTED
-    assert same.plain.startswith(
-        f"{SENTENCES[SUPPORTED]}: so it is. The fitted model gives P(x > 0) > 0.999 and agrees"
-    )
-    assert same.rhat_max is not None and same.rhat_max < 1.01
-    other = beside(
-        finding, fit, posterior_of(fit, model="", statement="x < 0", truth=fit.quantities["x"] < 0, classical=SUPPORTED)
-    )
-    assert other.verdict == OPEN
-    assert other.plain.startswith(SENTENCES[OPEN])
-    assert "not supported" in other.plain
+@pytest.mark.parametrize(
+    ("statement", "verdict", "reason"), [("x > 0", SUPPORTED, Reason.NONE), ("x < 0", OPEN, Reason.UNDECIDED)]
+)
+def test_with_a_veto_a_finding_takes_what_test_and_posterior_agree_on(
+    fit: Fitted, statement: str, verdict: Verdict, reason: Reason
+) -> None:
+    words = Template(Path("u01.md"), "U01", "t", {}, {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}."}})
+    question = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=Posterior(statement))
+    drawn = {"x < 0": fit.quantities["x"] < 0}
+    result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, fit=fit, statements=drawn)
+    found = answered("U01", words, question, result)
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert found.plain.startswith(f"{verdict.sentence}. The fitted model gives P({statement})")
+    assert found.rhat_max is not None and found.rhat_max < 1.01
+    alone = answered("U01", words, replace(question, veto=False), result)
+    assert alone.verdict == SUPPORTED and alone.reason == Reason.NONE
 
 
 def test_no_verdict_passes_a_failed_gate(fit: Fitted) -> None:
@@ -67,7 +70,7 @@ def test_no_verdict_passes_a_failed_gate(fit: Fitted) -> None:
     first, *rest = told.gate.checks
     broken = replace(told, gate=Gate(checks=(replace(first, outcome=FAILED), *rest)))
     assert broken.verdict == SUPPORTED
-    assert broken.concluded == both(SUPPORTED, broken) == OPEN
+    assert broken.concluded == OPEN
 
 
 def test_error_of_a_probability(fit: Fitted) -> None:

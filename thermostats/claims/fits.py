@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,9 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Panel, Posterior, both
-from thermostats.claims.verdict import SURE, Verdict, if_probable
+from thermostats.claims.posterior import Panel, Posterior
+from thermostats.claims.verdict import SURE, if_probable
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, Update
@@ -108,25 +106,6 @@ def posterior_of(
     )
 
 
-def beside(finding: Finding, fit: Fitted, told: Posterior) -> Finding:
-    """The finding of the classical test with the posterior beside it; its verdict is what both come to.
-
-    `finding.plain` begins with the sentence of its verdict, which is exchanged where the verdict changes.
-    """
-    decided = both(finding.verdict, told)
-    plain = finding.plain.replace(Verdict(finding.verdict).sentence, Verdict(decided).sentence, 1)
-    found = [draws.diagnostics for draws in fit.sampled.values()]
-    return replace(
-        finding,
-        verdict=decided,
-        plain=f"{plain} {_sentence(told)}",
-        posterior=told,
-        rhat_max=max(d.rhat_max for d in found),
-        ess_min=ess_min(fit),
-        divergences=sum(d.divergences for d in found),
-    )
-
-
 def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
     """Median and interval of every quantity before and after the data: quantity, stage, median, lower, upper."""
     rows = []
@@ -169,11 +148,3 @@ def _error(fit: Fitted, probability: float, truth: NDArray[np.bool_] | None) -> 
 def ess_min(fit: Fitted) -> float:
     """Smallest effective sample size, bulk or tail, of any part."""
     return min(min(d.diagnostics.ess_bulk_min, d.diagnostics.ess_tail_min) for d in fit.sampled.values())
-
-
-def _sentence(posterior: Posterior) -> str:
-    said = f"The fitted model gives {chance_of(posterior.statement, posterior.probability)}"
-    if not posterior.gate.passes:
-        return f"{said}, which does not count, since a check of it failed."
-    agrees = "agrees" if posterior.verdict == posterior.classical else f"says “{posterior.verdict}” by its own rule"
-    return f"{said} and {agrees}; a verdict needs both."

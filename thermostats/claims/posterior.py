@@ -15,7 +15,7 @@ from thermostats.claims.verdict import OPEN
 from thermostats.modelling.inference.checks import Gate
 from thermostats.modelling.inference.fitted import Panel
 
-__all__ = ["Panel", "Posterior", "both"]
+__all__ = ["Panel", "Posterior"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Posterior:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     classical: str = ""
-    """Verdict of the classical test alone; where given, the finding's verdict must be what `both` makes of it."""
+    """Verdict of the classical test alone."""
     classical_rule: str = ""
     """Rule of the classical test; empty: the claim's rule."""
     classical_result: str = ""
@@ -66,8 +66,3 @@ class Posterior:
     def concluded(self) -> str:
         """The verdict through the gate: inconclusive where a check failed."""
         return self.verdict if self.gate.passes else OPEN
-
-
-def both(classical: str, posterior: Posterior) -> str:
-    """The verdict of a claim: what the classical test and the gated posterior agree on, else inconclusive."""
-    return classical if classical == posterior.concluded else OPEN

@@ -64,21 +64,3 @@ def any_of(verdicts: Iterable[Verdict]) -> Verdict:
 def if_probable(probability: float, sure: float = SURE) -> Verdict:
     """Supported where the probability is at least `sure`, against where at most 1 − `sure`, else open."""
     return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN
-
-
-SENTENCES = {str(verdict): verdict.sentence for verdict in Verdict}
-
-
-def if_above(lower: float, upper: float, bar: float) -> Verdict:
-    """Supported where the whole interval lies above the bar, against where it lies below; NaN decides nothing."""
-    return SUPPORTED if lower > bar else AGAINST if upper < bar else OPEN
-
-
-def if_below(lower: float, upper: float, bar: float) -> Verdict:
-    """Supported where the whole interval lies below the bar, against where it lies above; NaN decides nothing."""
-    return if_above(-upper, -lower, -bar)
-
-
-def if_all(verdicts: Iterable[str]) -> Verdict:
-    """All parts of a claim together."""
-    return all_of(Verdict(verdict) for verdict in verdicts)
