@@ -133,7 +133,9 @@ def analyse(tables):
     )
     return [
         Finding(
-            "{id}", "slope", "{classical}" if "{classical}" == posterior.concluded else "inconclusive", f"The gain falls for {{name}}. More.", estimate=-0.42,
+            "{id}", "slope", "{classical}" if "{classical}" ==
+            posterior.concluded else "inconclusive",
+            f"The gain falls for {{name}}. More.", estimate=-0.42,
             lower=-0.64, upper=-0.21, interval="94 % ETI", probability=0.973, probability_kind="P(β < 0)", n_models=1,
             n_heritages=1, rhat_max=1.002, ess_min=1420.0, divergences=0, posterior=posterior,
         )
