@@ -18,10 +18,13 @@
   form.className = "controls";
   form.setAttribute("aria-label", "Sort and filter the table of claims");
   const control = (label, element, options = []) => {
-    const wrap = document.createElement("label");
+    const wrap = document.createElement("div");
+    const said = document.createElement("label");
     wrap.className = "control";
+    said.textContent = label;
+    said.htmlFor = element.id = `claims-${label.toLowerCase().replace(" ", "-")}`;
     options.forEach(([text, val]) => element.append(new Option(text, val)));
-    wrap.append(label, element);
+    wrap.append(said, element);
     form.append(wrap);
     return element;
   };
