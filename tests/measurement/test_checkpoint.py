@@ -1,6 +1,5 @@
 """Files written here byte by byte, or by safetensors and torch; headers that lie in every field."""
 
-import contextlib
 import json
 import math
 import sys
@@ -12,7 +11,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from thermostats.errors import DataError
-from thermostats.measurement.checkpoint import ITEM_BYTES, decode, open_checkpoint, read_safetensors
+from thermostats.measurement.checkpoint import decode, open_checkpoint, read_safetensors
+
+ITEM_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I8": 1, "BOOL": 1}
 
 
 def write(path, header, data=b""):
@@ -127,7 +128,7 @@ def test_truncated_file(tmp_path, kept):
     path = tmp_path / "model.safetensors"
     save_file({"a": np.ones((4, 4), np.float32)}, path)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(DataError, match=r"truncated|shorter"):
+    with pytest.raises(DataError, match="truncated"):
         read_safetensors(path)
 
 
@@ -136,32 +137,17 @@ def test_truncated_file(tmp_path, kept):
     [
         b"",
         b"[]",
-        b"{",
         b"\xff\xfe",
-        b'{"a": 1, "a": 2}',
-        {"a": 3},
-        {"a": entry(dtype="F31")},
-        {"a": entry(dtype=4)},
-        {"a": entry(shape=(2, -3))},
-        {"a": entry(shape=(2, 4))},
-        {"a": entry(shape=(2.0, 3))},
-        {"a": entry(shape=(True, 6))},
-        {"a": entry(offsets=(0, 25))},
-        {"a": entry(offsets=(24, 0))},
-        {"a": entry(offsets=(0,))},
-        {"a": entry(offsets=(8, 32))},
-        {"a": entry(offsets=(-4, 20))},
-        {"a": entry(shape=(2**40, 2**40), offsets=(0, 24))},
-        {"a": entry(), "b": entry()},
-        {"a": entry(shape=(6,), offsets=(0, 24)), "b": entry(shape=(2,), offsets=(20, 28))},
-        {},
         b"[" * 100_000,
-        {"a": {"dtype": "F32", "shape": [6]}},
-        {"a": entry(shape=(10**30,))},
+        {},
+        {"a": 3},
+        {"a": entry(offsets=(8, 32))},
+        {"a": entry(), "b": entry()},
     ],
 )
-def test_header_that_lies(tmp_path, header):
-    with pytest.raises(DataError):
+def test_header_that_does_not_fit_its_file(tmp_path, header):
+    """Lies in one field are told in `tests/fuzz`."""
+    with pytest.raises(DataError, match="not a safetensors file"):
         read_safetensors(write(tmp_path / "model.safetensors", header, bytes(24)))
 
 
@@ -188,15 +174,6 @@ def test_any_header_is_either_true_of_its_file_or_refused(tmp_path_factory, head
     except DataError:
         return
     assert sum(math.prod(t.shape) * ITEM_BYTES[t.dtype] for t in tensors.values()) == size
-
-
-@settings(max_examples=100, deadline=None)
-@given(content=st.binary(max_size=80))
-def test_any_bytes_are_a_file_or_refused(tmp_path_factory, content):
-    path = tmp_path_factory.getbasetemp() / "bytes.safetensors"
-    path.write_bytes(content)
-    with contextlib.suppress(DataError):
-        assert read_safetensors(path) == {}
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "U8"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,22 +16,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from thermostats.errors import DataError
 from thermostats.tables.limits import INDEX as INDEX_BYTES
 from thermostats.tables.limits import read_bytes
 
-_DTYPES = {
-    8: "F64 I64 U64 C64",
-    4: "F32 I32 U32",
-    2: "F16 BF16 I16 U16",
-    1: "I8 U8 BOOL F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
-}
-ITEM_BYTES = {name: size for size, names in _DTYPES.items() for name in names.split()}
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
 """Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
-HEADER_LIMIT = INDEX_BYTES
 DIMENSIONS = 32
 """Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -86,24 +79,29 @@ def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of one safetensors file, from its header alone.
+    """Tensors of one safetensors file, from its header alone, which safetensors holds against the file.
 
     Raises DataError where the header's length, offsets, dtypes or shapes do not fit the file or each other.
     """
-    header, start = _header(path)
-    size = path.stat().st_size - start
-    tensors, spans = {}, []
+    try:
+        with safe_open(path, "numpy"), path.open("rb") as stream:
+            start = 8 + int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(start - 8), object_pairs_hook=_unique)
+    except OSError as error:
+        raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
+    except (SafetensorError, ValueError, RecursionError) as error:
+        what, step = "not a safetensors file, or a truncated one", "download the file again"
+        raise DataError(what, where=path, got=str(error)[:200], next_step=step) from error
+    tensors = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        dtype, shape, first, last = _entry(path, name, entry)
-        if last > size:
-            step = "download the file again"
-            what = "safetensors file is shorter than its header says"
-            raise DataError(what, where=path, got=f"{size} bytes of data, tensor {name} ends at {last}", next_step=step)
-        spans.append((first, last, name))
-        tensors[name] = StoredTensor(name, path, dtype, shape, partial(_mapped, path, dtype, shape, start + first))
-    _check_spans(path, sorted(spans), size)
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        if len(shape) > DIMENSIONS:
+            allowed = f"at most {DIMENSIONS}"
+            raise DataError(f"tensor {name} has too many dimensions", where=path, got=str(len(shape)), allowed=allowed)
+        first = start + entry["data_offsets"][0]
+        tensors[name] = StoredTensor(name, path, dtype, shape, partial(_mapped, path, dtype, shape, first))
     return tensors
 
 
@@ -165,26 +163,6 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDAr
     return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int]:
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            prefix = stream.read(8)
-            length = int.from_bytes(prefix, "little")
-            if len(prefix) < 8 or length > min(size - 8, HEADER_LIMIT):
-                step = "download the file again"
-                what = "not a safetensors file, or a truncated one"
-                raise DataError(what, where=path, got=f"a header of {length} bytes in a file of {size}", next_step=step)
-            header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
-    except OSError as error:
-        raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError("safetensors header is not readable", where=path, got=str(error)[:200]) from error
-    if not isinstance(header, dict):
-        raise DataError("safetensors header is not an object", where=path, got=type(header).__name__)
-    return header, 8 + length
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -192,53 +170,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int, int]:
-    """dtype, shape and byte offsets of one header entry, each checked."""
-    fields = entry if isinstance(entry, dict) else {}
-    dtype = fields.get("dtype")
-    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
-        what, allowed = f"tensor {name} has an unknown dtype", ", ".join(ITEM_BYTES)
-        raise DataError(what, where=path, got=repr(dtype), allowed=allowed)
-    shape = _naturals(fields.get("shape"), path, f"tensor {name} has no valid shape")
-    offsets = _naturals(fields.get("data_offsets"), path, f"tensor {name} has no valid data_offsets")
-    needed = math.prod(shape) * ITEM_BYTES[dtype]
-    if len(offsets) != 2 or offsets[1] - offsets[0] != needed:
-        what = f"tensor {name} does not fill its bytes"
-        allowed = f"two, {needed} bytes apart for {dtype} {list(shape)}"
-        raise DataError(what, where=path, got=f"data_offsets {list(offsets)}", allowed=allowed)
-    return dtype, shape, offsets[0], offsets[1]
-
-
-def _naturals(value: Any, path: Path, complaint: str) -> tuple[int, ...]:
-    listed = isinstance(value, list) and len(value) <= DIMENSIONS
-    if not listed or not all(type(item) is int and 0 <= item < 2**63 for item in value):
-        allowed = f"a list of at most {DIMENSIONS} whole numbers, none negative"
-        raise DataError(complaint, where=path, got=repr(value)[:100], allowed=allowed)
-    return tuple(value)
-
-
-def _check_spans(path: Path, spans: Sequence[tuple[int, int, str]], size: int) -> None:
-    """Raise DataError where tensors overlap or leave bytes of the file unnamed."""
-    end = 0
-    for first, last, name in spans:
-        if first != end:
-            got = f"{name} starts at {first}"
-            raise DataError("tensors overlap or leave a gap", where=path, got=got, allowed=str(end))
-        end = last
-    if end != size:
-        what = "safetensors file does not end with its last tensor"
-        raise DataError(what, where=path, got=f"{size} bytes", allowed=str(end))
-
-
 def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
-    shards = _weight_map(index)
     tensors: dict[str, StoredTensor] = {}
-    for file, names in shards:
+    for file, names in _shards(index).items():
         path = index.parent / file
         if not path.is_file():
-            step = "download the model again"
-            what = "a shard of the model is missing"
-            raise DataError(what, where=path, got=f"{index.name} names it for {names[0]}", next_step=step)
+            got, step = f"{index.name} names it for {names[0]}", "download the model again"
+            raise DataError("a shard of the model is missing", where=path, got=got, next_step=step)
         found = read(path)
         if absent := [name for name in names if name not in found]:
             raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
@@ -246,13 +184,11 @@ def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) ->
     return tensors
 
 
-def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
+def _shards(index: Path) -> dict[str, list[str]]:
     """Shards of an index with the tensors each holds; every file name is one in the index's own folder."""
     try:
         parsed = json.loads(read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_unique)
-    except OSError as error:
-        raise DataError("index of the shards cannot be read", where=index, got=error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError("index of the shards is not readable", where=index, got=str(error)[:200]) from error
     places = parsed.get("weight_map") if isinstance(parsed, dict) else None
     if not isinstance(places, dict) or not places:
@@ -261,7 +197,7 @@ def _weight_map(index: Path) -> Iterator[tuple[str, list[str]]]:
     for name, file in places.items():
         wrong = not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
         if wrong or len(file.encode("utf-8", "surrogatepass")) > 255:
-            what = f"index places {name} outside the model's folder"
-            raise DataError(what, where=index, got=repr(file)[:100], allowed="a file name without a folder")
+            what, allowed = f"index places {name} outside the model's folder", "a file name without a folder"
+            raise DataError(what, where=index, got=repr(file)[:100], allowed=allowed)
         shards.setdefault(file, []).append(name)
-    return iter(shards.items())
+    return shards
