@@ -10,7 +10,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, V
-from thermostats.measurement.sheaf_identity import residuals
+from thermostats.measurement.sheaf import identity_residuals
 from thermostats.plots.general import MUTED
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.traces import against_formula, over_exact
@@ -40,7 +40,7 @@ def holds(name: str, tolerance: float) -> Decide:
 @CLAIM.shared
 def examples(evidence: Evidence) -> pd.DataFrame:
     """Residuals of the identities on random examples."""
-    return residuals(SIZES, seed=SEED)
+    return identity_residuals(SIZES, seed=SEED)
 
 
 def identity(evidence: Evidence, name: str, columns: list[str]) -> Result:

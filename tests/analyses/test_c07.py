@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
 
 from thermostats.claims.result import Result
-from thermostats.measurement.sheaf_identity import dense_operator
+from thermostats.measurement.sheaf import dense_operator
 
 
 def verdict(name: str, result: Result) -> str:

@@ -148,6 +148,14 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
     assert engine.wait(1.0) == []
 
 
+def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
+    request = pytest.importorskip("thermostats.measurement.engines.ray").request
+    place = Place("accelerator", 80 * GIB, 4)
+    assert request(job(gib=4.4), place) == {"num_gpus": 0.07}
+    assert request(job(gib=190.0, devices=3), place) == {"num_gpus": 3}
+    assert request(job(gib=4.4), Place("cpu", 2**40))["memory"] == job(gib=4.4).n_bytes + PROCESS
+
+
 def test_a_job_on_gpus_waits_for_its_place(cluster: Cluster, tmp_path: Path) -> None:
     engine = open_engine(Settings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
     engine.submit(job("lab/a", 160.0, devices=3))

@@ -19,13 +19,9 @@ import clusters
 import small
 import transformers
 
-from thermostats.cli.listing import rows
-from thermostats.errors import UsageError
-from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
-from thermostats.measurement.estimate import Need, Place, estimate
-from thermostats.measurement.execute import execute, largest_first, open_engine
-from thermostats.measurement.session import Outcome, lost
+from thermostats.measurement.estimate import Place, estimate
+from thermostats.measurement.execute import execute, largest_first
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
@@ -74,32 +70,6 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
 
 
-class Unlucky(Inline):
-    """Loses every job a number of times."""
-
-    losses = 0
-
-    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        if self.jobs and self.jobs[0].attempt <= self.losses:
-            job = self.jobs.pop(0)
-            return [(job, lost(job.spec, "its node is gone"))]
-        return super().wait(seconds)
-
-
-@pytest.mark.parametrize(("losses", "status", "attempts"), [(2, "measured", 3), (3, "failed", 3)])
-def test_what_is_lost_is_tried_again_twice(
-    asked: list[RunSpec], tmp_path: Path, losses: int, status: str, attempts: int
-) -> None:
-    data = tmp_path / "data"
-    engine = Unlucky(Settings(), data)
-    engine.losses = losses
-    (outcome,) = execute(asked[:1], data, engine=engine)
-    assert (outcome.status, outcome.attempts) == (status, attempts)
-    told, _ = rows("runs", data)
-    ours = {row["state"]: row["reason"] for row in told if "m0" in row["model_id"]}
-    assert ours == ({"done": ""} if status == "measured" else {"failed": "tried 3 times, at last: its node is gone"})
-
-
 def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
     engine = Inline(Settings(), data)
@@ -122,20 +92,6 @@ def test_memory_of_the_weights_is_what_the_model_has(asked: list[RunSpec]) -> No
         assert need.weights == 4 * sum(p.numel() for p in model.parameters())
         assert estimate(folder, replace(spec, dtype="bfloat16"), ["a"], "cpu").weights == need.weights // 2
         assert estimate(folder, replace(spec, what=("weights",)), ["a"], "cpu").total == 0
-
-
-def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="local, ray, slurm"):
-        open_engine(Settings("cloud"), tmp_path)
-
-
-def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
-    request = pytest.importorskip("thermostats.measurement.engines.ray").request
-    spec, place = RunSpec("x"), Place("accelerator", 80 * 2**30, 4)
-    small_one, large_one = Need(10**9, 4 * 10**9, 10**8), Need(10**11, 2 * 10**11, 10**9)
-    assert request(Job(spec, small_one), place) == {"num_gpus": 0.07}
-    assert request(Job(spec, large_one, devices=3), place) == {"num_gpus": 3}
-    assert request(Job(spec, small_one), Place("cpu", 2**40))["memory"] == 4 * 10**9 + 10**8 + 600 * 2**20
 
 
 @pytest.mark.slow

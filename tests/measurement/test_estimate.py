@@ -113,13 +113,12 @@ def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytes
             measure(tiny.opened("gpt2", attention, **LARGER["gpt2"]), tiny.prompts(200))
 
 
-def test_memory_of_the_weights_is_counted_from_the_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_would_not_fit_are_named_from_the_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny.build("llama")
-    model.save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
     numbers = sum(parameter.numel() for parameter in model.parameters())
-    assert estimate.memory_needed(tmp_path, "float32") == 4 * numbers
-    assert estimate.memory_needed(tmp_path, "bfloat16") == 2 * numbers
-    monkeypatch.setattr(estimate, "memory_available", lambda _device: 1000)
+    monkeypatch.setattr(estimate, "memory_available", lambda _device: 2 * numbers)
+    load(model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
     with pytest.raises(ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"):
         load(model_folder(str(tmp_path)), device="cpu", tokenizer=False)
 

@@ -11,10 +11,12 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.cli.listing import rows
+from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
 from thermostats.measurement.session import Outcome, lost, write_state
+from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import states
 
@@ -71,6 +73,8 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     needs = [n_bytes for name, _, n_bytes in engine.seen if name == "m0"]
     assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
     assert engine.closed
+    with pytest.raises(UsageError, match="local, ray, slurm"):
+        Settings("cloud")
     left = {Path(state.model).name: (state.state, state.reason) for state in states.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")

@@ -22,7 +22,6 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import hub, loading
-from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError
 from thermostats.measurement.batching import TokenisedPrompt, tokenise
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
@@ -146,21 +145,6 @@ def test_folders_without_tokenizer(folder: Path, tmp_path: Path) -> None:
     assert opened(folder, tokenizer=False).tokenizer is None
 
 
-def test_remote_code_is_refused_unless_trusted(folder: Path) -> None:
-    reconfigure(folder, model_type="own_model", auto_map={"AutoModelForCausalLM": "own.Model"})
-    with pytest.raises(UsageError, match=r"code of its own.*--trust-remote-code"):
-        opened(folder)
-
-
-def test_architectures_that_are_unknown_or_not_measured(folder: Path) -> None:
-    reconfigure(folder, model_type="lama")
-    with pytest.raises(UnknownArchitectureError, match="did you mean llama"):
-        opened(folder)
-    reconfigure(folder, model_type="jamba")
-    with pytest.raises(UnsupportedArchitectureError, match="state-space"):
-        opened(folder)
-
-
 def test_class_without_an_entry_is_loaded_where_the_oracle_passes(tmp_path: Path) -> None:
     tiny.from_config(transformers.ArceeConfig(**tiny.LLAMA)).save_pretrained(tmp_path)
     assert opened(tmp_path, tokenizer=False).decoder.entry.value == "self_attn.v_proj"
@@ -194,12 +178,6 @@ def hub_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
     monkeypatch.setattr(hub.HfApi, "model_info", lambda *_a, **_k: None)
-
-
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub_raises(monkeypatch, OSError("disk full"))
-    with pytest.raises(ThermostatsError, match=r"cannot be reached.*disk full"):
-        model_folder("owner/name")
 
 
 def test_without_download_only_the_cache_is_asked(monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:

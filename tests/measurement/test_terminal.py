@@ -14,12 +14,12 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement.session import Outcome
-from thermostats.measurement.terminal import CACHE_VARIABLE, _progress, measure_models, own_cache, plain_report, summary
+from thermostats.measurement.terminal import CACHE_VARIABLE, Bars, Lines, measure_models, own_cache, summary
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(capsys: pytest.CaptureFixture[str]) -> None:
     times = iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0))
-    report = plain_report(every=30, clock=lambda: next(times))
+    report = Lines(every=30, clock=lambda: next(times)).report
     for done in (0, 1, 5, 6):
         report("gpt2", "gains", done, 25)
     report("gpt2", "gains", 25, 25)
@@ -41,13 +41,16 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    with _progress() as (report, done):
-        bars = report.__self__.bars  # type: ignore[attr-defined]
+    shown = Bars()
+    with shown.bars as bars:
+        report = shown.report
         report("lab/a", "gains", 3, 25)
         assert [(task.description, task.completed, task.total) for task in bars.tasks] == [("lab/a gains", 3, 25)]
         report("lab/a", "attention", 25, 25)
         assert [(task.description, task.completed) for task in bars.tasks] == [("lab/a attention", 25)]
-        done(1, 2, Outcome("lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, seconds=4.2))
+        shown.done(
+            1, 2, Outcome("lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, seconds=4.2)
+        )
         assert bars.tasks == []
     shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]
     assert "[1/2] lab/a measured: 2 runs, 7 rows in 4 s" in shown
@@ -64,8 +67,7 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: 
 def test_where_nobody_looks_a_line_says_what_became_of_a_model(
     outcome: Outcome, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with _progress() as (_, done):
-        done(2, 3, outcome)
+    Lines().done(2, 3, outcome)
     assert capsys.readouterr().err == f"{line}\n"
 
 

@@ -9,8 +9,8 @@ not read yet, and a batch is held against memory again before it runs.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,49 +158,33 @@ def gib(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:.3g} GiB"
 
 
-def memory_needed(folder: Path, dtype: str) -> int:
-    """Bytes of the weights in memory at a precision, from the files' headers alone."""
-    return ITEM[dtype] * sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
-
-
 def memory_available(device: torch.device) -> int | None:
     """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
-    if device.type == "cuda":
-        import torch  # noqa: PLC0415 - loaded only where it is needed
+    import psutil  # noqa: PLC0415 - loaded only where it is needed
+    import torch  # noqa: PLC0415 - as above
 
+    if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    found = []
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
-    except (OSError, StopIteration):
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    free = int(psutil.virtual_memory().available)
     group = Path("/sys/fs/cgroup")
-    try:
-        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+    with suppress(OSError, KeyError, ValueError):  # no control group, one of another version, or one without limit
         statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        if limit != "max":
-            found.append(int(limit) - int(statistics["anon"]))
-    except (OSError, KeyError, ValueError):
-        pass  # no control group, or one of another version
-    return min(found) if found else None
+        free = min(free, int((group / "memory.max").read_text(encoding="ascii")) - int(statistics["anon"]))
+    return free
 
 
 def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     """Raise ThermostatsError where the weights alone are more than the memory that is free."""
-    needed, free = memory_needed(folder, dtype), memory_available(device)
+    needed = ITEM[dtype] * sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
+    free = memory_available(device)
     if free is not None and needed > free:
-        raise TransientError(
-            "not enough memory for the model",
-            where=f"{folder.name} in {dtype} on {device}",
-            got=f"{needed / 2**30:.1f} GiB of weights, {free / 2**30:.1f} GiB free",
-            next_step="try --dtype bfloat16, --device-map auto over several devices, or --what weights",
-        )
+        where, got = f"{folder.name} in {dtype} on {device}", f"{gib(needed)} of weights, {gib(free)} free"
+        step = "try --dtype bfloat16, --device-map auto over several devices, or --what weights"
+        raise TransientError("not enough memory for the model", where=where, got=got, next_step=step)
 
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
-    """About how many bytes one forward pass holds at most above the model, see `estimate.pass_bytes`."""
+    """About how many bytes one forward pass holds at most above the model, see `pass_bytes`."""
     rows, n = batch.input_ids.shape
     eager = getattr(decoder.model.config, "_attn_implementation", "eager") == "eager"
     prompts, item = len(batch.indices) if outputs else 0, decoder.dtype.itemsize
@@ -213,9 +197,9 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     free = memory_available(decoder.device)
     if free is not None and needed > free:
         rows, n = batch.input_ids.shape
-        raise TransientError(
+        what, got = (
             "not enough memory for a batch of prompts",
-            where=f"on {decoder.device}",
-            got=f"{rows} × {n} tokens take about {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free",
-            next_step="try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention",
+            f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
         )
+        step = "try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention"
+        raise TransientError(what, where=f"on {decoder.device}", got=got, next_step=step)

@@ -6,10 +6,13 @@ eigenvalues of L_G (n × n) with the squared singular values of W_V, so that not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
@@ -17,15 +20,8 @@ from thermostats.errors import DataError
 Floats = NDArray[np.float64]
 Row = dict[str, object]
 MEASURES = (
-    "trace",
-    "self_attention",
-    "graph_lambda2",
-    "laplacian_min",
-    "laplacian_max",
-    "entropy",
-    "distance",
-    "operator_norm",
-    "contraction_ratio",
+    *("trace", "self_attention", "graph_lambda2", "laplacian_min", "laplacian_max"),
+    *("entropy", "distance", "operator_norm", "contraction_ratio"),
 )
 ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
 NOT_FINITE = "attention or W_V is not finite"
@@ -73,7 +69,10 @@ def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
     With one token, what needs an edge is NaN.
     """
     A = np.asarray(attention, np.float64)
-    _check_shape(A, spectra)
+    if A.ndim != 3 or not A.shape[1] == A.shape[2] > 0 or A.shape[0] != spectra.squared.shape[0]:
+        got = f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads"
+        allowed = "attention of shape (H, n, n), W_V of shape (H, d_h, d)"
+        raise DataError("attention does not fit W_V", got=got, allowed=allowed)
     n = A.shape[1]
     sums, diagonal = A.sum(axis=(1, 2)), A.trace(axis1=1, axis2=2)
     measured = {"trace": (sums - diagonal) * spectra.frobenius_squared, "self_attention": diagonal / n}
@@ -113,28 +112,25 @@ def layer_rows(
     `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`; they are
     left out without it.
     """
-    key = {"layer": layer, "prompt_id": prompt_id}
     A = np.asarray(attention, np.float64)
+    row = partial(_row, layer, prompt_id)
+    heads = range(A.shape[0])
     if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
-        labels = [*_labels(A.shape[0]), ""]
-        return [_row(key, label, "exact", {}, NOT_FINITE) for label in labels]
+        return [row(label, "exact", {}, NOT_FINITE) for label in (*(str(h + 1) for h in heads), "")]
     measured = head_measures(A, spectra)
     missing = ONE_TOKEN if A.shape[1] == 1 else ""
-    rows = [
-        _row(key, label, "exact", {name: float(measured[name][h]) for name in MEASURES}, missing)
-        for h, label in enumerate(_labels(A.shape[0]))
-    ]
-    rows.append(_row(key, "", "exact", _all_heads(measured), missing))
+    rows = [row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing) for h in heads]
+    rows.append(row("", "exact", _all_heads(measured), missing))
     traces = {"printed_factor": printed_factor_trace(A, spectra)}
     if published is not None:
         traces |= {"first_head": first_head_trace(A, published), "multi_head": multi_head_trace(A, published)}
-    return rows + [_row(key, "", name, {"trace": value}, "") for name, value in traces.items()]
+    return rows + [row("", name, {"trace": value}, "") for name, value in traces.items()]
 
 
 def proxy_row(layer: int, spectral_norm: float) -> Row:
     """The published `proxy` of a layer, ‖W_V‖₂² of its whole W_V; no prompt enters."""
     missing = "" if np.isfinite(spectral_norm) else NOT_FINITE
-    return _row({"layer": layer, "prompt_id": ""}, "", "proxy", {"trace": spectral_norm**2}, missing)
+    return _row(layer, "", "", "proxy", {"trace": spectral_norm**2}, missing)
 
 
 def first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
@@ -164,27 +160,9 @@ def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
     return together
 
 
-def _row(key: dict[str, Any], head: str, variant: str, values: dict[str, float], missing: str) -> Row:
-    measures = {name: values.get(name, float("nan")) for name in MEASURES}
-    return {
-        "layer": key["layer"],
-        "head": head,
-        "prompt_id": key["prompt_id"],
-        "variant": variant,
-        **measures,
-        "missing": missing,
-    }
-
-
-def _labels(heads: int) -> list[str]:
-    return [str(h + 1) for h in range(heads)]
-
-
-def _check_shape(A: Floats, spectra: ValueSpectra) -> None:
-    if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[1] == 0 or A.shape[0] != spectra.squared.shape[0]:
-        what = "attention does not fit W_V"
-        allowed = "attention of shape (H, n, n), W_V of shape (H, d_h, d)"
-        raise DataError(what, got=f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads", allowed=allowed)
+def _row(layer: int, prompt_id: str, head: str, variant: str, values: dict[str, float], missing: str) -> Row:
+    key = {"layer": layer, "head": head, "prompt_id": prompt_id, "variant": variant}
+    return {**key, **{name: values.get(name, float("nan")) for name in MEASURES}, "missing": missing}
 
 
 def _smallest_positive(values: Floats, relative: float) -> Floats:
@@ -209,3 +187,47 @@ def _distance(A: Floats) -> Floats:
     index = np.arange(A.shape[1])
     apart = np.abs(index[:, None] - index[None, :])
     return np.asarray((_scaled(A) * apart).sum(axis=2).mean(axis=1))
+
+
+def dense_operator(A: Floats, W: Floats) -> Floats:
+    """δᵀδ, H·n·d squared, on the stalks of all heads, of attention A (H × n × n) and value maps W (H × d_h × d).
+
+    δ maps a token's stalk of head h to √w_ij (W^h x_i − W^h x_j) on edge {i, j}, w_ij = (A_ij + A_ji)/2.
+    """
+    (H, n, _), (_, d_h, d) = A.shape, W.shape
+    rows = []
+    for h, i in np.ndindex(H, n):
+        for j in range(i):
+            delta = np.zeros((d_h, H, n, d))
+            weight = np.sqrt((A[h, i, j] + A[h, j, i]) / 2)
+            delta[:, h, i], delta[:, h, j] = weight * W[h], -weight * W[h]
+            rows.append(delta.reshape(d_h, -1))
+    coboundary = np.vstack(rows)
+    return np.asarray(coboundary.T @ coboundary)
+
+
+def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int) -> pd.DataFrame:
+    """Relative residual of every identity against the dense operator on one random example a size (n, H, d_h, d).
+
+    Tr(L_F) = (Σ A − tr A)·‖W_V‖_F² for one head; the Laplacian of H heads is block-diagonal, so that traces add.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    for n, H, d_h, d in sizes:
+        A = np.tril(rng.exponential(size=(H, n, n)))
+        A /= A.sum(axis=2, keepdims=True)
+        W = rng.normal(size=(H, d_h, d))
+        dense, spectra = dense_operator(A, W), value_spectra(W)
+        total, by_formula = np.trace(dense), head_measures(A, spectra)["trace"]
+        own = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
+        traces = np.diag(dense).reshape(H, -1).sum(axis=1)
+        rows.append(
+            {
+                **{"n": n, "H": H, "d_h": d_h, "d": d},
+                "trace_of_the_dense_operator": total,
+                "outside_the_blocks": np.abs(np.where(own, 0.0, dense)).max() / np.abs(dense).max(),
+                "trace_by_formula": np.abs(by_formula / traces - 1).max(),
+                "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
+                "traces_add": abs(by_formula.sum() / total - 1),
+            }
+        )
+    return pd.DataFrame(rows)
