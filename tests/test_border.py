@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.claims.study import GROUP, studies
-from thermostats.studies.delia2026.importer.source_files import FAMILIES
+from thermostats.studies.delia2026.importer.import_files import FAMILIES
 from thermostats.tables import store
 from thermostats.tables.vocabulary import NURSERY
 

@@ -21,7 +21,7 @@ from thermostats.modelling.inference import draws
 from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
-from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading
+from thermostats.studies.delia2026.importer.reading import Reading
 from thermostats.tables import incoming, states, store
 from thermostats.tables.incoming import typed
 from thermostats.tables.join import _as_tables
@@ -106,18 +106,15 @@ def read_sidecars(path: Path) -> None:
 
 
 def read_published(family: str, path: Path) -> None:
-    """One of the reading's files through its own reader, with the others that this reads."""
-    reader, families = next(pair for pair in import_files.READERS if family in pair[1])
-    sources = {name: source_files.read(name, path if name == family else published()[name]) for name in families}
-    reading = Reading({name: source.document for name, source in sources.items()}, facts())
-    reading.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
-    reader(reading, *(reading.documents[name] for name in families))
-    for document in reading.documents.values():
-        document.close()
+    """One of the reading's files through its own reader, with the other that this reads."""
+    first = next(name for name in import_files.READERS if family in (name, import_files.COPIES.get(name)))
+    families = [name for name in (first, import_files.COPIES.get(first)) if name]
+    documents = {name: source_files.read(path if name == family else published()[name]) for name in families}
+    import_files.read(Reading(documents, facts()), first)
 
 
-published = cache(lambda: source_files.find(STUDY)[0])
-facts = cache(lambda: import_files._facts(store.load("models")))
+published = cache(lambda: source_files.find(STUDY, import_files.FAMILIES)[0])
+facts = cache(lambda: import_files.facts(store.load("models")))
 
 
 def readers() -> dict[str, Reader]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.study import Imported
+from thermostats.claims.study import Change, Imported
 from thermostats.errors import DataError
 from thermostats.studies.delia2026.importer import (
     between_files,
@@ -20,50 +22,50 @@ from thermostats.studies.delia2026.importer import (
     sub_blocks,
     within_files,
 )
-from thermostats.studies.delia2026.importer.ledger import DERIVABLE, Document
+from thermostats.studies.delia2026.importer.ledger import DERIVABLE, IMPORTED, Document
 from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading, declared
-from thermostats.studies.delia2026.importer.writing import write
 from thermostats.tables import store
+from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import references
+from thermostats.tables.schemas import key, references
 
 TABLES = (
-    "runs",
-    "layers",
-    "summaries",
-    "outputs",
-    "weights",
-    "attention",
-    "transitions",
-    "prompts",
-    "sources",
-    "statements",
-    "inconsistencies",
-    "reconciliation",
+    *("runs", "layers", "summaries", "outputs", "weights", "attention", "transitions", "prompts"),
+    *("sources", "statements", "inconsistencies", "reconciliation"),
 )
-READERS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
-    (prompt_gains.read_benchmark, ("thermodynamic_benchmark.json", "thermodynamic_benchmark.csv")),
-    (prompt_gains.read_twins, ("twin_test_results.json", "twin_test_results.csv")),
-    (prompt_gains.read_gpt2, ("gpt2_layernorm_validation.json", "gpt2_layernorm_validation.csv")),
-    (prompt_gains.read_gptj, ("gptj_parallel_test.json", "gptj_parallel_test.csv")),
-    (penultimate_gains.read_family, ("pythia_family_NO_FINAL_LN.json",)),
-    (penultimate_gains.read_hunt, ("high_rho_hunt_NO_FINAL_LN.json",)),
-    (penultimate_gains.read_clean, ("clean_residual_NO_FINAL_LN.json",)),
-    (pooled_norms.read_four_models, ("4model_validation_results.json",)),
-    (pooled_norms.read_input_dependency, ("input_dependency_thermodynamics.json",)),
-    (pooled_norms.read_mistral, ("mistral_paradox_investigation_results.json",)),
-    (pooled_norms.read_llama, ("llama_anomaly_hypothesis_tests.json",)),
-    (sub_blocks.read_ffn, ("ffn_expansion_results.json",)),
-    (sub_blocks.read_scaling, ("scaling_law_multi_pythia_results.json",)),
-    (sub_blocks.read_opt, ("OPT_anomaly.json",)),
-    (sub_blocks.read_restriction_summary, ("restriction_map_summary.csv",)),
-    (laplacians.read_h4, ("H4_validation.json", "H4_summary.csv")),
-    (laplacians.read_h4_v2, ("H4_v2_validation.json", "H4_v2_summary.csv")),
-    (laplacians.read_h4_extended, ("H4_v2_extended.json",)),
-    (laplacians.read_maps, ("restriction_maps_results.json",)),
-    (laplacians.read_sign_change, ("l_star_sign_change.json",)),
-)
-"""Which function reads which families; the prompt set of the benchmark is declared first."""
+READERS: dict[str, Callable[..., None]] = {
+    "thermodynamic_benchmark.json": prompt_gains.read_benchmark,
+    "twin_test_results.json": prompt_gains.read_twins,
+    "gpt2_layernorm_validation.json": prompt_gains.read_gpt2,
+    "gptj_parallel_test.json": prompt_gains.read_gptj,
+    "pythia_family_NO_FINAL_LN.json": penultimate_gains.read_family,
+    "high_rho_hunt_NO_FINAL_LN.json": penultimate_gains.read_hunt,
+    "clean_residual_NO_FINAL_LN.json": penultimate_gains.read_clean,
+    "4model_validation_results.json": pooled_norms.read_four_models,
+    "input_dependency_thermodynamics.json": pooled_norms.read_input_dependency,
+    "mistral_paradox_investigation_results.json": pooled_norms.read_mistral,
+    "llama_anomaly_hypothesis_tests.json": pooled_norms.read_llama,
+    "ffn_expansion_results.json": sub_blocks.read_ffn,
+    "scaling_law_multi_pythia_results.json": sub_blocks.read_scaling,
+    "OPT_anomaly.json": sub_blocks.read_opt,
+    "restriction_map_summary.csv": sub_blocks.read_restriction_summary,
+    "H4_validation.json": laplacians.read_h4,
+    "H4_v2_validation.json": laplacians.read_h4_v2,
+    "H4_v2_extended.json": laplacians.read_h4_extended,
+    "restriction_maps_results.json": laplacians.read_maps,
+    "l_star_sign_change.json": laplacians.read_sign_change,
+}
+"""Families (names without time stamp) and what reads them; the prompt set of the benchmark is declared first."""
+COPIES = {
+    "thermodynamic_benchmark.json": "thermodynamic_benchmark.csv",
+    "twin_test_results.json": "twin_test_results.csv",
+    "gpt2_layernorm_validation.json": "gpt2_layernorm_validation.csv",
+    "gptj_parallel_test.json": "gptj_parallel_test.csv",
+    "H4_validation.json": "H4_summary.csv",
+    "H4_v2_validation.json": "H4_v2_summary.csv",
+}
+"""Families and those that repeat them."""
+FAMILIES = (*READERS, *COPIES.values())
 
 
 def import_files(source: Path, data: Path) -> Imported:
@@ -76,47 +78,81 @@ def import_files(source: Path, data: Path) -> Imported:
     the data folder cannot be written; nothing has changed then.
     """
     source, data = Path(source), store.data_folder(data)
-    found, ignored = source_files.find(source)
+    found, ignored = source_files.find(source, FAMILIES)
     models = store.load("models", data)
-    sources = {family: source_files.read(family, path) for family, path in found.items()}
-    reading = Reading({family: item.document for family, item in sources.items()}, _facts(models))
-    reading.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
-    for reader, families in READERS:
-        reader(reading, *(reading.documents[family] for family in families))
-    for document in reading.documents.values():
-        document.close()
+    documents = {family: source_files.read(path) for family, path in found.items()}
+    reading = Reading(documents, facts(models))
+    for family in READERS:
+        read(reading, family)
     for row in declared("stated.csv"):
         reading.add("statements", **{**row, "value": float(row["value"]), "missing": ""})
-    measured = list(between_files.gains_by_model(reading))
+    measured = between_files.gains_by_model(reading)
     between_files.find(reading, measured)
     within_files.find(reading, measured)
-    names = {family: item.path.name for family, item in sources.items()}
-    reading.rows["sources"] = [item.row(names) for item in sources.values()]
-    reading.rows["reconciliation"] = [row for document in reading.documents.values() for row in _account(document)]
+    originals = {copy: reading.file(family) for family, copy in COPIES.items()}
+    for family, document in documents.items():
+        reading.add("sources", **source_files.source_row(document, originals.get(family, "")))
+    reading.rows["reconciliation"] = [row for document in documents.values() for row in _account(document)]
     tables = {name: _table(reading, name) for name in TABLES}
     _cross_check(tables, models, data)
     texts = tables["prompts"][tables["prompts"]["text"] != ""]
     tables["prompts"] = tables["prompts"].assign(text="")
-    changes = write(tables, texts, data)
-    entries = [entry for document in reading.documents.values() for entry in document.entries.values()]
-    fates = pd.Series([entry.fate for entry in entries]).value_counts()
+    fates = [entry.fate for document in documents.values() for entry in document.entries.values()]
     return Imported(
-        files=len(sources),
-        numbers=len(entries),
-        fates={fate: int(fates.get(fate, 0)) for fate in ("imported", "derivable", "left out")},
+        files=len(documents),
+        numbers=len(fates),
+        fates={fate: fates.count(fate) for fate in (IMPORTED, DERIVABLE, "left out")},
         rows={name: len(frame) for name, frame in tables.items()},
         ignored=tuple(ignored),
-        changes=changes,
+        changes=_write(tables, texts, data),
     )
 
 
-def _facts(models: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def facts(models: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Rows of the table `models` by hub id."""
     main = models[models["revision"] == "main"]
     return {str(row["model_id"]): {str(k): v for k, v in row.items()} for row in main.to_dict("records")}
 
 
+def read(reading: Reading, family: str) -> None:
+    """Read the file of a family, and the one that repeats it.
+
+    Raises DataError where it is not as published: a part is missing, or parts do not go together.
+    """
+    if UNSTATED_SET not in {row["prompt_set"] for row in reading.rows.get("prompts", [])}:
+        reading.prompts(UNSTATED_SET, [("unstated", "", "unstated", None)])
+    documents = [reading.documents[name] for name in (family, COPIES.get(family)) if name]
+    try:
+        READERS[family](reading, *documents)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        raise DataError(
+            "parts of the file do not go together",
+            where=documents[0].file,
+            got=f"{type(error).__name__}: {error}",
+            next_step="restore the published file",
+        ) from error
+    for document in documents:
+        document.close()
+
+
+def _account(document: Document) -> Iterator[dict[str, object]]:
+    """Rows of the table `reconciliation` of one file: its numbers by place and fate."""
+    for (pattern, fate), own in pd.DataFrame(document.entries.values()).groupby(["pattern", "fate"], sort=False):
+        places = list(own["where"].unique())
+        many = len(places) > 3
+        yield {
+            "file": document.file,
+            "pointer": pattern,
+            "fate": fate,
+            "numbers": len(own),
+            "missing": int(own["missing"].sum()),
+            "largest_difference": own["difference"].max(),
+            "where": f"{places[0]} … {places[-1]} ({len(places)} names)" if many else "; ".join(places),
+        }
+
+
 def _table(reading: Reading, name: str) -> pd.DataFrame:
-    frame = pd.DataFrame(reading.rows.get(name, []))
+    frame = pd.DataFrame(reading.rows[name])
     for label in store.dtypes(name):
         if label not in frame:
             frame[label] = None
@@ -138,32 +174,36 @@ def _cross_check(tables: Mapping[str, pd.DataFrame], models: pd.DataFrame, data:
             )
 
 
-def _account(document: Document) -> list[dict[str, object]]:
-    """Rows of the table `reconciliation` of one file: its numbers by place and fate."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    entries = list(document.entries.values())
-    for index, entry in enumerate(entries):
-        groups.setdefault((entry.pattern, entry.fate), []).append(index)
-    rows = []
-    for (pattern, fate), indices in groups.items():
-        of = [entries[index] for index in indices]
-        differences = [entry.difference for entry in of if entry.difference is not None]
-        rows.append(
-            {
-                "file": document.file,
-                "pointer": pattern,
-                "fate": fate,
-                "numbers": len(of),
-                "missing": sum(entry.missing for entry in of),
-                "largest_difference": max(differences) if fate == DERIVABLE and differences else None,
-                "where": _joined([entry.where for entry in of]),
-            }
-        )
-    return rows
+def _write(tables: Mapping[str, pd.DataFrame], texts: pd.DataFrame, data: Path) -> tuple[Change, ...]:
+    """Write `published/<table>.csv` and the prompts' texts to `private/prompts.csv`; only what differs, all or none."""
+    places = {data / "published" / f"{name}.csv": (name, name, frame) for name, frame in tables.items()}
+    private = data / "private" / "prompts.csv"
+    if private.is_file():
+        before = store.read(private, "prompts")
+        texts = pd.concat([before[~before["prompt_set"].isin(set(texts["prompt_set"]))], texts], ignore_index=True)
+    places[private] = "private/prompts", "prompts", texts
+    contents, changes = {}, []
+    for path, (label, name, frame) in places.items():
+        if path.exists() and not path.is_file():
+            raise DataError("a table's place is taken by something that is not a file", where=path)
+        try:
+            old = path.read_bytes() if path.is_file() else b""
+        except OSError as error:
+            raise DataError("table cannot be read", where=path, got=error.strerror or str(error)) from error
+        if (content := store.to_csv(frame, name)) != old:
+            contents[path] = content
+            changes.append(_change(label, _rows(old, name), _rows(content, name)))
+    if contents:
+        with only_writer(data):
+            write_all(data, contents)
+    return tuple(changes)
 
 
-def _joined(places: list[str]) -> str:
-    distinct = list(dict.fromkeys(places))
-    if len(distinct) > 3:
-        return f"{distinct[0]} … {distinct[-1]} ({len(distinct)} names)"
-    return "; ".join(distinct)
+def _change(label: str, old: dict[tuple[str, ...], Any], new: dict[tuple[str, ...], Any]) -> Change:
+    altered = sum(old[row] != new[row] for row in new.keys() & old.keys())
+    return Change(label, len(new.keys() - old.keys()), len(old.keys() - new.keys()), altered)
+
+
+def _rows(content: bytes, name: str) -> dict[tuple[str, ...], list[Any]]:
+    lines = csv.DictReader(io.StringIO(content.decode("utf-8", errors="replace"), newline=""))
+    return {tuple(line.get(label) or "" for label in key(name)): list(line.values()) for line in lines}

@@ -6,41 +6,45 @@ Numbers are integers, floats, NaN, and text that parses as a number; truth value
 from __future__ import annotations
 
 import math
+import operator
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from thermostats.errors import DataError
 
-STAMP = r"_\d{8}_\d{6}"
-IMPORTED, DERIVABLE, LEFT_OUT = "imported", "derivable", "left out"
+STAMP = r"_\d{8}_\d{6}(?=\.\w+$)"
+"""Time stamp at the end of a file's name."""
+IMPORTED, DERIVABLE = "imported", "derivable"
 NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn]a[Nn]")
+KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 WRITTEN_AS_TEXT = frozenset(
     {"Entropy", "Top_Prob", "Cliche_Entropy_Mean", "Novel_Entropy_Mean", "L* apriori", "Mean Trace", "Mean Trace (MH)"}
 )
 """Keys of the JSON files whose numbers may stand in quotes; anywhere else a number in quotes is a wrong type."""
 
-BOUNDS: tuple[tuple[str, dict[str, float]], ...] = (
-    (r"probability|sparsity", {"lower": 0.0, "upper": 1.0}),
-    (r"complexity|n_tokens", {"lower": 1}),
-    (r"_sd$|entropy|logit_range|contraction_ratio|operator_norm|row_norm|_abs$|condition", {"lower": 0.0}),
-    (r"gain|amplification|norm", {"above": 0.0}),
-)
+BEYOND = {"lower": (operator.lt, "at least"), "above": (operator.le, "above"), "upper": (operator.gt, "at most")}
+SHARE = {"lower": 0.0, "upper": 1.0}
+BOUNDS: dict[str, dict[str, float]] = {
+    r"probability|sparsity": SHARE,
+    r"complexity|n_tokens": {"lower": 1},
+    r"_sd$|entropy|logit_range|contraction_ratio|operator_norm|row_norm|_abs$|condition": {"lower": 0.0},
+    r"gain|amplification|norm": {"above": 0.0},
+}
 """Range of a number by the table, column and estimand it is imported into: the first pattern that is found in them."""
-RANGES: tuple[tuple[str, dict[str, float]], ...] = (
-    (r"_pct$", {"lower": 0.0, "upper": 100.0}),
-    (r"(^|_)p(_val|_value.*)?$", {"lower": 0.0, "upper": 1.0}),
-    (r"(_r|[Cc]orrelation)$", {"lower": -1.0, "upper": 1.0}),
-    (r"_rate$", {"lower": 0.0, "upper": 1.0}),
-)
-"""Keys whose numbers have a range whatever they are derived from."""
+RANGES: dict[str, dict[str, float]] = {
+    r"_pct$": {"lower": 0.0, "upper": 100.0},
+    r"(^|_)p(_val|_value.*)?$": SHARE,
+    r"(_r|[Cc]orrelation)$": {"lower": -1.0, "upper": 1.0},
+    r"_rate$": SHARE,
+}
+"""The same by the number's key, whatever it is derived from."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """What became of one number: fate, where it went or what it follows from, relative difference where recomputed."""
 
     pattern: str
@@ -56,17 +60,13 @@ class Document:
 
     file: str
     root: Any
+    content: bytes = b""
     entries: dict[str, Entry] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
         """Its name without the time stamp."""
-        return re.sub(rf"{STAMP}(?=\.\w+$)", "", self.file)
-
-    @property
-    def is_csv(self) -> bool:
-        """True where every number is written as text."""
-        return self.file.endswith(".csv")
+        return re.sub(STAMP, "", self.file)
 
     @property
     def top(self) -> Place:
@@ -120,17 +120,16 @@ class Place:
     def __getitem__(self, key: str) -> Place:
         """The place below a key; raises DataError where the key is not there."""
         if not isinstance(self.value, dict):
-            raise self.wrong("an object", f"while looking for key {key!r}")
+            raise self.wrong("an object", f" while looking for key {key!r}")
         if key not in self.value:
-            near = ", ".join(repr(k) for k in self.value)
             raise DataError(
                 f"key {key!r} is missing",
-                where=f"{self.document.file}{self.pointer}",
-                got=near or "no keys",
+                where=self.where,
+                got=", ".join(map(repr, self.value)) or "no keys",
                 allowed=repr(key),
                 next_step="restore the published file",
             )
-        return Place(self.document, self.value[key], f"{self.pointer}/{escape(key)}", f"{self.pattern}/{key}")
+        return self._below(key, key)
 
     @property
     def where(self) -> str:
@@ -138,14 +137,14 @@ class Place:
         return f"{self.document.file}{self.pointer}"
 
     @property
-    def range(self) -> dict[str, float]:
-        """Bounds of the number here by its key."""
-        return _bounds(RANGES, self.pattern.rsplit("/", 1)[-1])
+    def key(self) -> str:
+        """The last key on the way, ``*`` for a name or an entry of a list."""
+        return self.pattern.rsplit("/", 1)[-1]
 
     @property
     def is_entry(self) -> bool:
         """True for an entry of a list."""
-        return self.pattern.endswith("/*") and self.pointer.rsplit("/", 1)[-1].isdigit()
+        return self.key == "*" and self.pointer.rsplit("/", 1)[-1].isdigit()
 
     def each(self, length: int | None = None) -> list[Place]:
         """The places of a list; raises DataError where it has another length."""
@@ -155,19 +154,13 @@ class Place:
             raise DataError(
                 "the list has another length", where=self.where, got=str(len(self.value)), allowed=str(length)
             )
-        return [
-            Place(self.document, below, f"{self.pointer}/{index}", f"{self.pattern}/*")
-            for index, below in enumerate(self.value)
-        ]
+        return [self._below(index, "*") for index in range(len(self.value))]
 
     def named(self) -> list[tuple[str, Place]]:
         """Names (of models, prompts, labs) and places of an object whose keys are names."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
-        return [
-            (key, Place(self.document, below, f"{self.pointer}/{escape(key)}", f"{self.pattern}/*"))
-            for key, below in self.value.items()
-        ]
+        return [(key, self._below(key, "*")) for key in self.value]
 
     def text(self) -> str:
         """The text here; a number written as text is not read by this."""
@@ -181,28 +174,24 @@ class Place:
             raise self.wrong("true or false")
         return self.value
 
-    def number(
-        self, where: str, *, lower: float | None = None, above: float | None = None, upper: float | None = None
-    ) -> float | None:
+    def number(self, where: str, **bounds: float) -> float | None:
         """Import the number into `where` (table and column); None where the file has NaN.
 
-        Without bounds, those of `BOUNDS` hold.
+        Without bounds (`lower`, `above`, `upper`), those of `BOUNDS` hold.
         """
-        given = {"lower": lower, "above": above, "upper": upper}
-        value = self.within(**(_bounds(BOUNDS, where) if set(given.values()) == {None} else given))
+        value = self.within(**(bounds or _of(BOUNDS, where)))
         self.enter(IMPORTED, where)
         return None if math.isnan(value) else value
 
-    def within(self, *, lower: float | None = None, above: float | None = None, upper: float | None = None) -> float:
+    def within(self, **bounds: float) -> float:
         """The number here, without entering a fate; raises DataError where it is out of range (NaN never is)."""
         value = self.peek()
-        for fails, bound in (
-            (lower is not None and value < lower, f"at least {lower}"),
-            (above is not None and value <= above, f"above {above}"),
-            (upper is not None and value > upper, f"at most {upper}"),
-        ):
-            if fails:
-                raise DataError("the number is out of range", where=self.where, got=repr(self.value), allowed=bound)
+        for name, bound in (bounds or _of(RANGES, self.key)).items():
+            beyond, words = BEYOND[name]
+            if beyond(value, bound):
+                raise DataError(
+                    "the number is out of range", where=self.where, got=repr(self.value), allowed=f"{words} {bound}"
+                )
         return value
 
     def token(self, where: str) -> str:
@@ -214,7 +203,7 @@ class Place:
 
     def peek(self) -> float:
         """The number here, without entering a fate."""
-        as_text = self.document.is_csv or self.pattern.rsplit("/", 1)[-1] in WRITTEN_AS_TEXT
+        as_text = self.document.file.endswith(".csv") or self.key in WRITTEN_AS_TEXT
         is_numeral = as_text and isinstance(self.value, str) and NUMERAL.fullmatch(self.value)
         if not is_numeral and (isinstance(self.value, bool) or not isinstance(self.value, (int, float))):
             raise self.wrong("a number")
@@ -229,7 +218,7 @@ class Place:
     def whole(self) -> int:
         """The whole number here, without entering a fate."""
         value = self.peek()
-        if math.isnan(value) or value != int(value):
+        if not value.is_integer():
             raise self.wrong("a whole number")
         return int(value)
 
@@ -242,12 +231,13 @@ class Place:
 
     def wrong(self, wanted: str, note: str = "") -> DataError:
         """The error for a value of another kind than wanted."""
-        kind = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
-            type(self.value), "a number"
-        )
         shown = "" if isinstance(self.value, (dict, list)) else f" {self.value!r}"
-        return DataError(f"{wanted} was expected{' ' * bool(note)}{note}", where=self.where, got=kind + shown)
+        got = KINDS.get(type(self.value), "a number") + shown
+        return DataError(f"{wanted} was expected{note}", where=self.where, got=got)
+
+    def _below(self, at: str | int, part: str) -> Place:
+        return Place(self.document, self.value[at], f"{self.pointer}/{escape(str(at))}", f"{self.pattern}/{part}")
 
 
-def _bounds(table: tuple[tuple[str, dict[str, float]], ...], name: str) -> dict[str, float]:
-    return next((bounds for pattern, bounds in table if re.search(pattern, name)), {})
+def _of(table: dict[str, dict[str, float]], name: str) -> dict[str, float]:
+    return next((bounds for pattern, bounds in table.items() if re.search(pattern, name)), {})

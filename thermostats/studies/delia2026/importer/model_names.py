@@ -53,8 +53,8 @@ def model_named(place: Place) -> str:
     value, found = place.document.root, ""
     for part in place.pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        names = [value.get("model"), value.get("Model"), key] if isinstance(value, dict) else []
-        for name in names:
-            found = known_model(str(name)) or found
+        if isinstance(value, dict):
+            for name in (value.get("model"), value.get("Model"), key):
+                found = known_model(str(name)) or found
         value = value[key] if isinstance(value, dict) else value[int(key)]
     return found

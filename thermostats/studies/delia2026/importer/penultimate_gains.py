@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import Reading, nan
+from thermostats.studies.delia2026.importer.reading import Reading, Run
 
 FAMILY_SET, HUNT_SET, CLEAN_SET = "study_family_25", "study_hunt_5", "study_clean_3"
 DENSE = 0.2
@@ -22,25 +22,21 @@ def read_family(reading: Reading, document: Document) -> None:
     top = document.top
     models = top["models"].each()
     n = top["n_prompts"].whole()
-    lengths = {len(place["residual_gain_all"].each(n)) for place in models}
-    reading.follow(top, {"n_prompts": max(lengths, default=0), "n_models": len(models)})
+    reading.follow(top, {"n_prompts": len(models[0]["residual_gain_all"].each()), "n_models": len(models)})
     reading.numbered_prompts(FAMILY_SET, [""] * n)
     means, densities = [], []
     for place in models:
-        model = reading.model(place["model"])
-        run = reading.run(document, model, prompt_set=FAMILY_SET)
-        L = _geometry(reading, place, model)
-        reading.state(place["rotary_pct"], "share of the head that is rotated", model)
-        gains = [gain.number("layers.gain_block") for gain in place["residual_gain_all"].each(n)]
+        run = reading.run(document, reading.model(place["model"]), prompts=FAMILY_SET)
+        _curve(run, place)
+        reading.state(place["rotary_pct"], "share of the head that is rotated")
+        gains = place["residual_gain_all"].each(n)
         for i, gain in enumerate(gains, start=1):
-            reading.layer(run, L - 1, f"p{i:02}", "last", gain_block=gain)
-        per_prompt = np.array(gains, float)
-        mean = reading.derive(place["residual_gain_mean"], per_prompt.mean())
-        reading.derive(place["residual_gain_std"], per_prompt.std())
-        _curve(reading, place, run, L)
-        means.append(mean)
-        densities.append(reading.density(model))
-        _label(reading, place, "is_dampening", mean, model)
+            run.layers({"gain_block": [gain]}, "last", f"p{i:02}", first=run.L - 1)
+        values = np.array([gain.peek() for gain in gains])
+        reading.follow(place, {"residual_gain_mean": values.mean(), "residual_gain_std": values.std()})
+        means.append(place["residual_gain_mean"].peek())
+        densities.append(reading.density(run.model))
+        _label(run, place, "is_dampening", means[-1])
     found = stats.pearsonr(densities, means)
     dampens, dense = np.array(means) < 1, np.array(densities) >= DENSE
     rates = {"high_rho_dampen_rate": np.mean(dampens[dense]), "low_rho_expand_rate": np.mean(~dampens[~dense])}
@@ -57,18 +53,17 @@ def read_hunt(reading: Reading, document: Document) -> None:
     by_lab: dict[str, list[float]] = {}
     right = []
     for place in models:
-        model = reading.model(place["model"])
-        run = reading.run(document, model, prompt_set=HUNT_SET)
-        reading.lab(place["lab"], model)
-        mean = _averages(reading, place, run, model)
+        run = reading.run(document, reading.model(place["model"]), prompts=HUNT_SET)
+        run.lab(place["lab"])
+        mean = _averages(run, place)
         by_lab.setdefault(place["lab"].text(), []).append(mean)
-        right.append((reading.density(model) >= DENSE) == (mean < 1))
-        _label(reading, place, "is_dampening", mean, model)
+        right.append((reading.density(run.model) >= DENSE) == (mean < 1))
+        _label(run, place, "is_dampening", mean)
         place["norm_type"].text()
     reading.derive(top["h25_accuracy"], np.mean(right))
     for lab, place in top["h26_lab_signatures"].named():
         place["signature"].text()
-        values = np.array(by_lab.get(lab, [np.nan]))
+        values = np.array(by_lab[lab])
         moments = {"mean_gain": values.mean(), "std_gain": values.std()}
         reading.follow(place, moments | {"dampen_pct": 100 * np.mean(values < 1), "n_models": len(values)})
 
@@ -79,43 +74,33 @@ def read_clean(reading: Reading, document: Document) -> None:
     reading.numbered_prompts(CLEAN_SET, [place.text() for place in top["prompts"].each()])
     right = []
     for _, place in top["results"].named():
-        model = reading.model(place["path"])
-        run = reading.run(document, model, prompt_set=CLEAN_SET, dtype=top["precision"].text())
-        mean = _averages(reading, place, run, model)
-        _label(reading, place, "is_dampening_no_ln", mean, model)
-        right.append((reading.density(model) >= DENSE) == (mean < 1))
+        run = reading.run(document, reading.model(place["path"]), prompts=CLEAN_SET, dtype=top["precision"].text())
+        mean = _averages(run, place)
+        _label(run, place, "is_dampening_no_ln", mean)
+        right.append((reading.density(run.model) >= DENSE) == (mean < 1))
     reading.derive(top["h25_accuracy"], 100 * np.mean(right))
 
 
-def _geometry(reading: Reading, place: Place, model: str) -> int:
-    L = reading.geometry(place, model, "n_layers", "n_heads", "d_model", "d_head")
-    reading.derive(place["rho"], reading.density(model))
-    return L
-
-
-def _averages(reading: Reading, place: Place, run: str, model: str) -> float:
+def _averages(run: Run, place: Place) -> float:
     """Averages over prompts of one model; returns the mean penultimate gain."""
-    L = _geometry(reading, place, model)
-    reading.derive(place["n_hidden_states"], L + 1)
-    mean = _curve(reading, place, run, L)
-    reading.derive(place["gain_no_ln_mean"], mean)
-    reading.take(place["gain_no_ln_std"], run, "penultimate_gain_sd")
+    mean = _curve(run, place)
+    run.reading.follow(place, {"n_hidden_states": run.L + 1, "gain_no_ln_mean": mean})
+    run.take(place["gain_no_ln_std"], "penultimate_gain_sd")
     return mean
 
 
-def _curve(reading: Reading, place: Place, run: str, L: int) -> float:
-    """Gains of layers 1..L-1 averaged over prompts, and the normed gain; returns the mean penultimate gain."""
-    *inner, last = place["all_layer_gains"].each(L)
-    values = [gain.number("layers.gain_block") for gain in inner]
-    for layer, value in enumerate(values, start=1):
-        reading.layer(run, layer, "", "last", gain_block=value)
-    normed = reading.take(last, run, "normed_gain")
-    reading.derive(place["gain_with_ln_mean"], nan(normed))
-    reading.take(place["gain_with_ln_std"], run, "normed_gain_sd")
-    return nan(values[-1])
+def _curve(run: Run, place: Place) -> float:
+    """Geometry, gains of layers 1..L-1 averaged over prompts, the normed gain; returns the mean penultimate gain."""
+    run.hold(place, "n_layers", "n_heads", "d_model", "d_head")
+    run.reading.derive(place["rho"], run.reading.density(run.model))
+    *inner, last = place["all_layer_gains"].each(run.L)
+    (gains,) = run.layers({"gain_block": inner}, "last")
+    run.reading.derive(place["gain_with_ln_mean"], run.take(last, "normed_gain"))
+    run.take(place["gain_with_ln_std"], "normed_gain_sd")
+    return float(gains[-1])
 
 
-def _label(reading: Reading, place: Place, key: str, mean: float, model: str) -> None:
+def _label(run: Run, place: Place, key: str, mean: float) -> None:
     if place[key].flag() != (mean < 1):
-        words = {"where": place.where, "file": place.document.file, "model": model}
-        reading.disagree("label", mean, 1.0, **words)
+        words = {"where": place.where, "file": place.document.file, "model": run.model}
+        run.reading.disagree("label", mean, 1.0, **words)

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import stats
 
 from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.model_names import model_id
-from thermostats.studies.delia2026.importer.reading import EXACT, SINGLE, Curve, Reading, nan
+from thermostats.studies.delia2026.importer.reading import EXACT, NAN, SINGLE, Curve, Reading, Run
 
 INPUT_SET = "study_input_5"
+MISTRAL = "mistralai/Mistral-7B-v0.1"
 NORMED = "the published ratio has passed the final norm: summaries normed_gain_all_tokens"
 UNKNOWN = "not known whether the last state has passed the final norm"
 COPIED = "last ratio over all tokens, copied by hand"
@@ -26,54 +26,42 @@ def read_four_models(reading: Reading, document: Document) -> None:
     """`4model_validation_results`: norms and gains per layer of one prompt, cumulative energy."""
     top = document.top
     reference = top["mistral_reference"]
-    mistral = "mistralai/Mistral-7B-v0.1"
-    reading.state(reference["last_layer_gain"], COPIED, mistral)
-    reading.state(reference["initial_explosion"], "first ratio over all tokens, copied by hand", mistral)
+    reading.state(reference["last_layer_gain"], COPIED, MISTRAL)
+    reading.state(reference["initial_explosion"], "first ratio over all tokens, copied by hand", MISTRAL)
     for place in reference["plateau_range"].each(2):
-        reading.state(place, "ends of the plateau, 0-based", mistral)
-    for name in ("llama3.1-8b", "apertus-8b", "gemma-7b", "pythia-6.9b"):
-        _ = top["results"][name]
-    finals: dict[str, float] = {}
+        reading.state(place, "ends of the plateau, 0-based", MISTRAL)
     gains: dict[str, Curve] = {}
-    for name, place in top["results"].named():
-        model = model_id(name, place)
-        gains[name] = _stream(reading, place, reading.run(document, model), model)
-        finals[name] = _energy(reading, place, gains[name])
+    for model, place in reading.by_model(top["results"]):
+        gains[model] = _stream(reading.run(document, model), place)
+        _energy(reading, place, gains[model])
     for name, place in top["cumulative_energy"].named():
-        reading.derive(place["final_cumulative"], finals.get(name, np.nan))
+        reading.derive(place["final_cumulative"], top["results"][name]["final_cumulative"].peek())
     swiglu = top["swiglu_comparison"]
-    llama = reading.derive(swiglu["llama31_8b_last_gain"], gains["llama3.1-8b"][-1])
-    other = reading.state(swiglu["mistral_7b_last_gain"], COPIED, mistral)
-    reading.derive(swiglu["ratio"], llama / (other or np.nan))
-    reading.derive(top["universal_principle_test"]["total_models"], len(finals) + 1)
-    apertus = gains["apertus-8b"]
+    llama = reading.derive(swiglu["llama31_8b_last_gain"], gains["meta-llama/Llama-3.1-8B"][-1])
+    reading.derive(swiglu["ratio"], llama / reading.state(swiglu["mistral_7b_last_gain"], COPIED, MISTRAL))
+    reading.derive(top["universal_principle_test"]["total_models"], len(gains) + 1)
+    apertus = gains["swiss-ai/Apertus-8B-2509"]
     reading.follow(top["paper2_connection"], {"layer28_gain": apertus[28], "last_layer_gain": apertus[-1]})
 
 
 def read_input_dependency(reading: Reading, document: Document) -> None:
     """`input_dependency_thermodynamics`: LLaMA-3.1-8B on five prompts."""
     top = document.top
-    model = reading.model(top["model"])
     texts = [(name, p["text"].text(), p["difficulty"].text(), None) for name, p in top["prompts"].named()]
     reading.prompts(INPUT_SET, texts)
-    run = reading.run(document, model, prompt_set=INPUT_SET, dtype="float16")
-    for name in ("1_Factual", "2_Syntactic"):
-        _ = top["results"][name]
+    run = reading.run(document, reading.model(top["model"]), prompts=INPUT_SET, dtype="float16")
     last, entropies = [], []
     for name, place in top["results"].named():
-        *inner, final = place["gains"].each(reading.depth(model))
-        for layer, gain in enumerate(inner, start=1):
-            reading.layer(run, layer, name, "all", gain_block=gain.number("layers.gain_block"))
-        normed = reading.take(final, run, "normed_gain_all_tokens", name)
-        last.append(reading.derive(place["last_gain"], nan(normed)))
-        entropy = place["entropy"].number("outputs.entropy")
-        entropies.append(nan(entropy))
-        (first, first_probability), *others = (pair.each(2) for pair in place["top_tokens"].each(5))
+        *inner, final = place["gains"].each(run.L)
+        run.layers({"gain_block": inner}, "all", name)
+        normed = run.take(final, "normed_gain_all_tokens", name)
+        last.append(reading.derive(place["last_gain"], normed))
+        entropies.append(place["entropy"].peek())
+        (first, probability), *others = (pair.each(2) for pair in place["top_tokens"].each(5))
         token = first.token("outputs.top_token")
-        probability = first_probability.number("outputs.top_probability")
-        reading.output(run, name, entropy=entropy, top_token=token, top_probability=probability)
+        run.output({"entropy": place["entropy"], "top_probability": probability}, name, token)
         for rank, (_, place_of_probability) in enumerate(others, start=2):
-            reading.take(place_of_probability, run, f"token_probability_rank_{rank}", name)
+            run.take(place_of_probability, f"token_probability_rank_{rank}", name)
     for kind, found in (("pearson", stats.pearsonr(last, entropies)), ("spearman", stats.spearmanr(last, entropies))):
         reading.follow(top["correlation"], {f"{kind}_r": found[0], f"{kind}_p": found[1]})
 
@@ -86,124 +74,105 @@ def read_mistral(reading: Reading, document: Document) -> None:
     """
     top = document.top
     for name, place in top["residual_stream_analysis"].named():
-        model = model_id(name, place)
-        run = reading.run(document, model, dtype="float16")
-        L = reading.depth(model)
-        *inner, final = place["norms"].each(L)
-        norms = [norm.number("layers.norm_in") for norm in inner]
-        *between, ratio = place["gains"].each(L - 1)
-        values = [gain.number("layers.gain_block") for gain in between]
-        for layer, (norm, gain) in enumerate(zip(norms, [*values, None], strict=True), start=2):
-            reading.layer(run, layer, "", "all", "" if gain is not None else UNKNOWN, norm_in=norm, gain_block=gain)
-        last = reading.take(ratio, run, "last_ratio_all_tokens_norm_unstated")
-        reading.take(final, run, "last_norm_all_tokens_norm_unstated")
-        reading.state(place["n_layers"], "number of layers as stated", model)
-        every = np.array([*values, last], float)
-        above = np.flatnonzero(every > 1)
+        run = reading.run(document, reading.name(name), dtype="float16")
+        *inner, final = place["norms"].each(run.L)
+        *between, ratio = place["gains"].each(run.L - 1)
+        _, gains = run.layers({"norm_in": inner, "gain_block": between}, "all", first=2, missing=UNKNOWN)
+        every = np.append(gains, run.take(ratio, "last_ratio_all_tokens_norm_unstated"))
+        run.take(final, "last_norm_all_tokens_norm_unstated")
+        reading.state(place["n_layers"], "number of layers as stated")
         shown = {"last_gain": every[-1], "max_gain": every.max(), "max_gain_layer": every.argmax()}
         reading.follow(place, {"contracting_pct": 100 * np.mean(every < 1), **shown})
+        above = np.flatnonzero(every > 1)
         for index, pair in zip(above, place["expansion_layers"].each(len(above)), strict=True):
             entry, gain_there = pair.each(2)
             reading.derive(entry, index, "0-based entry of gains above 1", within=EXACT)
             reading.derive(gain_there, every[index], "gains above 1", within=EXACT)
-        _unembedding(reading, top["unembedding_analysis"][name], run, model)
-        _entropy(reading, top["entropy_analysis"][name], run)
+        _embeddings(run, top["unembedding_analysis"][name])
+        _entropy(run, top["entropy_analysis"][name])
 
 
 def read_llama(reading: Reading, document: Document) -> None:
     """`llama_anomaly_hypothesis_tests`: unembeddings of three models, facts of their position scheme."""
     top = document.top
-    for name, place in top["hypothesis_1_titanium_projector"]["results"].named():
-        model = model_id(name, place)
-        run = reading.run(document, model, prompt_set="")
-        _shape(reading, place["shape"], model)
-        rows = reading.geometry(place, model, "vocab_size", "hidden_dim")
-        spectral = _matrix(reading, place, run, "unembedding")
-        reading.derive(place["spectral_per_sqrt_vocab"], spectral / np.sqrt(rows))
-        last = reading.state(place["last_gain"], "last gain, copied by hand", model)
-        reading.derive(place["effective_amplification"], spectral * (last or np.nan))
-    for name, place in top["hypothesis_2_rope"]["results"].named():
-        model = model_id(name, place)
+    for model, place in reading.by_model(top["hypothesis_1_titanium_projector"]["results"]):
+        run = reading.run(document, model, prompts="")
+        _shape(run, place["shape"])
+        run.hold(place, "vocab_size", "hidden_dim")
+        spectral = _matrix(run, place, "unembedding")
+        last = reading.state(place["last_gain"], "last gain, copied by hand")
+        scaled = {"spectral_per_sqrt_vocab": spectral / np.sqrt(run.fact("vocab_size"))}
+        reading.follow(place, scaled | {"effective_amplification": spectral * last})
+    for _, place in reading.by_model(top["hypothesis_2_rope"]["results"]):
         for key in ("rope_theta", "max_position", "context_length"):
-            reading.state(place[key], key, model)
+            reading.state(place[key], key)
         if place["rope_scaling"].value is not None:
             for key in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"):
-                reading.state(place["rope_scaling"][key], f"rope_scaling {key}", model)
+                reading.state(place["rope_scaling"][key], f"rope_scaling {key}")
 
 
-def _stream(reading: Reading, place: Place, run: str, model: str) -> Curve:
+def _stream(run: Run, place: Place) -> Curve:
     """Norms and gains of one model by layer; returns the gains as published, the last past the final norm."""
-    L = reading.same(place["n_layers"], model, "n_layers")
-    *before, after = place["norms"].each(L + 1)
-    norms = [norm.number("layers.norm_in") for norm in before]
-    final = reading.take(after, run, "normed_norm_all_tokens")
-    *inner, last = place["gains"].each(L)
-    gains = [nan(gain.number("layers.gain_block")) for gain in inner]
-    normed = reading.take(last, run, "normed_gain_all_tokens")
-    for layer, (norm, gain) in enumerate(zip(norms, gains, strict=False), start=1):
-        reading.layer(run, layer, "", "all", norm_in=norm, gain_block=gain)
-    reading.layer(run, L, "", "all", NORMED, norm_in=norms[-1])
-    published = np.array([*gains, nan(normed)])
-    ratios = np.array([*norms[1:], final], float) / np.array(norms, float)
+    run.hold(place, "n_layers")
+    *before, after = place["norms"].each(run.L + 1)
+    *inner, last = place["gains"].each(run.L)
+    norms, gains = run.layers({"norm_in": before, "gain_block": inner}, "all", missing=NORMED)
+    norms = np.append(norms, run.take(after, "normed_norm_all_tokens"))
+    published = np.append(gains, run.take(last, "normed_gain_all_tokens"))
+    ratios = norms[1:] / norms[:-1]
     worst = int(np.abs(ratios / published - 1).argmax())
     if abs(ratios[worst] / published[worst] - 1) > SINGLE:
-        words = {"where": f"{place.where}/gains/{worst}", "file": place.document.file, "model": model}
-        reading.disagree("ratio", float(published[worst]), float(ratios[worst]), **words)
+        words = {"where": f"{place.where}/gains/{worst}", "file": place.document.file, "model": run.model}
+        run.reading.disagree("ratio", float(published[worst]), float(ratios[worst]), **words)
     return published
 
 
-def _energy(reading: Reading, place: Place, g: Curve) -> float:
-    energies = np.exp(np.cumsum(np.log(g + OFFSET)))
-    for entry, energy in zip(place["cumulative_energy"].each(len(g)), energies, strict=True):
-        reading.derive(entry, energy)
+def _energies(g: Curve) -> Curve:
+    return np.asarray(np.exp(np.cumsum(np.log(g + OFFSET))))
+
+
+def _energy(reading: Reading, place: Place, g: Curve) -> None:
+    reading.follow_each(place["cumulative_energy"], _energies(g))
     shares = {"contracting_pct": 100 * np.mean(g < 1), "expanding_pct": 100 * np.mean(g >= 1)}
     ends = {"initial_gain": g[0], "last_gain": g[-1], "max_gain": g.max(), "max_gain_layer": g.argmax()}
-    reading.follow(place, ends | shares)
-    inversion = place["paper2_inversion_layer"]
-    if inversion.value is not None:
-        there = inversion.whole()
-        reading.derive(inversion, g[:-1].argmin())
-        reading.derive(place["paper2_inversion_gain"], g[there] if there < len(g) else np.nan)
-    return reading.derive(place["final_cumulative"], energies[-1])
+    reading.follow(place, ends | shares | {"final_cumulative": _energies(g)[-1]})
+    if place["paper2_inversion_layer"].value is not None:
+        lowest = g[:-1].argmin()
+        reading.follow(place, {"paper2_inversion_layer": lowest, "paper2_inversion_gain": g[lowest]})
 
 
-def _unembedding(reading: Reading, place: Place, run: str, model: str) -> None:
-    frobenius = {}
+def _embeddings(run: Run, place: Place) -> None:
     for matrix in ("unembedding", "embedding"):
         part = place[matrix]
-        size = _shape(reading, part["shape"], model)
-        spectral = _matrix(reading, part, run, matrix)
-        frobenius[matrix] = part["frobenius_norm"].peek()
+        _shape(run, part["shape"])
+        spectral = _matrix(run, part, matrix)
         for key in ("max_row_norm", "min_row_norm", "mean_abs", "std_abs"):
-            reading.take(part[key], run, f"{matrix}_{key}")
-        normalized = {
-            "frobenius_normalized": frobenius[matrix] / np.sqrt(size),
-            "spectral_normalized": spectral / np.sqrt(reading.fact(model, "d_model")),
-        }
-        reading.follow(part, {"max_singular": spectral, **normalized})
-    reading.derive(place["wu_we_ratio"], frobenius["unembedding"] / frobenius["embedding"])
+            run.take(part[key], f"{matrix}_{key}")
+        d, size = run.fact("d_model"), run.fact("d_model") * run.fact("vocab_size")
+        scaled = {"frobenius_normalized": part["frobenius_norm"].peek() / np.sqrt(size)}
+        scaled |= {"spectral_normalized": spectral / np.sqrt(d)}
+        run.reading.follow(part, {"max_singular": spectral, **scaled})
+    first, second = (place[matrix]["frobenius_norm"].peek() for matrix in ("unembedding", "embedding"))
+    run.reading.derive(place["wu_we_ratio"], first / second)
 
 
-def _matrix(reading: Reading, place: Place, run: str, matrix: str) -> float:
+def _matrix(run: Run, place: Place, matrix: str) -> float:
     """Norms of a matrix into `weights`, those of its rows into `summaries`; returns the spectral norm."""
     norms = {name: place[name].number(f"weights.{name}") for name in ("spectral_norm", "frobenius_norm")}
-    missing = "NaN in the file" if None in norms.values() else ""
-    reading.add("weights", run_id=run, layer=0, matrix=matrix, head="", **norms, stable_rank=None, missing=missing)
-    reading.take(place["mean_row_norm"], run, f"{matrix}_row_norm_mean")
-    reading.take(place["std_row_norm"], run, f"{matrix}_row_norm_sd")
-    return nan(norms["spectral_norm"])
+    run.add("weights", layer=0, matrix=matrix, head="", **norms, missing=NAN if None in norms.values() else "")
+    run.take(place["mean_row_norm"], f"{matrix}_row_norm_mean")
+    run.take(place["std_row_norm"], f"{matrix}_row_norm_sd")
+    return place["spectral_norm"].peek()
 
 
-def _shape(reading: Reading, place: Place, model: str) -> int:
-    rows, columns = place.each(2)
-    return reading.same(rows, model, "vocab_size") * reading.same(columns, model, "d_model")
+def _shape(run: Run, place: Place) -> None:
+    for side, label in zip(place.each(2), ("vocab_size", "d_model"), strict=True):
+        run.same(side, label)
 
 
-def _entropy(reading: Reading, place: Place, run: str) -> None:
-    entropy = place["entropy"].number("outputs.entropy")
-    columns = {"logit_mean": "logit_mean", "logit_sd": "logit_std", "logit_range": "logit_range"}
-    logits = {column: place[key].number(f"outputs.{column}") for column, key in columns.items()}
-    reading.output(run, "", entropy=entropy, top_token="", **logits)
+def _entropy(run: Run, place: Place) -> None:
+    columns = {"entropy": "entropy", "logit_mean": "logit_mean", "logit_sd": "logit_std", "logit_range": "logit_range"}
+    run.output({column: place[key] for column, key in columns.items()})
     for key, estimand in (("logit_max",) * 2, ("logit_min",) * 2, ("top10_prob_mass", "top_10_probability")):
-        reading.take(place[key], run, estimand)
-    reading.derive(place["effective_vocab"], np.exp(nan(entropy)))
+        run.take(place[key], estimand)
+    run.reading.derive(place["effective_vocab"], np.exp(place["entropy"].peek()))

@@ -7,11 +7,12 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, SupportsFloat, TypeVar
+from itertools import zip_longest
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +23,18 @@ from thermostats.studies.delia2026.importer.model_names import LABS, MODELS, mod
 from thermostats.studies.delia2026.importer.source_files import stated_date
 from thermostats.tables.runs import run_id
 
-Known = TypeVar("Known")
 Curve = NDArray[np.float64]
 EXACT = 0.0
-"""For copies and for small whole numbers."""
+"""Tolerance of copies and small whole numbers."""
 DOUBLE = 1e-9
 """For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
 SINGLE = 1e-6
 """For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
 OVERFLOW = "NaN in the file: attention overflowed in float16"
+NAN = "NaN in the file"
 UNSTATED = "unstated"
 UNSTATED_SET = "study_unstated"
-FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_layers"}
+FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_layers", "N_Layers": "n_layers"}
 """Columns of the table `models` that the files give under other names."""
 
 
@@ -72,9 +73,21 @@ class Reading:
         """Name of the file of a family, with its time stamp."""
         return self.documents[family].file
 
+    def root(self, family: str) -> Any:
+        """What the file of a family holds."""
+        return self.documents[family].root
+
     def model(self, place: Place) -> str:
         """Hub id of the model named at a place."""
         return model_id(place.text(), place)
+
+    def by_model(self, place: Place) -> Iterator[tuple[str, Place]]:
+        """Hub ids and places of an object whose keys name models."""
+        return ((model_id(name, below), below) for name, below in place.named())
+
+    def name(self, name: str) -> str:
+        """Hub id of a model whose name a reader has checked already."""
+        return MODELS[name.rsplit("/", 1)[-1].lower()]
 
     def fact(self, model: str, label: str) -> Any:
         """One column of the table `models` for a model."""
@@ -92,28 +105,11 @@ class Reading:
         """Head density H / d_h of a model."""
         return float(self.fact(model, "n_heads") / self.fact(model, "d_head"))
 
-    def name(self, name: str) -> str:
-        """Hub id of a model whose name a reader has checked already."""
-        return MODELS[name.rsplit("/", 1)[-1].lower()]
-
     def runs(self) -> dict[str, dict[str, Any]]:
         """Rows of the table `runs` by their id."""
         return {row["run_id"]: row for row in self.rows["runs"]}
 
-    def known(self, values: Mapping[Any, Known], key: Any, place: Place) -> Known:
-        """Value under a name that another part of the file gives; raises DataError where it does not."""
-        if key not in values:
-            raise DataError(
-                "the name is in one part of the file only",
-                where=place.where,
-                got=repr(key),
-                allowed=", ".join(map(str, values)),
-            )
-        return values[key]
-
-    # Rows
-
-    def prompts(self, name: str, prompts: Sequence[tuple[str, str, str, int | None]]) -> None:
+    def prompts(self, name: str, prompts: Iterable[tuple[str, str, str, int | None]]) -> None:
         """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
         for prompt_id, text, category, complexity in prompts:
             self.add(
@@ -135,18 +131,18 @@ class Reading:
         document: Document,
         model: str,
         *,
-        prompt_set: str = UNSTATED_SET,
+        prompts: str = UNSTATED_SET,
         dtype: str = UNSTATED,
         attention: str = UNSTATED,
-    ) -> str:
-        """Declare a run and return its id."""
-        hashes = [p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompt_set]
+    ) -> Run:
+        """Declare a run on a prompt set."""
+        hashes = [p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompts]
         measured = {
             "model_id": model,
             "revision": "main",
             "dtype": dtype,
             "attention": attention,
-            "prompt_set": prompt_set,
+            "prompt_set": prompts,
             "prompt_sha": _sha("\n".join(hashes)) if any(hashes) else "",
             "measure_version": "published",
             "source": document.file,
@@ -154,101 +150,12 @@ class Reading:
         identity = run_id(measured)
         stamp = {"versions": "", "device": "", "seconds": None, "measured_at": stated_date(document.root)}
         self.add("runs", run_id=identity, **measured, **stamp)
-        return identity
-
-    def layer(
-        self, run: str, layer: int, prompt_id: str, position: str, missing: str = "", **values: float | None
-    ) -> None:
-        """One row of the table `layers`."""
-        missing = missing or _reason(values)
-        self.add("layers", run_id=run, layer=layer, prompt_id=prompt_id, position=position, missing=missing, **values)
-
-    def output(self, run: str, prompt_id: str, *, top_token: str, **values: float | None) -> None:
-        """One row of the table `outputs`."""
-        token = json.dumps(top_token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
-        self.add("outputs", run_id=run, prompt_id=prompt_id, top_token=token, missing=_reason(values), **values)
-
-    def attention(self, places: Mapping[str, Place], run: str, L: int, variant: str, prompt_id: str = "") -> Curve:
-        """Import columns of the table `attention`, all heads together, one row a layer; returns the first."""
-        curve = []
-        for layer, entries in enumerate(zip(*(place.each(L) for place in places.values()), strict=True), start=1):
-            values = {name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)}
-            missing = OVERFLOW if None in values.values() else ""
-            where = {"run_id": run, "layer": layer, "head": "", "prompt_id": prompt_id, "variant": variant}
-            self.add("attention", **where, missing=missing, **values)
-            curve.append(entries[0].peek())
-        return np.array(curve)
-
-    def transition(
-        self,
-        place: Place,
-        run: str,
-        definition: str,
-        variant: str,
-        L: int,
-        *,
-        expected: int | None = None,
-        prompt_id: str = "",
-    ) -> int:
-        """Import a 0-based index as a 1-based layer and return the index; hold it against the recomputed one."""
-        index = place.whole()
-        place.number("transitions.layer (index + 1)", lower=0, upper=L - 1)
-        self._transition(run, definition, variant, prompt_id, (index + 1, (index + 1) / L), "")
-        if expected is not None and expected != index:
-            words = {"where": place.where, "definition": definition, "variant": variant}
-            self.disagree("index", index, expected, file=place.document.file, **words)
-        return index
-
-    def extreme(
-        self,
-        place: Place,
-        run: str,
-        definition: str,
-        variant: str,
-        L: int,
-        curve: Curve,
-        find: Callable[[Curve], np.intp],
-        prompt_id: str = "",
-    ) -> int:
-        """Import the index of an extreme; where NaN won the search it is a statement and the layer is missing."""
-        index = place.whole()
-        if not np.isnan(curve).any():
-            return self.transition(place, run, definition, variant, L, expected=int(find(curve)), prompt_id=prompt_id)
-        model = self.runs()[run]["model_id"]
-        self.state(place, f"L* ({definition}), 0-based, as published", model)
-        finite = np.flatnonzero(~np.isnan(curve))
-        by_nan = index == int(np.isnan(curve).argmax())
-        missing = "the published index is where the first NaN stands, not an extreme" if by_nan else "curve has NaN"
-        self._transition(run, definition, variant, prompt_id, (None, None), missing)
-        found = int(finite[find(curve[finite])])
-        words = {"file": place.document.file, "definition": definition, "variant": variant}
-        self.disagree("NaN as extreme", index, found, model=model, **words)
-        return index
-
-    def _transition(
-        self, run: str, definition: str, variant: str, prompt_id: str, at: tuple[int | None, float | None], missing: str
-    ) -> None:
-        what = {"prompt_id": prompt_id, "definition": definition, "trace_variant": variant}
-        self.add("transitions", run_id=run, **what, layer=at[0], relative_depth=at[1], missing=missing)
-
-    def take(self, place: Place, run: str, estimand: str, prompt_id: str = "", missing: str = OVERFLOW) -> float | None:
-        """Import a number as a summary and return it."""
-        value = place.number(f"summaries.value {estimand}")
-        reason = missing if value is None else ""
-        self.add("summaries", run_id=run, prompt_id=prompt_id, estimand=estimand, value=value, missing=reason)
-        return value
-
-    def per_layer(self, place: Place, run: str, L: int, estimand: str, prompt_id: str = "") -> Curve:
-        """Import a list with one entry a layer as summaries."""
-        names = (f"{estimand}_layer_{layer:02}" for layer in range(1, L + 1))
-        each = zip(place.each(L), names, strict=True)
-        return np.array([self.take(entry, run, name, prompt_id) for entry, name in each], float)
+        return Run(self, identity, model, self.depth(model))
 
     def state(self, place: Place, statistic: str, model: str = "") -> float:
-        """Import a number as a statement and return it."""
-        value = place.number("statements.value")
-        self._statement(place, statistic, model, value)
-        return nan(value)
+        """Import a number as a statement and return it; the model is the one that the way to the place names."""
+        self._statement(place, statistic, model or model_named(place), place.number("statements.value"))
+        return place.peek()
 
     def _statement(self, place: Place, statistic: str, model: str, value: float | None) -> None:
         self.add(
@@ -261,16 +168,14 @@ class Reading:
             missing=OVERFLOW if value is None else "",
         )
 
-    # Numbers that follow from others
-
     def derive(
         self,
         place: Place,
         expected: SupportsFloat,
         rule: str = "",
-        statistic: str = "",
         model: str = "",
         within: float = DOUBLE,
+        statistic: str = "",
     ) -> float:
         """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
 
@@ -282,7 +187,7 @@ class Reading:
         """
         if not rule:
             rule, statistic, within = rules()[place.document.family, place.pattern]
-        value, recomputed = place.within(**place.range), float(expected)
+        value, recomputed = place.within(), float(expected)
         difference = relative(value, recomputed)
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
@@ -301,22 +206,10 @@ class Reading:
         for key, value in expected.items():
             self.derive(place[key], value, model=model)
 
-    def same(self, place: Place, model: str, label: str) -> int:
-        """Hold a fact against the table `models`."""
-        place.whole()
-        return int(self.derive(place, float(self.fact(model, label)), f"models.{label}", label, model, EXACT))
-
-    def geometry(self, place: Place, model: str, *keys: str) -> int:
-        """Hold facts of a model against the table `models`; returns the first."""
-        first, *_ = [self.same(place[key], model, FACTS.get(key, key)) for key in keys]
-        return first
-
-    def lab(self, place: Place, model: str) -> None:
-        """Hold the lab named at a place against the table `models`."""
-        lab = LABS.get(place.text(), place.text())
-        if lab != self.fact(model, "heritage"):
-            words = {"where": place.where, "file": place.document.file, "lab": place.text(), "model": model}
-            self.disagree("lab", **words, known=self.fact(model, "heritage"))
+    def follow_each(self, place: Place, expected: Curve) -> None:
+        """Hold the entries of a list against recomputed values."""
+        for entry, value in zip(place.each(len(expected)), expected, strict=True):
+            self.derive(entry, value)
 
     def copy(self, copy: Document, original: Document, rows: Sequence[Mapping[str, Any]]) -> None:
         """Hold a CSV file against the JSON rows that it repeats, cell by cell; disagreements are recorded."""
@@ -367,22 +260,132 @@ class Reading:
         )
 
 
-def nan(value: float | None) -> float:
-    """The number, NaN where there is none."""
-    return math.nan if value is None else value
+@dataclass(frozen=True)
+class Run:
+    """One run of a model as a file has it, and what its numbers are imported as."""
+
+    reading: Reading
+    id: str
+    model: str
+    L: int
+
+    def fact(self, label: str) -> Any:
+        """One column of the table `models`."""
+        return self.reading.fact(self.model, label)
+
+    def same(self, place: Place, label: str) -> None:
+        """Hold a fact against the table `models`."""
+        place.whole()
+        self.reading.derive(place, float(self.fact(label)), f"models.{label}", self.model, EXACT, label)
+
+    def hold(self, place: Place, *keys: str) -> None:
+        """Hold the facts under some keys against the table `models`."""
+        for key in keys:
+            self.same(place[key], FACTS.get(key, key))
+
+    def lab(self, place: Place) -> None:
+        """Hold the lab named at a place against the table `models`."""
+        lab, known = place.text(), self.fact("heritage")
+        if LABS.get(lab, lab) != known:
+            words = {"where": place.where, "file": place.document.file, "lab": lab, "model": self.model}
+            self.reading.disagree("lab", **words, known=known)
+
+    def add(self, table: str, **row: Any) -> None:
+        """One row of a table of this run."""
+        self.reading.add(table, run_id=self.id, **row)
+
+    def layers(
+        self,
+        columns: Mapping[str, Sequence[Place]],
+        position: str,
+        prompt_id: str = "",
+        first: int = 1,
+        missing: str = "",
+    ) -> list[Curve]:
+        """Import columns of the table `layers`, a place each layer from `first` on; returns the columns.
+
+        `missing`: the reason where a column has fewer places than another.
+        """
+        for layer, places in enumerate(zip_longest(*columns.values()), start=first):
+            both = zip(columns, places, strict=True)
+            values = {name: None if place is None else place.number(f"layers.{name}") for name, place in both}
+            reason = missing if None in places else NAN if None in values.values() else ""
+            self.add("layers", layer=layer, prompt_id=prompt_id, position=position, missing=reason, **values)
+        return [np.array([place.peek() for place in places]) for places in columns.values()]
+
+    def output(self, columns: Mapping[str, Place], prompt_id: str = "", token: str = "") -> None:
+        """Import a row of the table `outputs`."""
+        values = {name: place.number(f"outputs.{name}") for name, place in columns.items()}
+        top = json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
+        missing = NAN if None in values.values() else ""
+        self.add("outputs", prompt_id=prompt_id, top_token=top, missing=missing, **values)
+
+    def attention(self, places: Mapping[str, Place], variant: str, prompt_id: str = "") -> Curve:
+        """Import columns of the table `attention`, all heads together, one row a layer; returns the first."""
+        for layer, entries in enumerate(zip(*(place.each(self.L) for place in places.values()), strict=True), start=1):
+            values = {name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)}
+            missing = OVERFLOW if None in values.values() else ""
+            where = {"layer": layer, "head": "", "prompt_id": prompt_id, "variant": variant}
+            self.add("attention", **where, missing=missing, **values)
+        return np.array([entry.peek() for entry in next(iter(places.values())).each()])
+
+    def take(self, place: Place, estimand: str, prompt_id: str = "") -> float:
+        """Import a number as a summary and return it."""
+        value = place.number(f"summaries.value {estimand}")
+        missing = OVERFLOW if value is None else ""
+        self.add("summaries", prompt_id=prompt_id, estimand=estimand, value=value, missing=missing)
+        return place.peek()
+
+    def per_layer(self, place: Place, estimand: str, prompt_id: str = "") -> Curve:
+        """Import a list with one entry a layer as summaries."""
+        each = enumerate(place.each(self.L), start=1)
+        return np.array([self.take(entry, f"{estimand}_layer_{layer:02}", prompt_id) for layer, entry in each])
+
+    def transition(
+        self,
+        place: Place,
+        definition: str,
+        variant: str,
+        curve: Curve | None = None,
+        find: Callable[[Curve], np.intp] = np.argmax,
+        prompt_id: str = "",
+    ) -> int:
+        """Import a 0-based index as a 1-based layer and return the index.
+
+        With a curve it is held against the extreme of it; where NaN won the search it is a statement and the layer is
+        missing.
+        """
+        index, layer, missing = place.whole(), None, ""
+        words = {"file": place.document.file, "definition": definition, "variant": variant}
+        if curve is not None and np.isnan(curve).any():
+            self.reading.state(place, f"L* ({definition}), 0-based, as published", self.model)
+            finite = np.flatnonzero(~np.isnan(curve))
+            by_nan = index == int(np.isnan(curve).argmax())
+            missing = "the published index is where the first NaN stands, not an extreme" if by_nan else "curve has NaN"
+            expected = int(finite[find(curve[finite])])
+            self.reading.disagree("NaN as extreme", index, expected, model=self.model, **words)
+        else:
+            place.number("transitions.layer (index + 1)", lower=0, upper=self.L - 1)
+            layer = index + 1
+            if curve is not None and (expected := int(find(curve))) != index:
+                self.reading.disagree("index", index, expected, where=place.where, **words)
+        self.add(
+            "transitions",
+            prompt_id=prompt_id,
+            definition=definition,
+            trace_variant=variant,
+            layer=layer,
+            relative_depth=layer and layer / self.L,
+            missing=missing,
+        )
+        return index
 
 
 def relative(value: float, expected: float) -> float:
     """Difference relative to the larger of two numbers; 0 where both are NaN, infinite where one is."""
-    if math.isnan(value) and math.isnan(expected):
-        return 0.0
     if math.isnan(value) or math.isnan(expected):
-        return math.inf
+        return 0.0 if math.isnan(value) and math.isnan(expected) else math.inf
     return abs(value - expected) / max(abs(value), abs(expected)) if value != expected else 0.0
-
-
-def _reason(values: Mapping[str, float | None]) -> str:
-    return "NaN in the file" if None in values.values() else ""
 
 
 def _sha(text: str) -> str:
