@@ -195,7 +195,7 @@ def dampens(evidence: Evidence, source: str) -> Result:
     gain = Estimate(worst["estimate"], worst["lower"], worst["upper"], INTERVAL, worst["p"], "one-sided p-value")
     return Result(
         quantities={"largest last gain": gain},
-        rows={"models": table},
+        rows={"models": table.rename(columns={"estimate": "last gain"})},
         n_models=len(table),
         table=table,
         draw=draw,

@@ -11,8 +11,9 @@ import pandas as pd
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import PUBLISHED, Evidence
 from thermostats.claims.result import Audit, Estimate, Result
-from thermostats.claims.rule import NEVER, AtLeast, Decide, Pick, Picked, Posterior, V, Within, adjusted
+from thermostats.claims.rule import NEVER, AtLeast, Decide, Pick, Posterior, V, Within
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
+from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
@@ -163,7 +164,7 @@ def bound(evidence: Evidence) -> Result:
 
 
 BEST = Pick("thresholds", largest="accuracy")
-BETTER = Picked(BEST, Decide(V("accuracy").p <= ALPHA, V("accuracy") <= V("majority")))
+BETTER = Decide(BEST.where(V("accuracy").p <= ALPHA), BEST.where(V("accuracy") <= V("majority")))
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=Posterior("share > {majority:g}", pick=BEST), **COMMON)
@@ -212,7 +213,7 @@ ADDS = Decide(V("p after Holm") <= ALPHA, NEVER)
 def terms(evidence: Evidence) -> pd.DataFrame:
     """F tests of the four terms, p adjusted over them by Holm."""
     table = extra_terms(rows_of(evidence, "geometric_gain"), seed=SEED)
-    return table.assign(p_holm=adjusted(table["p"], "holm"))
+    return table.assign(p_holm=holm(table["p"].to_dict()))
 
 
 @CLAIM.finding("curvature", primary=ADDS, over=SHAPE, **COMMON)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.claims.claim import Claim, run
+from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, text_of
 from thermostats.claims.verdict import SUPPORTED
@@ -61,13 +61,15 @@ def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
     small_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["u01_depth_helps.py", "--data", str(small_store)])
-    run(CLAIM, lambda tables: [FINDING] * bool(len(tables.table("layers"))))
+    monkeypatch.setattr(Claim, "judge", lambda self, tables: [FINDING] * bool(len(tables.table("layers"))))
+    CLAIM.main()
     assert capsys.readouterr().out.startswith("U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED")
 
-    def refused(tables: Evidence) -> list[Finding]:
+    def refused(claim: Claim, tables: Evidence) -> list[Finding]:
         raise DataError("no rows", next_step="measure a model")
 
+    monkeypatch.setattr(Claim, "judge", refused)
     with pytest.raises(SystemExit) as stopped:
-        run(CLAIM, refused)
+        CLAIM.main()
     assert stopped.value.code == 1
     assert capsys.readouterr() == ("", "thermostats: no rows. Next: measure a model\n")

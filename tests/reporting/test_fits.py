@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from thermostats.claims.fits import posterior_of, update_table
 from thermostats.claims.judge import Question, answered
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Above, Posterior
+from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason, Verdict, if_probable
 from thermostats.modelling.inference.checks import FAILED, Gate
@@ -35,16 +35,20 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
         return fit_line(rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1)
 
 
-def test_a_posterior_is_told_whole(fit: Fitted) -> None:
-    told = posterior_of(fit, model="y on x.", statement="x > 0", classical=SUPPORTED, tables=["rows"])
-    assert told.probability == fit.probabilities["x > 0"]
-    assert told.verdict == told.concluded == SUPPORTED
-    assert list(told.tables) == ["rows"]
-    assert (told.summary["mcse"] < told.summary["sd"] / 10).all()
-    assert {panel.name for panel in told.panels} == {"posterior", "prior-to-posterior", "line-predictive"}
-    for panel in told.panels:
+def test_a_posterior_is_shown_whole(fit: Fitted) -> None:
+    result = Result(quantities={"x": Estimate(1.0, 0.5, 1.5)}, fit=fit, fit_tables=("rows",))
+    shown = posterior_of(result, Posterior("x > 0"), "y on x.", Above("x", 0))
+    assert shown.probability == fit.probabilities["x > 0"]
+    assert shown.verdict == shown.concluded == SUPPORTED
+    assert list(shown.tables) == ["rows"]
+    assert (shown.summary["mcse"] < shown.summary["sd"] / 10).all()
+    assert {panel.name for panel in shown.panels} == {"posterior", "prior-to-posterior", "line-predictive"}
+    for panel in shown.panels:
         panel.draw(Figure().subplots())
-    assert 0 <= (told.probability_error or 0) < 0.01
+    assert 0 <= (shown.probability_error or 0) < 0.01
+    first, *rest = shown.gate.checks
+    broken = replace(shown, gate=Gate(checks=(replace(first, outcome=FAILED), *rest)))
+    assert broken.verdict == SUPPORTED and broken.concluded == OPEN
 
 
 @pytest.mark.parametrize(
@@ -63,23 +67,15 @@ def test_with_a_veto_a_finding_takes_what_test_and_posterior_agree_on(
     assert found.rhat_max is not None and found.rhat_max < 1.01
     alone = answered("U01", words, replace(question, veto=False), result)
     assert alone.verdict == SUPPORTED and alone.reason == Reason.NONE
-
-
-def test_no_verdict_passes_a_failed_gate(fit: Fitted) -> None:
-    told = posterior_of(fit, model="y on x.", statement="x > 0", classical=SUPPORTED)
-    first, *rest = told.gate.checks
-    broken = replace(told, gate=Gate(checks=(replace(first, outcome=FAILED), *rest)))
-    assert broken.verdict == SUPPORTED
-    assert broken.concluded == OPEN
+    assert "needs both" not in alone.plain and alone.rule.endswith("it decides nothing")
 
 
 def test_error_of_a_probability(fit: Fitted) -> None:
     """The bound by the smallest effective sample is not below the error of the draws themselves."""
-    truth = fit.quantities["mean"] > np.median(fit.quantities["mean"])
-    exact = posterior_of(fit, model="", statement="mean above its median", truth=truth, classical=OPEN)
-    assert exact.probability == pytest.approx(0.5, abs=1e-3)
-    assert exact.probability_error == pytest.approx(0.5 / np.sqrt(truth.size), rel=1.0)
-    assert exact.verdict == OPEN
+    middle = float(np.median(fit.quantities["mean"]))
+    exact = posterior_of(Result(fit=fit), Posterior("mean above its median", draws=V("mean") > middle), "y on x.")
+    assert exact.probability == pytest.approx(0.5, abs=1e-3) and exact.verdict == OPEN and exact.classical == ""
+    assert exact.probability_error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
 
 
 def test_rules_and_tables() -> None:

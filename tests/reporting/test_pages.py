@@ -215,7 +215,7 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
         "Monte-Carlo error 0.0030",
         "Seed 3",
         "pymc 5.28.0",
-        "3 rows, 1 model and 1 lab",
+        "1 model and 1 lab",
         "Both come to the same: supported",
         "at most 1.01",
         "at least 400",

@@ -172,11 +172,11 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ('rows["gain_blok"]', "KeyError in c01_gains.py (line 12): 'gain_blok'. Next: did you mean gain_block?"),
-        ('rows.dropna(subset=["gain_blok"])', "(line 12): ['gain_blok']. Next: did you mean gain_block?"),
+        ('rows["gain_blok"]', "KeyError in c01_gains.py (line 18): 'gain_blok'. Next: did you mean gain_block?"),
+        ('rows.dropna(subset=["gain_blok"])', "(line 18): ['gain_blok']. Next: did you mean gain_block?"),
         ('rows[["gain_blok"]]', 'in the [columns]". Next: did you mean gain_block?'),
-        ('rows["zzz"]', "(line 12): 'zzz' "),
-        ('{}["gain_block"]', "(line 12): 'gain_block' "),
+        ('rows["zzz"]', "(line 18): 'zzz' "),
+        ('{}["gain_block"]', "(line 18): 'gain_block' "),
     ],
 )
 def test_a_column_that_is_not_there_is_named_with_the_nearest(
@@ -184,7 +184,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(
 ) -> None:
     script = workplace["analyses"] / "c01_gains.py"
     text = script.read_text()
-    assert text.splitlines()[11] == '    mean = float(rows["gain_block"].mean())'
+    assert text.splitlines()[17] == '    mean = float(rows["gain_block"].mean())'
     script.write_text(text.replace('    mean = float(rows["gain_block"].mean())', f"    mean = {asked}"))
     result = build("C01")
     assert not result.ok
@@ -194,13 +194,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [
-        ('"supported"', '"proven"', "no such verdict"),
-        ('Claim("C01"', 'Claim("C05"', "named after its claim"),
-        ('"C01", "mean gain"', '"C04", "mean gain"', "another claim"),
-        ("    return [", "    return [] and [", "must return findings"),
-        ("    return [", "    return 2 * [", "the same estimand"),
-    ],
+    [('Made("C01"', 'Made("C05"', "named after its claim"), ("    return [", "    return 2 * [", "the same estimand")],
 )
 def test_what_is_no_finding_is_refused(build: Build, workplace: dict[str, Path], old: str, new: str, said: str) -> None:
     script = workplace["analyses"] / "c01_gains.py"

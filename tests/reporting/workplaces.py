@@ -13,10 +13,16 @@ ANALYSIS = '''
 """{id}: gains of one lab."""
 
 from thermostats.plots import general as plots
-from thermostats.claims.claim import Claim, run
+from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 
-CLAIM = Claim("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
+
+class Made(Claim):
+    def judge(self, tables):
+        return analyse(tables)
+
+
+CLAIM = Made("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
 
 
 def analyse(tables):
@@ -34,7 +40,7 @@ def analyse(tables):
 
 
 if __name__ == "__main__":
-    run(CLAIM, analyse)
+    CLAIM.main()
 '''
 DRAW = 'lambda axes: plots.scatter_labelled(rows, axes, x="layer", y="gain_block")'
 
@@ -77,11 +83,17 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.inference.checks import Check, Gate
-from thermostats.claims.claim import Claim, run
+from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Panel, Posterior
 
-CLAIM = Claim("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
+
+class Made(Claim):
+    def judge(self, tables):
+        return analyse(tables)
+
+
+CLAIM = Made("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
 
 
 def points(axes):
@@ -127,8 +139,7 @@ def analyse(tables):
             Panel(name="posterior-predictive", draw=points, caption="Replicated data hold the observed."),
         ),
         warnings=("Depth and width can hardly be told apart.",), seed=3, versions={{"pymc": "5.28.0"}},
-        classical="{classical}", rows=len(rows), sources=("tests",),
-        classical_result="slope −0.4 [−0.7, −0.1]; p = 0.01",
+        classical="{classical}", sources=("tests",),
         computation="nutpie, 4 chains of 1,000 draws after 1,000 of tuning.", probability_error=0.003,
     )
     return [
@@ -143,7 +154,7 @@ def analyse(tables):
 
 
 if __name__ == "__main__":
-    run(CLAIM, analyse)
+    CLAIM.main()
 '''
 
 

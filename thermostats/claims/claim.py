@@ -12,18 +12,17 @@ if __name__ == "__main__":
 from __future__ import annotations
 
 import sys
-import textwrap
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from thermostats.claims.evidence import PUBLISHED, SETS, Evidence
-from thermostats.claims.finding import Finding, text_of
-from thermostats.claims.judge import Question, answered, together
-from thermostats.claims.result import Result
+from thermostats.claims.finding import Finding, text_of, wrapped
+from thermostats.claims.judge import Question, answered, together, unmeasured
+from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
@@ -35,12 +34,14 @@ T = TypeVar("T")
 Answer = Callable[..., Result]
 
 
-class Declared(Protocol):
-    """What a finding is asked over: a frozen record with an id that ends the finding's."""
+@dataclass(frozen=True)
+class Case:
+    """What a finding is asked over, where it needs no record of its own: a quantity, or a set of models."""
 
-    @property
-    def id(self) -> str:
-        """The last part of the finding's id."""
+    id: str
+    """The last part of the finding's id."""
+    words: str
+    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Claim:
         veto: bool = True,
         evidence: str | None = PUBLISHED,
         needs: AtLeast | None = None,
-        over: Sequence[Declared] = (),
+        over: Sequence[Any] = (),
         group: str = "",
         section: str = "",
     ) -> Callable[[Answer], Answer]:
@@ -92,8 +93,8 @@ class Claim:
 
         primary decides; robustness is shown with it, and with `veto` the verdict is open where the two differ.
         evidence: a name of `SETS`, None for mathematics. needs: fewer models or groups make "needs measurement".
-        group: what groups models, by default lab, in the controlled study recipe. section: of the words; by default
-        the name.
+        over: frozen records with an `id`, such as `Case`. group: what groups models, by default lab, in the controlled
+        study recipe. section: of the words; by default the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -153,9 +154,13 @@ class Claim:
                 parts = [found[name] for name in question.parts]
                 result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
                 found[question.id] = together(self.id, self.words, question, parts, result)
-            else:
-                named = evidence.named(question.evidence) if question.evidence else evidence
+                continue
+            named = evidence.named(question.evidence) if question.evidence else evidence
+            try:
                 result = question.answer(named) if question.over is None else question.answer(named, question.over)
+            except TooFew as few:
+                found[question.id] = unmeasured(self.id, self.words, question, few.result)
+            else:
                 found[question.id] = answered(self.id, self.words, question, result)
         return [found[question.id] for question in self.questions]
 
@@ -165,34 +170,25 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        return replace(self, rule=self.rule or said, words=None, questions=[])
+        return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, self.source, self.rows)
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.
 
         `--data FOLDER` names a folder of own rows.
         """
-        run(self, self.judge)
-
-
-def run(claim: Claim, analyse: Callable[[Evidence], list[Finding]]) -> None:
-    """Run one analysis on the tables in use and print its findings."""
-    parser = ArgumentParser(description=f"{claim.id} {claim.title}. Its findings, printed; no report is written.")
-    parser.add_argument("--data", type=Path, help="folder of your own rows, read beside the package's tables")
-    try:
-        findings = analyse(Evidence(parser.parse_args().data))
-    except ThermostatsError as error:
-        refuse(error)
-        sys.exit(error.exit_code)
-    with readable_in_part():
-        print(f"{claim.id}  {claim.title}\n")
-        print(_wrapped(f"Said: {claim.said}") + "\n" + _wrapped(f"Rule: {claim.stated().rule}"))
-        for finding in findings:
-            print("\n" + text_of(finding))
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")
+        parser = ArgumentParser(description=f"{self.id} {self.title}. Its findings, printed; no report is written.")
+        parser.add_argument("--data", type=Path, help="folder of your own rows, read beside the package's tables")
+        try:
+            findings = self.judge(Evidence(parser.parse_args().data))
+        except ThermostatsError as error:
+            refuse(error)
+            sys.exit(error.exit_code)
+        with readable_in_part():
+            print(f"{self.id}  {self.title}\n")
+            print(wrapped(f"Said: {self.said}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
+            for finding in findings:
+                print("\n" + text_of(finding))
 
 
 def parts_of(findings: Mapping[str, Finding], names: Sequence[str], *columns: str) -> list[dict[str, Any]]:

@@ -67,12 +67,12 @@ class Finding:
 
 def text_of(finding: Finding) -> str:
     """A finding as a person would read it on a terminal."""
-    lines = [f"{finding.verdict.upper()}  {finding.estimand}", _wrapped(finding.plain)]
+    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(finding.plain)]
     lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
     lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
     if finding.posterior is not None:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
-        lines += [_wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
+        lines += [wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     models, heritages = (
         f"{n} {noun}{'s' if n != 1 else ''}"
         for n, noun in ((finding.n_models, "model"), (finding.n_heritages, finding.group))
@@ -82,11 +82,12 @@ def text_of(finding: Finding) -> str:
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"
         )
-    lines += [_wrapped(f"Note: {note}") for note in finding.notes]
+    lines += [wrapped(f"Note: {note}") for note in finding.notes]
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=number))
     return "\n".join(lines)
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
+    """A paragraph for a terminal."""
     return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from thermostats.claims import rule
 from thermostats.claims.posterior import Panel, Posterior
-from thermostats.claims.verdict import SURE, if_probable
+from thermostats.claims.result import Result
+from thermostats.errors import DataError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import equal_tailed
+from thermostats.modelling.inference.draws import Draws, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, Update
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import chance_of
@@ -22,58 +22,37 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(
-    fit: Fitted,
-    *,
-    model: str,
-    statement: str,
-    truth: NDArray[np.bool_] | None = None,
-    verdict: str | None = None,
-    rule: str = "",
-    classical: str,
-    classical_rule: str = "",
-    classical_result: str = "",
-    tables: Mapping[str, pd.DataFrame] | Sequence[str] = (),
-    sensitivity: pd.DataFrame | None = None,
-    panels: Sequence[Panel] = (),
-) -> Posterior:
-    """The page's record of a fit, all its checks run.
+def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> Posterior:
+    """The page's record of a result's fit, all its checks run.
 
-    model: what was fitted to what, in one sentence. statement: one of `fit.probabilities`, or any other with its
-    `truth`, chain × draw. verdict and rule: by the probability of the statement at SURE unless both are given.
-    classical: verdict of the classical test. tables: names of the fit's tables to show, or titles with tables.
-    sensitivity: alternatives, by default the fit's own table of them. panels: figures beside the three that every fit
-    has.
+    asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
+    Raises DataError where the result has no fit.
     """
-    gate = fit.check()
-    probability = float(truth.mean()) if truth is not None else float(fit.probabilities[statement])
-    chosen = (
-        tables
-        if isinstance(tables, Mapping)
-        else {fit.titles.get(name, name.replace("_", " ")): fit.table(name) for name in tables}
-    )
-    summary = fit.summary()
-    drawn = list(fit.sampled.values())
-    said = chance_of(f"P({statement})", probability)
+    fit = result.fit
+    if fit is None:
+        raise DataError("a rule asks for a posterior and the result has no fit", got=asked.statement)
+    gate, summary = fit.check(), fit.summary()
+    statement = f"P({asked.stated(result)})"
+    probability = asked.probability(result)
+    tables = result.fit_tables
+    if not isinstance(tables, Mapping):
+        tables = {fit.titles.get(name, name.replace("_", " ")): fit.table(name) for name in tables}
+    caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
     return Posterior(
         model=model,
         equations=fit.equations,
         priors=fit.priors,
-        rule=rule
-        or f"Supported where P({statement}) is at least {SURE:g}, not supported where it is at most "
-        f"{1 - SURE:.2g}, else inconclusive.",
-        statement=f"P({statement})",
+        rule=_sentence(asked),
+        statement=statement,
         probability=probability,
-        verdict=verdict or if_probable(probability),
+        verdict=asked.verdict(result),
         gate=gate,
         diagnostics=fit.diagnostics(),
         summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary["ess_bulk"])),
-        sensitivity=fit.tables.get("sensitivity") if sensitivity is None else sensitivity,
-        tables=dict(chosen),
+        sensitivity=fit.tables.get("sensitivity") if result.sensitivity is None else result.sensitivity,
+        tables=dict(tables),
         panels=(
-            Panel(
-                name="posterior", draw=fit.plot, caption=f"{model} {said}; intervals are equal-tailed, {fit.level:.0%}."
-            ),
+            Panel(name="posterior", draw=fit.plot, caption=caption),
             *_updated(fit),
             *(
                 Panel(
@@ -85,24 +64,16 @@ def posterior_of(
                 for check in gate.checks
                 if check.name.endswith("posterior predictive")
             ),
-            *panels,
+            *result.panels,
         ),
         warnings=fit.warnings,
         seed=fit.seed,
-        versions=drawn[0].versions,
-        classical=classical,
-        classical_rule=classical_rule,
-        classical_result=classical_result,
+        versions=next(iter(fit.sampled.values())).versions,
+        classical=test.verdict(result) if test else "",
+        classical_rule=_sentence(test) if test else "",
         sources=fit.sources,
-        computation=" ".join(
-            f"{name}: {draws.settings.chains * draws.settings.draws} independent draws, without chains."
-            if draws.exact
-            else f"{name}: {draws.settings.sampler}, {draws.settings.chains} chains of {draws.settings.draws} draws "
-            f"after {draws.settings.tune} of adaptation, target acceptance {draws.settings.target_accept:g}, "
-            f"{'one attempt' if draws.attempts == 1 else 'second attempt, with smaller steps and twice the draws'}."
-            for name, draws in fit.sampled.items()
-        ),
-        probability_error=_error(fit, probability, truth),
+        computation=" ".join(_computation(name, draws) for name, draws in fit.sampled.items()),
+        probability_error=_error(fit, probability, asked.truth(result)),
     )
 
 
@@ -124,20 +95,28 @@ def _updated(fit: Fitted) -> tuple[Panel, ...]:
     wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
     narrowed = (wide["posterior"] / wide["prior"]).sort_values()
     learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
+    caption = f"Quantities before and after the data: {learned}."
+    return (Panel(name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption),)
+
+
+def _sentence(asked: rule.Rule) -> str:
+    said = asked.words()
+    return f"{said[0].upper()}{said[1:]}, else inconclusive."
+
+
+def _computation(name: str, draws: Draws) -> str:
+    """How a part was sampled, in one sentence."""
+    own = draws.settings
+    if draws.exact:
+        return f"{name}: {own.chains * own.draws} independent draws, without chains."
+    attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
     return (
-        Panel(
-            name="prior-to-posterior",
-            draw=partial(_draw_updates, table),
-            caption=f"Quantities before and after the data: {learned}.",
-        ),
+        f"{name}: {own.sampler}, {own.chains} chains of {own.draws} draws after {own.tune} of adaptation, target "
+        f"acceptance {own.target_accept:g}, {attempts}."
     )
 
 
-def _draw_updates(table: pd.DataFrame, axes: Axes) -> Axes:
-    return prior_to_posterior(table, axes)
-
-
-def _error(fit: Fitted, probability: float, truth: NDArray[np.bool_] | None) -> float:
+def _error(fit: Fitted, probability: float, truth: rule.Truth | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the smallest effective sample of the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / ess_min(fit)))

@@ -51,10 +51,6 @@ class Posterior:
     """Verdict of the classical test alone."""
     classical_rule: str = ""
     """Rule of the classical test; empty: the claim's rule."""
-    classical_result: str = ""
-    """Its deciding numbers in one sentence; empty: estimate, interval and p of the finding."""
-    rows: int = 0
-    """Rows of the tables that the fit rests on; models and labs are counted by the finding."""
     sources: tuple[str, ...] = ()
     """Files or measurements that the rows come from."""
     computation: str = ""

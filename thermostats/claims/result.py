@@ -11,8 +11,8 @@ import pandas as pd
 from thermostats.errors import DataError
 
 if TYPE_CHECKING:
-    from thermostats.claims.posterior import Panel
-    from thermostats.modelling.inference.fitted import Fitted
+    from thermostats.modelling.classical import estimates
+    from thermostats.modelling.inference.fitted import Fitted, Panel
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,13 @@ class Estimate:
     p_kind: str = "p-value"
     """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims on the index; or
     what the probability is."""
+
+    @classmethod
+    def of(
+        cls, found: estimates.Estimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
+    ) -> Estimate:
+        """What a classical test found; `interval`: its kind and level where they are not its own at 95 %."""
+        return cls(found.estimate, found.lower, found.upper, interval or f"95 % {found.interval}", p, p_kind)
 
     @property
     def estimate(self) -> float | None:
@@ -78,10 +85,10 @@ class Result:
     audit: Audit = field(default_factory=Audit)
 
     @classmethod
-    def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate], **more: Any) -> Result:
+    def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:
         """A result over a table with a row a model, counted with its labs (`heritage`) and shown."""
         known = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
-        return cls(quantities=quantities, **{**known, **more})
+        return cls(quantities=quantities or {}, **{**known, **more})
 
     def probability(self, statement: str) -> float:
         """Posterior probability of a statement.
@@ -100,3 +107,12 @@ class Result:
         """The quantity that heads the finding; without a value where there is none."""
         name = self.estimate or next(iter(self.quantities), "")
         return self.quantities[name] if name else Estimate(None)
+
+
+class TooFew(Exception):  # noqa: N818 - an answer, not an error
+    """Raised by an analysis that has too little for an answer: the finding needs measurement."""
+
+    def __init__(self, result: Result) -> None:
+        """`result`: the counts and words of the finding."""
+        super().__init__(f"{result.n_models} models of {result.n_groups} groups are too few")
+        self.result = result

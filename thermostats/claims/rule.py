@@ -4,9 +4,9 @@ A condition compares a named number of the result with a bar; a rule is a condit
 supported", and whatever meets neither is inconclusive. Numbers that are not there or are NaN meet no condition.
 
     Above("heritage − geometry", 0) & Above("geometry − scale", 0)
-    Rule(supported=(V("r") < 0) & (V("r").p <= 0.05), against=V("r").lower > -0.3)
-    EveryRow(Below("last gain", 1))
-    Posterior("heritage > geometry > scale", 0.95)
+    Decide((V("r") < 0) & (V("r").p <= 0.05), V("r").lower > -0.3)
+    EveryRow(Below("last gain", 1), "models")
+    Posterior("slope on depth < 0", draws=V("n_layers") < 0)
 """
 
 from __future__ import annotations
@@ -16,21 +16,36 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from thermostats.claims.result import Estimate, Result
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, all_of, any_of, if_probable
+from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, if_probable
 from thermostats.errors import DataError
+from thermostats.modelling.classical.estimates import holm
 from thermostats.words import figure, listed, plural
 
-OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+Truth = NDArray[np.bool_]
+"""Whether a statement holds, chain × draw."""
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "≤": operator.le,
     ">": operator.gt,
     "≥": operator.ge,
 }
-PARTS = {"estimate": "{}", "lower": "the lower end of {}", "upper": "the upper end of {}", "p": "the p-value of {}"}
+PARTS = {
+    "estimate": "{}",
+    "lower": "the lower end of {}",
+    "upper": "the upper end of {}",
+    "p": "the p-value of {}",
+    "interval": "the interval of {}",
+}
+NEAREST = {"<": "upper", ">": "lower"}
+"""The end of an interval that decides whether the whole of it lies below or above a bar."""
+LIES = {"<": "lies below", ">": "lies above"}
 
 
 class Condition(ABC):
@@ -44,18 +59,25 @@ class Condition(ABC):
     def words(self) -> str:
         """The condition as a person reads it."""
 
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Whether the quantities of a fit meet it, chain × draw; raises DataError for a condition on rows."""
+        raise DataError("a condition on rows is not asked of draws", got=self.words())
+
     def __and__(self, other: Condition) -> Condition:
         """Both."""
-        return Both(self, other)
+        return Joined(self, other, "and")
 
     def __or__(self, other: Condition) -> Condition:
         """One of them, or both."""
-        return Either(self, other)
+        return Joined(self, other, "or")
 
 
 @dataclass(frozen=True)
 class V:
-    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p` an end of its interval or its p."""
+    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval` another part of it.
+
+    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1.
+    """
 
     name: str
     part: str = "estimate"
@@ -75,12 +97,18 @@ class V:
         """P-value."""
         return V(self.name, "p")
 
-    def of(self, result: Result) -> float:
+    @property
+    def interval(self) -> V:
+        """The whole interval; compared with < and > alone."""
+        return V(self.name, "interval")
+
+    def of(self, result: Result, sign: str = "") -> float:
         """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks."""
         if self.name not in result.quantities:
             known = ", ".join(result.quantities)
             raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=known)
-        value = getattr(result.quantities[self.name], self.part)
+        part = NEAREST[sign] if self.part == "interval" else self.part
+        value = getattr(result.quantities[self.name], part)
         return math.nan if value is None else float(value)
 
     def words(self) -> str:
@@ -111,79 +139,115 @@ class Compare(Condition):
     def holds(self, result: Result) -> bool:
         """False where either number is missing."""
         bar = self.bar.of(result) if isinstance(self.bar, V) else self.bar
-        return OPERATORS[self.sign](self.value.of(result), bar)
+        return bool(OPERATORS[self.sign](self.value.of(result, self.sign), bar))
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Of a quantity with several elements it must hold for every one."""
+        bar = drawn[self.bar.name] if isinstance(self.bar, V) else self.bar
+        found = np.asarray(OPERATORS[self.sign](drawn[self.value.name], bar))
+        return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
 
     def words(self) -> str:
         """`the lower end of r > −0.3`."""
         bar = self.bar.words() if isinstance(self.bar, V) else figure(self.bar)
-        return f"{self.value.words()} {self.sign} {bar}"
+        return f"{self.value.words()} {LIES[self.sign] if self.value.part == 'interval' else self.sign} {bar}"
 
 
 @dataclass(frozen=True)
-class Both(Condition):
-    """Both conditions."""
+class Joined(Condition):
+    """Two conditions by "and" or by "or"."""
 
     one: Condition
     other: Condition
+    by: str
 
     def holds(self, result: Result) -> bool:
-        """Whether both hold."""
-        return self.one.holds(result) and self.other.holds(result)
-
-    def words(self) -> str:
-        """Joined by "and"."""
-        return f"{self.one.words()} and {self.other.words()}"
-
-
-@dataclass(frozen=True)
-class Either(Condition):
-    """One of two conditions, or both."""
-
-    one: Condition
-    other: Condition
-
-    def holds(self, result: Result) -> bool:
-        """Whether one of them holds."""
+        """Whether both hold, or one of them."""
+        if self.by == "and":
+            return self.one.holds(result) and self.other.holds(result)
         return self.one.holds(result) or self.other.holds(result)
 
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Draw by draw."""
+        join = np.logical_and if self.by == "and" else np.logical_or
+        return np.asarray(join(self.one.truth(drawn), self.other.truth(drawn)))
+
     def words(self) -> str:
-        """Joined by "or"."""
-        return f"({self.one.words()} or {self.other.words()})"
+        """Alternatives stand in brackets."""
+        said = f"{self.one.words()} {self.by} {self.other.words()}"
+        return said if self.by == "and" else f"({said})"
 
 
 @dataclass(frozen=True)
-class Each(Condition):
-    """A condition on every row of one of the result's tables; an empty table meets it not."""
+class Pick:
+    """The row of a table with the smallest or largest value of a column: what is picked after looking."""
 
     table: str
-    condition: Condition
+    smallest: str = ""
+    largest: str = ""
 
-    def holds(self, result: Result) -> bool:
-        """Whether all rows meet it."""
-        rows = rows_of(result, self.table)
-        return bool(rows) and all(self.condition.holds(row) for row in rows)
+    def row(self, result: Result) -> Mapping[str, object]:
+        """The row that is picked; the first of equal ones."""
+        frame = result.rows[self.table]
+        place = frame[self.smallest].idxmin() if self.smallest else frame[self.largest].idxmax()
+        return {str(name): value for name, value in frame.loc[place].items()}
+
+    def where(self, condition: Condition) -> Condition:
+        """A condition on that row alone; an empty table does not meet it."""
+        return OfRows(self.table, condition, self)
 
     def words(self) -> str:
-        """`in each of labs: …`."""
-        return f"in each of the {self.table}, {self.condition.words()}"
+        """Which row it is."""
+        return f"the {self.table} with the {'smallest' if self.smallest else 'largest'} {self.smallest or self.largest}"
 
 
 @dataclass(frozen=True)
-class Some(Condition):
-    """A condition on at least one row of one of the result's tables; `adjust="holm"` adjusts column `p` over them."""
+class OfRows(Condition):
+    """A condition on every row of a table of the result, on at least one, or on a picked one; none of an empty table.
+
+    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the columns `lower`, `upper`
+    and `p` belong to every quantity of the row.
+    """
 
     table: str
     condition: Condition
+    which: str | Pick
     adjust: str = ""
+    """`holm`: the column `p` is adjusted over the rows."""
 
     def holds(self, result: Result) -> bool:
-        """Whether a row meets it."""
-        return any(self.condition.holds(row) for row in rows_of(result, self.table, adjust=self.adjust))
+        """Whether those rows meet it. Raises DataError for a table that the result lacks."""
+        if not self.table:
+            return False
+        if self.table not in result.rows:
+            known = ", ".join(result.rows)
+            raise DataError("a rule reads a table that the result lacks", got=self.table, allowed=known)
+        frame = result.rows[self.table]
+        if frame.empty:
+            return False
+        if isinstance(self.which, Pick):
+            return self.condition.holds(_of_row(self.which.row(result)))
+        if self.adjust:
+            frame = frame.assign(p=holm(frame["p"].to_dict()))
+        met = [self.condition.holds(_of_row(row)) for row in frame.to_dict("records")]
+        return all(met) if self.which == "each" else any(met)
 
     def words(self) -> str:
-        """`in one of labs: …`."""
+        """`in each of the labs, …`."""
+        if isinstance(self.which, Pick):
+            return f"for {self.which.words()}, {self.condition.words()}"
         adjusted = f" (adjusted by {self.adjust.capitalize()} over all of them)" if self.adjust else ""
-        return f"in at least one of the {self.table}, {self.condition.words()}{adjusted}"
+        return f"in {self.which} of the {self.table}, {self.condition.words()}{adjusted}"
+
+
+def Each(table: str, condition: Condition) -> Condition:
+    """A condition on every row of one of the result's tables."""
+    return OfRows(table, condition, "each")
+
+
+def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
+    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them."""
+    return OfRows(table, condition, "at least one", adjust)
 
 
 NEVER = Each("", V("") > 0)
@@ -191,7 +255,7 @@ NEVER = Each("", V("") > 0)
 
 
 class Rule(ABC):
-    """Decides on a result and states itself; `&`: one against decides, support needs all; `|`: the reverse."""
+    """Decides on a result and states itself."""
 
     @abstractmethod
     def verdict(self, result: Result) -> Verdict:
@@ -201,18 +265,13 @@ class Rule(ABC):
     def words(self) -> str:
         """The rule in words: `supported where …; not supported where …`."""
 
-    def __and__(self, other: Rule) -> Rule:
-        """Both must be met."""
-        return All((self, other))
-
-    def __or__(self, other: Rule) -> Rule:
-        """One must be met."""
-        return Any((self, other))
-
 
 @dataclass(frozen=True)
 class Decide(Rule):
-    """Supported and not supported by a condition each, in that order; neither: inconclusive."""
+    """Supported and not supported by a condition each, in that order; neither: inconclusive.
+
+    `a & b`: one against decides, support needs both; `a | b`: the reverse.
+    """
 
     supported: Condition
     against: Condition
@@ -227,100 +286,38 @@ class Decide(Rule):
         said = "; ".join(f"{name} where {side.words()}" for name, side in sides if side is not NEVER)
         return said or "inconclusive whatever it shows"
 
+    def __and__(self, other: Decide) -> Decide:
+        """Both must be met."""
+        return Decide(self.supported & other.supported, self.against | other.against)
 
-@dataclass(frozen=True)
-class _Interval(Decide):
-    said: str = ""
-
-    def words(self) -> str:
-        """As an interval is spoken of."""
-        return self.said
+    def __or__(self, other: Decide) -> Decide:
+        """One must be met."""
+        return Decide(self.supported | other.supported, self.against & other.against)
 
 
 def Above(name: str, bar: float) -> Decide:
     """Supported where the whole interval lies above the bar, not supported where it lies below."""
-    said = f"supported where the interval of {name} lies above {figure(bar)}, not supported where it lies below"
-    return _Interval(V(name).lower > bar, V(name).upper < bar, said)
+    return Decide(V(name).interval > bar, V(name).interval < bar)
 
 
 def Below(name: str, bar: float) -> Decide:
     """Supported where the whole interval lies below the bar, not supported where it lies above."""
-    said = f"supported where the interval of {name} lies below {figure(bar)}, not supported where it lies above"
-    return _Interval(V(name).upper < bar, V(name).lower > bar, said)
+    return Decide(V(name).interval < bar, V(name).interval > bar)
 
 
 def Within(name: str, low: float, high: float) -> Decide:
     """Supported where the whole interval lies within the limits, not supported where it lies outside."""
-    said = (
-        f"supported where the interval of {name} lies within {figure(low)} to {figure(high)}, not supported where it "
-        "lies outside"
-    )
-    within = (V(name).lower > low) & (V(name).upper < high)
-    return _Interval(within, (V(name).lower > high) | (V(name).upper < low), said)
+    return Above(name, low) & Below(name, high)
 
 
-@dataclass(frozen=True)
-class All(Rule):
-    """Rules that must all be met."""
-
-    rules: tuple[Rule, ...]
-
-    def verdict(self, result: Result) -> Verdict:
-        """One against decides, support needs all."""
-        return all_of(rule.verdict(result) for rule in self.rules)
-
-    def words(self) -> str:
-        """Every rule, joined by "and"."""
-        return "; and ".join(rule.words() for rule in self.rules)
+def EveryRow(rule: Decide, table: str = "rows") -> Decide:
+    """A rule that every row of a table must meet: one row against decides, support needs all."""
+    return Decide(Each(table, rule.supported), Some(table, rule.against))
 
 
-@dataclass(frozen=True)
-class Any(Rule):
-    """Rules of which one suffices."""
-
-    rules: tuple[Rule, ...]
-
-    def verdict(self, result: Result) -> Verdict:
-        """One supported decides, against needs all."""
-        return any_of(rule.verdict(result) for rule in self.rules)
-
-    def words(self) -> str:
-        """Every rule, joined by "or"."""
-        return "; or ".join(rule.words() for rule in self.rules)
-
-
-@dataclass(frozen=True)
-class EveryRow(Rule):
-    """A rule that every row of a table of the result must meet: one row against decides, support needs all."""
-
-    rule: Rule
-    table: str = "rows"
-
-    def verdict(self, result: Result) -> Verdict:
-        """Inconclusive without rows."""
-        return all_of(self.rule.verdict(row) for row in rows_of(result, self.table))
-
-    def words(self) -> str:
-        """`for every row of labs: …`."""
-        return f"for every one of the {self.table}: {self.rule.words()} (one against it decides)"
-
-
-@dataclass(frozen=True)
-class AnyRow(Rule):
-    """A rule that one row of a table of the result must meet; `adjust="holm"` adjusts the column `p` over the rows."""
-
-    rule: Rule
-    table: str = "rows"
-    adjust: str = ""
-
-    def verdict(self, result: Result) -> Verdict:
-        """Inconclusive without rows."""
-        return any_of(self.rule.verdict(row) for row in rows_of(result, self.table, adjust=self.adjust))
-
-    def words(self) -> str:
-        """`for one row of labs: …`."""
-        adjusted = f", p adjusted by {self.adjust.capitalize()}" if self.adjust else ""
-        return f"for at least one of the {self.table}{adjusted}: {self.rule.words()}"
+def AnyRow(rule: Decide, table: str = "rows") -> Decide:
+    """A rule that one row of a table must meet: one row decides, against needs all."""
+    return Decide(Some(table, rule.supported), Each(table, rule.against))
 
 
 @dataclass(frozen=True)
@@ -338,6 +335,13 @@ class AtLeast(Rule):
         enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
 
+    def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
+        """Rows of models, handed on where they are enough, models and groups counted; raises TooFew where not."""
+        found = Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words)
+        if self.verdict(found) == UNMEASURED:
+            raise TooFew(found)
+        return rows
+
     def words(self) -> str:
         """How many are needed."""
         counts = [plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n]
@@ -345,52 +349,18 @@ class AtLeast(Rule):
 
 
 @dataclass(frozen=True)
-class Pick:
-    """The row of a table with the smallest or largest value of a column: what is picked after looking."""
-
-    table: str
-    smallest: str = ""
-    largest: str = ""
-
-    def row(self, result: Result) -> Mapping[str, object]:
-        """The row that is picked; the first of equal ones."""
-        frame = result.rows[self.table]
-        place = frame[self.smallest].idxmin() if self.smallest else frame[self.largest].idxmax()
-        return {str(name): value for name, value in frame.loc[place].items()}
-
-    def words(self) -> str:
-        """Which row it is."""
-        return f"the {self.table} with the {'smallest' if self.smallest else 'largest'} {self.smallest or self.largest}"
-
-
-@dataclass(frozen=True)
-class Picked(Rule):
-    """A rule put to the one row of a table that is picked after looking; inconclusive where the table is empty."""
-
-    pick: Pick
-    rule: Rule
-
-    def verdict(self, result: Result) -> Verdict:
-        """Of the picked row."""
-        if result.rows[self.pick.table].empty:
-            return OPEN
-        return self.rule.verdict(Result(quantities=_quantities(self.pick.row(result))))
-
-    def words(self) -> str:
-        """Which row it is, and the rule."""
-        return f"for {self.pick.words()}: {self.rule.words()}"
-
-
-@dataclass(frozen=True)
 class Posterior(Rule):
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
 
-    `against` is another statement of the same fit: where given, its probability of at most 1 − sure speaks against.
-    `refuted` is a condition that speaks against whatever the posterior says, such as a clear counterexample.
+    `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the result's `statements`
+    or the fit's own `probabilities` know it. `against` is another statement of the same fit: where given, its
+    probability of at most 1 − sure speaks against. `refuted` is a condition that speaks against whatever the posterior
+    says, such as a clear counterexample.
     """
 
     statement: str
     sure: float = SURE
+    draws: Condition | None = None
     pick: Pick | None = None
     against: str = ""
     refuted: Condition = NEVER
@@ -399,11 +369,22 @@ class Posterior(Rule):
         """The statement put to this result."""
         return self.statement.format(**self.pick.row(result)) if self.pick else self.statement
 
+    def truth(self, result: Result) -> Truth | None:
+        """Whether it holds, chain × draw; None where the fit knows the probability alone."""
+        if self.draws is not None and result.fit is not None:
+            return self.draws.truth(result.fit.quantities)
+        return result.statements.get(self.stated(result))
+
+    def probability(self, result: Result) -> float:
+        """Posterior probability of the statement; raises DataError where neither result nor fit knows it."""
+        truth = self.truth(result)
+        return result.probability(self.stated(result)) if truth is None else float(truth.mean())
+
     def verdict(self, result: Result) -> Verdict:
         """By the probability alone; whether its checks let it count is judged apart."""
         if self.refuted.holds(result):
             return AGAINST
-        probability = result.probability(self.stated(result))
+        probability = self.probability(result)
         if not self.against:
             return if_probable(probability, self.sure)
         if probability >= self.sure:
@@ -419,50 +400,16 @@ class Posterior(Rule):
         return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
 
 
-def rows_of(result: Result, table: str, *, adjust: str = "") -> list[Result]:
-    """Rows of a table of the result, each as a result of its own.
+def _of_row(row: Mapping[Any, object]) -> Result:
+    """A row of a table as a result of its own."""
+    named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
 
-    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the columns `lower`, `upper`
-    and `p` belong to every quantity of the row. Raises DataError for a table that the result lacks.
-    """
-    if not table:
-        return []
-    if table not in result.rows:
-        raise DataError("a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows))
-    frame = result.rows[table]
-    if adjust:
-        frame = frame.assign(p=adjusted(frame["p"], adjust))
-    return [
-        Result(quantities=_quantities({str(name): value for name, value in row.items()}))
-        for row in frame.to_dict("records")
-    ]
+    def part(name: str, which: str) -> float | None:
+        return named.get(f"{name}_{which}", named.get(which))
 
-
-def adjusted(p: pd.Series[float], method: str) -> pd.Series[float]:
-    """P-values adjusted over one another by a method of statsmodels, such as `holm`."""
-    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - slow to load
-
-    return pd.Series(multipletests(p, method=method)[1], index=p.index)
-
-
-class _quantities(dict[str, Estimate]):  # noqa: N801 - a view of a row
-    """Quantities of a row by name; any name with a column, or with parts in `lower`, `upper`, `p`."""
-
-    def __init__(self, row: Mapping[str, object]) -> None:
-        named = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
-
-        def part(name: str, which: str) -> float | None:
-            return named.get(f"{name}_{which}", named.get(which))
-
-        super().__init__(
-            {
-                name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
-                for name, value in named.items()
-            }
-        )
-
-    def __missing__(self, name: str) -> Estimate:
-        return self["estimate"]
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or super().__contains__("estimate")
+    return Result(
+        quantities={
+            name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
+            for name, value in named.items()
+        }
+    )

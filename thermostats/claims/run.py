@@ -28,7 +28,6 @@ from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
 from thermostats.plots.svg import drawn
 from thermostats.tables import folders
-from thermostats.tables.vocabulary import VERDICTS
 
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -125,7 +124,9 @@ def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
     try:
         module = _load(path)
         claim = _claim_of(module, path)
-        findings = _findings_of(module, claim, tables)
+        findings = claim.judge(tables)
+        if len({finding.estimand for finding in findings}) < len(findings):
+            raise DataError("two findings of one claim have the same estimand", where=claim.id)
         figures = {number: drawn(finding.draw) for number, finding in enumerate(findings, 1) if finding.draw}
         panels = {
             number: tuple(drawn(panel.draw) for panel in finding.posterior.panels)
@@ -175,25 +176,10 @@ def _claim_of(module: ModuleType, path: Path) -> Claim:
     claim = getattr(module, "CLAIM", None)
     expected = path.name[:3].upper()
     if not isinstance(claim, Claim):
-        raise DataError("an analysis must define CLAIM", where=path.name, allowed="CLAIM = Claim(...)")
+        raise DataError("an analysis must define CLAIM", where=path.name, allowed="CLAIM = Claim.read(__file__)")
     if claim.id != expected:
         raise DataError("an analysis is named after its claim", where=path.name, got=claim.id, allowed=expected)
     return claim
-
-
-def _findings_of(module: ModuleType, claim: Claim, tables: Evidence) -> list[Finding]:
-    """What the claim is judged to say, or what an `analyse` returns, held against what a finding must be."""
-    findings = list(module.analyse(tables) if hasattr(module, "analyse") else claim.judge(tables))
-    if not findings or not all(isinstance(finding, Finding) for finding in findings):
-        raise DataError("analyse must return findings", where=claim.id, got=repr(findings)[:80])
-    for finding in findings:
-        if finding.claim != claim.id:
-            raise DataError("a finding is of another claim", where=claim.id, got=finding.claim)
-        if finding.verdict not in VERDICTS:
-            raise DataError("no such verdict", where=claim.id, got=repr(finding.verdict), allowed=", ".join(VERDICTS))
-    if len({finding.estimand for finding in findings}) < len(findings):
-        raise DataError("two findings of one claim have the same estimand", where=claim.id)
-    return findings
 
 
 def _words(error: BaseException, path: Path) -> str:

@@ -53,14 +53,6 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     return next(iter(parts)) if len(parts) == 1 else OPEN
 
 
-def any_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Alternatives: one that is supported decides, AGAINST needs every one."""
-    parts = set(verdicts)
-    if SUPPORTED in parts:
-        return SUPPORTED
-    return next(iter(parts)) if len(parts) == 1 else OPEN
-
-
 def if_probable(probability: float, sure: float = SURE) -> Verdict:
     """Supported where the probability is at least `sure`, against where at most 1 − `sure`, else open."""
     return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN

@@ -63,7 +63,6 @@ FITTED = (
     "verdict",
     "concluded",
     "classical",
-    "rows",
     "sources",
     "computation",
     "warnings",
@@ -237,7 +236,7 @@ def _view(
 def _fit_view(
     claim: Claim, finding: Finding, posterior: Posterior, panels: Sequence[bytes], files: Files, suffix: str
 ) -> Fit:
-    numbered = ((posterior.rows, "row"), (finding.n_models, "model"), (finding.n_heritages, finding.group))
+    numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
     counts = [words.plural(n, noun) for n, noun in numbered if n]
     return Fit(
         posterior,
@@ -299,7 +298,7 @@ def _kinds(posterior: Posterior) -> list[str]:
 def _sides(finding: Finding, posterior: Posterior, rule: str) -> tuple[Side, Side]:
     estimate = words.estimate_text(finding) if finding.estimate is not None else ""
     p = words.probability_text(finding) if words.is_p_value(finding.probability_kind) else ""
-    result = posterior.classical_result or "; ".join(part for part in (estimate, p) if part)
+    result = "; ".join(part for part in (estimate, p) if part)
     classical = Side("Classical test", posterior.classical or finding.verdict, result, posterior.classical_rule or rule)
     return classical, Side("Posterior", posterior.concluded, _probability(posterior), posterior.rule)
 
