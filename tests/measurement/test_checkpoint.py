@@ -64,12 +64,12 @@ def test_pickle_of_plain_weights(tmp_path, zipped):
         tensors["mask"].raw()
 
 
-def test_pickle_that_would_run_code_or_of_something_else_is_refused(tmp_path):
+def test_pickle_of_something_else_is_refused(tmp_path):
+    """One that would run code is in `tests/security`."""
     torch = pytest.importorskip("torch")
-    for content, message in (({"x": pytest.raises}, "plain weights"), ([1, 2], "something else")):
-        torch.save(content, tmp_path / "pytorch_model.bin")
-        with pytest.raises(DataError, match=message):
-            open_checkpoint(tmp_path)
+    torch.save([1, 2], tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match="something else"):
+        open_checkpoint(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")
     with pytest.raises(DataError, match="cannot be read"):
         open_checkpoint(tmp_path)

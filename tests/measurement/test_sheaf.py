@@ -129,6 +129,8 @@ def test_rank_deficient_values_do_not_turn_rounding_into_eigenvalues():
     spectra = sheaf.value_spectra(W)
     assert np.count_nonzero(spectra.squared) == 1
     assert spectra.spectral[0] == pytest.approx(np.linalg.norm(W[0].astype(float)), rel=1e-12)
+    wider_than_the_stream = sheaf.value_spectra(rng.standard_normal((3, 300, 2)))
+    assert np.count_nonzero(wider_than_the_stream.squared, axis=1).tolist() == [2, 2, 2]
 
 
 def test_spectra_of_values_are_those_of_the_svd():
@@ -176,6 +178,7 @@ def test_rows_are_a_table():
     assert (one["trace"] == 0).all() and one["graph_lambda2"].isna().all() and (one["missing"] == sheaf.ONE_TOKEN).all()
     overflow = table[table["prompt_id"] == "overflow"]
     assert overflow["trace"].isna().all() and (overflow["missing"] == sheaf.NOT_FINITE).all()
+    assert overflow["head"].tolist() == ["", "1", "2"] and set(overflow["variant"]) == {"exact"}
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 4), (2, 4, 5), (4, 4), (2, 0, 0)])
@@ -187,17 +190,3 @@ def test_attention_that_does_not_fit_is_refused(shape):
 def test_values_without_heads_are_refused():
     with pytest.raises(DataError, match="per head"):
         sheaf.value_spectra(np.ones((3, 4)))
-
-
-def test_attention_that_is_not_finite_leaves_a_row_with_its_reason_for_every_head() -> None:
-    attention = np.full((2, 5, 5), np.nan)
-    rows = sheaf.layer_rows(attention, sheaf.ValueSpectra(np.ones((2, 3))), layer=4, prompt_id="a")
-    assert [(row["head"], row["missing"]) for row in rows] == [(head, sheaf.NOT_FINITE) for head in ("1", "2", "")]
-    assert {(row["layer"], row["prompt_id"], row["variant"]) for row in rows} == {(4, "a", "exact")}
-
-
-def test_zeros_of_heads_that_are_wider_than_the_stream_are_zeros():
-    W = np.random.default_rng(6).standard_normal((3, 300, 2))
-    spectra = sheaf.value_spectra(W)
-    assert np.count_nonzero(spectra.squared, axis=1).tolist() == [2, 2, 2]
-    np.testing.assert_allclose(np.sqrt(spectra.squared[:, :2]), np.linalg.svd(W, compute_uv=False), rtol=1e-12)

@@ -40,8 +40,8 @@ class Downloads:
         self.stopped = False
         self.lock = filelock.FileLock(cache / ".lock") if cache is not None else None
         if cache is not None and self.lock is not None:
-            cache.mkdir(parents=True, exist_ok=True)
             try:
+                cache.mkdir(parents=True, exist_ok=True)
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
                 what = "another command downloads to this cache within a budget"

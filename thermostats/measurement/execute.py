@@ -50,9 +50,8 @@ def execute(
         prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
         left = []
         for spec in specs:
-            finished = (
-                session.finished_runs(spec, prompts[spec.prompts], folder) if len(prompts[spec.prompts]) else None
-            )
+            known = prompts[spec.prompts]
+            finished = session.finished_runs(spec, known, folder) if len(known) else None
             if finished is None:
                 left.append(spec)
                 continue
@@ -117,7 +116,7 @@ def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], 
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         folders = list(pool.map(_config, alike.values()))
     needs = {
-        shape: _need(folder, spec, texts[spec.prompts], place.kind)
+        shape: None if folder is None else _need(folder, spec, texts[spec.prompts], place.kind)
         for (shape, spec), folder in zip(alike.items(), folders, strict=True)
     }
     jobs = []
@@ -205,9 +204,9 @@ def _config(spec: RunSpec) -> Path | None:
     return None
 
 
-def _need(folder: Path | None, spec: RunSpec, texts: Sequence[str], kind: str) -> Need | None:
+def _need(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need | None:
     with suppress(ThermostatsError):  # as above
-        return None if folder is None or not texts else estimate(folder, spec, texts, kind)
+        return estimate(folder, spec, texts, kind) if texts else None
     return None
 
 

@@ -73,12 +73,17 @@ def model_folder(
     local = local_folder(model)
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
-    found = _cached(model, revision, code, None)
-    if found is None and cache is not None:
-        found = _cached(model, revision, code, cache)
-    if found is None:
-        found = _downloaded(model, revision, download, code, cache)
-    return ModelFolder(model, revision, found, found.name)
+    with _explained(model, revision):
+        for place in dict.fromkeys((None, cache)):
+            found = _cached(model, revision, code, place)
+            if found is not None:
+                return ModelFolder(model, revision, found, found.name)
+        _ask(model, revision, download)
+        options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
+        path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
+        if not list(path.glob("*.safetensors")):
+            snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
+    return ModelFolder(model, revision, path, path.name)
 
 
 def local_folder(model: str) -> Path | None:
@@ -104,13 +109,11 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
     if path.is_dir():
         return path
     with _explained(model, revision):
-        for place in {None, cache}:
+        for place in dict.fromkeys((None, cache)):
             kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
             if isinstance(kept, str):
                 return Path(kept).parent
-        if not download:
-            raise _not_here(model, revision)
-        _ask(model, revision)
+        _ask(model, revision, download)
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
 
@@ -140,39 +143,18 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None) -> Path |
             open_checkpoint(path)
         except (LocalEntryNotFoundError, DataError):
             continue
-        except HFValidationError as error:
-            raise _no_id(model) from error
         if (path / "config.json").is_file() and not (code and not list(path.glob("*.py"))):
             return path
     return None
 
 
-def _downloaded(model: str, revision: str, download: bool, code: bool, cache: Path | None) -> Path:
-    if not download:
-        raise _not_here(model, revision)
-    with _explained(model, revision):
-        _ask(model, revision)
-        options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
-        path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
-        if not list(path.glob("*.safetensors")):
-            snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
-    return path
-
-
-def _ask(model: str, revision: str) -> None:
+def _ask(model: str, revision: str, download: bool) -> None:
     """Ask the hub for a model before downloading: once and with a time limit, where a download is tried six times."""
+    if not download:
+        step = f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}"
+        what = "the model is not in the cache, and downloading was not allowed"
+        raise ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
     HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
-
-
-def _no_id(model: str) -> UsageError:
-    step = "or a folder that exists"
-    return UsageError("not the id of a model", got=repr(model), allowed="owner/name", next_step=step)
-
-
-def _not_here(model: str, revision: str) -> ThermostatsError:
-    step = f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}"
-    what = "the model is not in the cache, and downloading was not allowed"
-    return ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
 
 
 @contextmanager
@@ -182,7 +164,8 @@ def _explained(model: str, revision: str) -> Iterator[None]:
     try:
         yield
     except HFValidationError as error:
-        raise _no_id(model) from error
+        step = "or a folder that exists"
+        raise UsageError("not the id of a model", got=repr(model), allowed="owner/name", next_step=step) from error
     except tuple(REFUSALS) as error:
         what, step = next(REFUSALS[kind] for kind in REFUSALS if isinstance(error, kind))
         raise ThermostatsError(what, where=where, next_step=step.format(model=model)) from error

@@ -95,13 +95,10 @@ class Plan:
 
     def outcome(self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0) -> Outcome:
         """The outcome of a spec that was planned, and measured where there are rows."""
-        todo, finished = (
-            tuple(run.run["run_id"] for run in self.runs if bool(run.tables) is left) for left in (True, False)
-        )
-        n_params = int(self.model["n_params"])
-        return Outcome(
-            self.folder.model_id, status, self.folder.revision, todo, finished, rows, n_params, None, seconds
-        )
+        todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
+        finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
+        known = {"rows": rows, "n_params": int(self.model["n_params"]), "seconds": seconds}
+        return Outcome(self.folder.model_id, status, self.folder.revision, todo, finished, **known)
 
 
 def plan(spec: RunSpec, data: Path) -> Plan:
