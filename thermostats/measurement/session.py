@@ -97,8 +97,8 @@ class Plan:
         """The outcome of a spec that was planned, and measured where there are rows."""
         todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
         finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
-        known = {"rows": rows, "n_params": int(self.model["n_params"]), "seconds": seconds}
-        return Outcome(self.folder.model_id, status, self.folder.revision, todo, finished, **known)
+        outcome = Outcome(self.folder.model_id, status, self.folder.revision, todo, finished, rows, seconds=seconds)
+        return replace(outcome, n_params=int(self.model["n_params"]))
 
 
 def plan(spec: RunSpec, data: Path) -> Plan:
