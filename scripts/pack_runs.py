@@ -37,7 +37,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
         sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
     for name, (_, rows) in held.items():
         archive.write(rows, name, places[name])
-        pd.testing.assert_frame_equal(store.validate(archive.read(places[name], name), name), rows, check_exact=True)
+        pd.testing.assert_frame_equal(store.validate(store.read(places[name], name), name), rows, check_exact=True)
     for paths, _ in held.values():
         for path in paths:
             path.unlink()

@@ -93,11 +93,8 @@ def layer(run_row: dict[str, object], number: int, gain: float, prompt_id: str =
     }
 
 
-@pytest.fixture
-def small_store(tmp_path: Path) -> Path:
-    """Data folder with one model, one run of three layers and two prompts."""
-    folder = tmp_path / "data"
-    folder.mkdir()
+def make_store(folder: Path) -> Path:
+    """A data folder with one model, one run of three layers and two prompts."""
     measured = run()
     prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
     store.save(table("models", model()), "models", folder / "models.csv")
@@ -106,6 +103,12 @@ def small_store(tmp_path: Path) -> Path:
     rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
     store.save(table("layers", *rows), "layers", folder / "measured" / "layers" / f"{measured['run_id']}.csv")
     return folder
+
+
+@pytest.fixture
+def small_store(tmp_path: Path) -> Path:
+    """The data folder of `make_store`."""
+    return make_store(tmp_path / "data")
 
 
 @pytest.fixture(scope="session", autouse=True)

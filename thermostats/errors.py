@@ -33,14 +33,12 @@ class ThermostatsError(Exception):
     ) -> None:
         self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
         self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))
-        what, next_step = self.what, self.next_step
-        message = what + (f" ({self.where})" if self.where else "")
-        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(allowed)
-        message += (": " + "; ".join(details) if details else "") + "."
+        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(self.allowed)
+        message = self.what + f" ({self.where})" * bool(self.where) + ": " * bool(details) + "; ".join(details) + "."
         message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
         message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
         gap = "\n" if self.rows else " "
-        super().__init__(message + (f"{gap}Next: {next_step}" if next_step else ""))
+        super().__init__(message + f"{gap}Next: {self.next_step}" * bool(self.next_step))
 
 
 class UsageError(ThermostatsError):
@@ -51,6 +49,10 @@ class UsageError(ThermostatsError):
 
 class DataError(ThermostatsError):
     """A table or file does not say what it should; nothing was written."""
+
+
+class TransientError(ThermostatsError):
+    """The machine or the network was at fault, not what was asked for: the same may succeed when tried again."""
 
 
 def visible(text: str) -> str:
@@ -65,5 +67,13 @@ def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {folded[near[0]]}?" if near else otherwise
 
 
-class TransientError(ThermostatsError):
-    """The machine or the network was at fault, not what was asked for: the same may succeed when tried again."""
+def unknown(what: str, got: object, allowed: Iterable[str], *, where: object = "", otherwise: str = "") -> UsageError:
+    """The error for a name that is none of those allowed; its next step is the nearest of them, else `otherwise`."""
+    names = list(allowed)
+    near = did_you_mean(str(got), names, otherwise)
+    return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=near)
+
+
+def reason(error: Exception) -> str:
+    """Why a file or folder could not be read or written, without its name."""
+    return getattr(error, "strerror", None) or str(error)

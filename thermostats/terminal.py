@@ -43,10 +43,7 @@ def print_rows(
 
 
 def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:
-    """One last line on standard error that says what can be done now.
-
-    data: folder that the step needs named too. shown: False leaves the line out, for machines.
-    """
+    """One last line on standard error: what can be done now, with the folder `data` where that must be named."""
     if shown:
         print(f"Next: {step}" + (f" --data {data}" if data else ""), file=sys.stderr)
 

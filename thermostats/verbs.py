@@ -35,8 +35,16 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
     raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, beside, otherwise))
 
 
+def _untyped(options: list[Any]) -> list[Any]:
+    """Options whose help says no type of a flag: there is no value to give."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
+
+
 class Command(TyperCommand):
-    """A verb whose help says no type of a flag: there is no value to give."""
+    """A verb."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Arguments and options, `--help` too."""
@@ -60,10 +68,3 @@ class Verbs(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """As that of Typer."""
         return super().command(name, cls=Command, **settings)
-
-
-def _untyped(options: list[Any]) -> list[Any]:
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-    return options

@@ -6,50 +6,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 MINUS = "\u2212"
 SIGNIFICANT = 3
 MOST_DIGITS = 6
-"""Published figures with more digits than this were stored, not printed, and are compared to this many.
-
-Some were computed in single precision, which keeps six digits through a sum or two.
-"""
+"""Digits to which published figures are compared that were stored, not printed: what single precision keeps."""
 WHOLE = 1e7
 """Whole numbers below this are shown in full."""
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-class Estimated(Protocol):
-    """A number with an interval."""
-
-    @property
-    def estimate(self) -> float | None:
-        """The number."""
-
-    @property
-    def lower(self) -> float | None:
-        """Lower end."""
-
-    @property
-    def upper(self) -> float | None:
-        """Upper end."""
-
-    @property
-    def interval(self) -> str:
-        """Kind and level."""
-
-
-class Probable(Protocol):
-    """A probability with its kind."""
-
-    @property
-    def probability(self) -> float | None:
-        """The probability."""
-
-    @property
-    def probability_kind(self) -> str:
-        """What it is."""
 
 
 class Compared(NamedTuple):
@@ -85,26 +50,25 @@ def range_text(lower: float | None, upper: float | None) -> str:
     return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
 
 
-def estimate_range(estimate: Estimated) -> str:
-    """Value and interval: `0.12 [0.03, 0.2]`."""
+def estimate_range(estimate: Any) -> str:
+    """Value and interval of what has `estimate`, `lower` and `upper`: `0.12 [0.03, 0.2]`."""
     return " ".join(part for part in (number(estimate.estimate), range_text(estimate.lower, estimate.upper)) if part)
 
 
-def estimate_text(finding: Estimated) -> str:
+def estimate_text(finding: Any) -> str:
     """Estimate, interval, and the interval's kind and level."""
-    parts = [number(finding.estimate), range_text(finding.lower, finding.upper)]
-    return " ".join(part for part in parts if part) + (f", {finding.interval}" if parts[1] and finding.interval else "")
+    kind = f", {finding.interval}" if range_text(finding.lower, finding.upper) and finding.interval else ""
+    return estimate_range(finding) + kind
 
 
-def probability_text(finding: Probable) -> str:
+def probability_text(finding: Any) -> str:
     """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
     if finding.probability is None:
         return ""
     if is_p_value(finding.probability_kind):
         side = "one-sided " if "one-sided" in finding.probability_kind else ""
         return f"{side}p {relation(finding.probability)}"
-    kind = finding.probability_kind or "probability"
-    return f"{number(finding.probability, 2)} ({kind})"
+    return f"{number(finding.probability, 2)} ({finding.probability_kind or 'probability'})"
 
 
 def is_p_value(kind: str) -> bool:
@@ -160,11 +124,10 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
     rows = []
     for name, value in published.items():
         decimals = printed_decimals(value)
-        other = reproduced.get(name)
-        if other is None or math.isnan(other):
-            rows.append(Compared(name, _fixed(value, decimals), "", None))
-        else:
-            rows.append(Compared(name, _fixed(value, decimals), _beside(other, decimals), agrees(name, value, other)))
+        other = reproduced.get(name, math.nan)
+        known = not math.isnan(other)
+        recomputed = _finer(other, decimals) if known else ""
+        rows.append(Compared(name, _fixed(value, decimals), recomputed, agrees(name, value, other) if known else None))
     rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
     return rows
 
@@ -212,11 +175,10 @@ def markdown(value: object) -> str:
 def _fixed(value: float, decimals: int) -> str:
     if 0 < 1 - value < 10.0**-MOST_DIGITS:
         return f"1 {MINUS} {number(1 - value, 2)}"
-    small = value and abs(value) < 1e-4
-    return number(value) if small else f"{value:,.{decimals}f}".replace("-", MINUS)
+    return number(value) if value and abs(value) < 1e-4 else f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
-def _beside(value: float, decimals: int) -> str:
+def _finer(value: float, decimals: int) -> str:
     """Two digits more than the published figure, and enough to tell it from zero; whole numbers as they are."""
     if not decimals and not value % 1:
         return _fixed(value, 0)

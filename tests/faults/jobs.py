@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from conftest import STUDY
-from states import make_model, make_news, make_store
+from conftest import STUDY, make_store
+from states import make_model, make_news
 from workplaces import make_workplace, write_gains
 
 from thermostats.tables.join import join

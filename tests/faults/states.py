@@ -1,10 +1,10 @@
-"""Start states for the fault tests: a store, rows to join, a tiny model; and the bytes of a folder."""
+"""Start states for the fault tests: rows to join, a tiny model; and the bytes of a folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import SHA, layer, model, run, table
+from conftest import layer, model, run, table
 
 from thermostats.tables import store
 
@@ -23,33 +23,15 @@ def files_of(folder: Path, *, leftovers: bool = False) -> dict[str, bytes]:
     }
 
 
-def make_store(folder: Path) -> None:
-    """A store of its own with one model, two prompts and one run of three layers."""
-    measured = run()
-    prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
-    rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
-    save(folder, "models.csv", "models", model())
-    save(folder, "prompts.csv", "prompts", *prompts)
-    save(folder, f"measured/runs/{measured['run_id']}.csv", "runs", measured)
-    save(folder, f"measured/layers/{measured['run_id']}.csv", "layers", *rows)
-
-
 def make_news(folder: Path, sources: int = 3) -> list[Path]:
     """CSV files to join: new models, new runs with their layers, and rows that are there already with other values."""
     measured = [run("lab/new", source=f"source {number}") for number in range(sources)]
     replaced = [layer(run(), 2, 1.75, name) for name in "ab"]
     layers = [layer(row, number, 1.0 + number / 8) for row in measured for number in (1, 2, 3)]
-    save(folder, "models.csv", "models", model("lab/new"))
-    save(folder, "runs.csv", "runs", *measured)
-    save(folder, "layers.csv", "layers", *layers, *replaced)
-    return [folder / f"{name}.csv" for name in ("models", "runs", "layers")]
-
-
-def save(folder: Path, file: str, name: str, *rows: dict[str, object]) -> None:
-    """Rows as a file of table `name`."""
-    path = folder / file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(store.to_csv(table(name, *rows), name))
+    news = {"models": [model("lab/new")], "runs": measured, "layers": [*layers, *replaced]}
+    for name, rows in news.items():
+        store.save(table(name, *rows), name, folder / f"{name}.csv")
+    return [folder / f"{name}.csv" for name in news]
 
 
 def make_model(folder: Path) -> None:

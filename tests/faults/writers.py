@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from conftest import layer, model, run, table
-from states import files_of, make_store
+from conftest import layer, make_store, model, run, table
+from states import files_of
 
 from thermostats.tables import store
 from thermostats.tables.join import join

@@ -23,9 +23,9 @@ from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
 from thermostats.studies.delia2026.importer.reading import Reading
 from thermostats.tables import incoming, states, store
-from thermostats.tables.incoming import typed
-from thermostats.tables.join import _as_tables
+from thermostats.tables.join import as_tables
 from thermostats.tables.mapping import load_map
+from thermostats.tables.validation import typed
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}
 CONFIG = {"model_type": "gpt2", **SIZES, "tie_word_embeddings": True}
@@ -77,7 +77,7 @@ def read_model(path: Path) -> None:
 
 def read_rows(path: Path) -> None:
     """What `join` does with a file before it looks at the store."""
-    for name, rows in _as_tables(incoming.read(path), None, None, str(path), dict):
+    for name, rows in as_tables(incoming.read(path), None, None, str(path), dict):
         store.to_csv(typed(rows, name, str(path)), name)
 
 

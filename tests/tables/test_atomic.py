@@ -8,9 +8,11 @@ from pathlib import Path
 
 import filelock
 import pytest
+from conftest import model, run, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import atomic
+from thermostats.tables.join import join
 
 
 def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(tmp_path: Path) -> None:
@@ -124,3 +126,49 @@ def test_a_folder_that_cannot_be_made_is_not_written_to(tmp_path: Path) -> None:
     ):
         raise AssertionError
     assert caught.value.got == os.strerror(errno.ENOTDIR)
+
+
+def test_nothing_is_written_outside_the_folder(small_store: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    measured = run(source="elsewhere")
+    (small_store / "measured" / "weights").symlink_to(outside)
+    row = {"run_id": measured["run_id"], "layer": 1, "matrix": "W_V", "missing": "not measured"}
+    before = snapshot(small_store)
+    with pytest.raises(DataError, match=r"outside its folder.*symbolic link"):
+        join([table("runs", measured), table("weights", row)], data=small_store)
+    assert snapshot(small_store) == before
+    assert list(outside.iterdir()) == []
+
+
+def test_a_linked_file_is_replaced_not_followed(small_store: Path, tmp_path: Path) -> None:
+    target = tmp_path / "models.csv"
+    (small_store / "models.csv").replace(target)
+    (small_store / "models.csv").symlink_to(target)
+    before = target.read_bytes()
+    join(table("models", model("lab/other")), data=small_store)
+    assert target.read_bytes() == before
+    assert not (small_store / "models.csv").is_symlink()
+
+
+def test_a_drive_without_locks_is_said(small_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (NotImplementedError("no flock here"), OSError(errno.ENOLCK, "No locks available")):
+
+        def refuse(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+        with pytest.raises(DataError, match=r"cannot lock.*(no flock here|No locks available)"):
+            join(table("models", model("lab/other")), data=small_store)
+
+
+def test_of_a_set_of_files_none_is_replaced_when_one_cannot_be_staged(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"old")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DataError, match="cannot write"):
+        atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "file" / "b": b"new"})
+    assert snapshot(tmp_path) == {"a": b"old", "b": b"old", "file": b""}
+    atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "deep" / "er" / "c": b"c"})
+    assert snapshot(tmp_path) == {"a": b"new", "b": b"old", "file": b"", "deep/er/c": b"c"}
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644

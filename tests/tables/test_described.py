@@ -13,9 +13,8 @@ import pandera.errors
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
 from thermostats.tables.describe import croissant, datapackage, describe, descriptions
-from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MISSING, TABLES, TEXT, column, gain, key, references, table
 from thermostats.tables.vocabulary import TABLE_NAMES
 
 SHIPPED = store.shipped("data")

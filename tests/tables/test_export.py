@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import FrozenInstanceError
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -134,14 +133,7 @@ def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> No
     assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()
 
 
-def test_descriptions_are_written_once_and_again_when_a_file_comes(small_store: Path) -> None:
-    assert {path.name for path in describe(small_store)} == {"CODEBOOK.md", DATAPACKAGE, CROISSANT}
-    assert describe(small_store) == []
-    store.save(table("outputs"), "outputs", small_store / "outputs.csv")
-    assert {path.name for path in describe(small_store)} == {DATAPACKAGE, CROISSANT}
-
-
-def test_until_it_is_whole_an_export_is_hidden_and_its_records_cannot_be_changed(
+def test_until_it_is_whole_an_export_is_hidden(
     small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "new").mkdir()
@@ -157,5 +149,3 @@ def test_until_it_is_whole_an_export_is_hidden_and_its_records_cannot_be_changed
     assert len(seen) == 1 and seen[0].startswith(".out.")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
     assert (done.table, done.rows, done.path) == ("models", 1, tmp_path / "new" / "out" / "models.csv")
-    with pytest.raises(FrozenInstanceError):
-        done.rows = 2  # type: ignore[misc]

@@ -9,65 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import model, run
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
+from thermostats.tables.feature_columns import TRANSITION, feature_columns
 from thermostats.tables.features import GAINS, combine, features
+from thermostats.tables.schemas import FLAG
 
-MODEL = {
-    "model_id": "lab/small",
-    "revision": "main",
-    "heritage": "lab",
-    "family": "small",
-    "variant": "base",
-    "parent": "",
-    "architecture": "toy",
-    "n_layers": 4,
-    "d_model": 8,
-    "d_embed": 8,
-    "n_heads": 2,
-    "n_kv_heads": 1,
-    "d_head": 4,
-    "d_ff": 32,
-    "vocab_size": 10,
-    "n_positions": 0,
-    "tied_embeddings": True,
-    "gated_mlp": False,
-    "n_params": 1000,
-    "n_params_nonembedding": 100,
-    "norm_kind": "LayerNorm",
-    "norm_place": "pre",
-    "position_scheme": "rotary",
-    "parallel_block": False,
-    "year": 2023,
-    "source": "made up",
-}
-RUN = {
-    "model_id": "lab/small",
-    "revision": "main",
-    "dtype": "float32",
-    "attention": "eager",
-    "prompt_set": "two",
-    "prompt_sha": "",
-    "measure_version": "1",
-    "source": "here",
-    "special_tokens": "",
-    "versions": "",
-    "device": "",
-    "measured_at": "",
-}
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "models": MODEL,
-    "runs": RUN,
-    "layers": {"position": "last", "prompt_id": "", "missing": ""},
-    "summaries": {"prompt_id": "", "missing": ""},
-    "transitions": {"prompt_id": "", "trace_variant": "unstated", "missing": ""},
-    "weights": {"head": "", "missing": ""},
+    "models": {**model(n_layers=4), "n_kv_heads": 1, "n_params": 1000, "n_params_nonembedding": 100},
+    "runs": run(prompt_sha="", source="here"),
+    "layers": {"position": "last"},
+    "transitions": {"trace_variant": "unstated"},
 }
 
 
 def table(name: str, *rows: dict[str, Any]) -> pd.DataFrame:
-    filled = pd.DataFrame([{**DEFAULTS[name], **row} for row in rows])
+    filled = pd.DataFrame([{**DEFAULTS.get(name, {}), **row} for row in rows])
     return store.validate(filled.reindex(columns=list(store.dtypes(name))), name)
 
 
@@ -265,3 +224,19 @@ def test_published_means_come_back(source: str, model_id: str, gain: str, mean: 
     shipped = features(store.shipped("data"))
     row = shipped[shipped["source"].str.startswith(source) & (shipped["model_id"] == model_id)]
     assert list(row[gain]) == pytest.approx([mean], rel=1e-6)
+
+
+def test_every_column_is_described_in_its_order_with_its_type() -> None:
+    table = features()
+    stated = list(feature_columns())
+    found = [name for name in table if not name.startswith("L_star_")]
+    assert [each.column for each in stated if not each.column.startswith(TRANSITION)] == found
+    place = [each.column for each in stated].index(TRANSITION)
+    assert stated[place + 1].column == f"{TRANSITION}_sd"
+    assert stated[place - 1].column == found[found.index("wv_norm") - 1]
+    assert list(table)[list(table).index("wv_norm") - 1].startswith("L_star_")
+    for each in stated:
+        if each.column in found:
+            kind = str(table[each.column].dtype)
+            assert kind == each.type or (each.type == FLAG and kind == "bool"), each
+        assert each.meaning and "{" not in each.meaning

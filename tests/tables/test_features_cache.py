@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError
 from thermostats.tables import features as module
-from thermostats.tables import features_cache as kept
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.features import features
@@ -94,157 +93,95 @@ def ids(folder: Path) -> dict[str, str]:
     return dict(zip(runs["model_id"], runs["run_id"], strict=True))
 
 
+def made_anew(folder: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Models whose features are made when they are asked for again; they are as from scratch."""
+    found = features(folder)
+    expected, anew = from_scratch(folder, monkeypatch), made[-2]
+    assert_same(found, expected)
+    return {name for name, run_id in ids(folder).items() if run_id in anew}
+
+
+EVERY = {f"lab/{number}" for number in range(5)}
+
+
 def test_only_runs_that_are_new_or_changed_are_made(
     many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every, beside = set(ids(many).values()), ids(many)["lab/1"]  # lab/1: its rows stand in two files
-    assert_same(features(many), from_scratch(many, monkeypatch))
-    assert made[0] == every
-    features(many)
-    assert made[-1] == {beside}
+    assert made_anew(many, made, monkeypatch) == EVERY
+    assert made_anew(many, made, monkeypatch) == set()
     write(many, 5)
-    assert_same(features(many), from_scratch(many, monkeypatch))
-    assert made[-2] == {ids(many)["lab/5"], beside}
+    assert made_anew(many, made, monkeypatch) == {"lab/5"}
     write(many, 2, scale=1.25)
-    assert_same(features(many), from_scratch(many, monkeypatch))
-    assert made[-2] == {ids(many)["lab/2"], beside}
+    assert made_anew(many, made, monkeypatch) == {"lab/2"}
+    published = many / "published" / "summaries.csv"
+    published.write_text(published.read_text().replace("9.0", "8.0"))
+    assert made_anew(many, made, monkeypatch) == {"lab/1"}
+    models = [model(f"lab/{number}", n_layers=2 if number == 4 else 3) for number in range(6)]
+    store.save(table("models", *models), "models", many / "models.csv")
+    assert made_anew(many, made, monkeypatch) == {"lab/4"}
 
 
-def test_a_signature_is_of_the_bytes_of_every_file_of_a_run_and_of_its_depth(tmp_path: Path) -> None:
-    a, b = "a" * 16, "b" * 16
-    places = {
-        (run_id, name): tmp_path / "measured" / name / f"{run_id}.csv"
-        for run_id in (a, b)
-        for name in ("layers", "summaries", "transitions", "weights")
-    }
-    for (run_id, _), path in places.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"run_id,x\n{run_id},1\n{run_id},2\n")
-    (tmp_path / "layers.csv").write_text(f"run_id,x\n{a},1\n")  # of several runs: made anew every time
-    depths = {a: 3, b: 4}
-    first = signatures(tmp_path, depths)
-    assert first is not None and first.keys() == {a, b} and first[a] != first[b]
-    assert signatures(tmp_path, depths) == first
-    other = signatures(tmp_path, {a: 3, b: 5})
-    assert other is not None and (other[a] == first[a]) and (other[b] != first[b])
-    for path in (path for (run_id, _), path in places.items() if run_id == a):
-        whole = path.read_text()
-        path.write_text(whole.replace(",2", ",3"))
-        other = signatures(tmp_path, depths)
-        assert other is not None and (other[a] != first[a]) and (other[b] == first[b])
-        for wrong in (whole.replace(f"\n{a},2", f"\n{b},2"), whole + "\n", whole.replace(f"{a},2", f"{a}2")):
-            path.write_text(wrong)
-            assert signatures(tmp_path, depths) is None
-        path.unlink()
-        path.mkdir()
-        assert signatures(tmp_path, depths) is None
-        path.rmdir()
-        path.write_text(whole)
-    swapped = [places[a, name].read_text() for name in ("layers", "weights")]
-    places[a, "layers"].write_text(swapped[0].replace(",2", ",9"))
-    one = signatures(tmp_path, depths)
-    places[a, "layers"].write_text(swapped[0])
-    places[a, "weights"].write_text(swapped[1].replace(",2", ",9"))
-    assert one is not None and one != signatures(tmp_path, depths)
-
-
-def test_what_is_kept_is_read_back_and_nothing_where_it_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_rows_of_a_run_in_a_file_of_another_count_and_a_run_that_is_gone_is_gone(
+    many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    gains = pd.DataFrame({"run_id": pd.Series(["a", "b"], dtype="str"), "last_gain": [1.5, np.nan]})
-    empty = pd.DataFrame({"run_id": pd.Series([], dtype="str"), "label": pd.Series([], dtype="str")})
-    assert kept.read(tmp_path, "code") == ({}, {})
-    kept.write(tmp_path, "code", {"a": "1", "b": "2"}, {"gains": gains, "norms": empty})
-    known, tables = kept.read(tmp_path, "code")
-    assert known == {"a": "1", "b": "2"}
-    pd.testing.assert_frame_equal(tables["gains"], gains, check_exact=True)
-    assert tables.keys() == {"gains", "norms"} and list(tables["norms"]) == ["run_id", "label"]
-    assert kept.only(gains, {"b"})["run_id"].tolist() == ["b"] and kept.only(gains, []).empty
-    assert kept.read(tmp_path, "other code") == ({}, {})
-    assert kept.read(tmp_path.parent, "code") == ({}, {})
-    (path,) = (tmp_path / "cache" / "features").iterdir()
-    for damage in (b"", b"PK", path.read_bytes()[:-30]):
-        path.write_bytes(damage)
-        assert kept.read(tmp_path, "code") == ({}, {})
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
-    kept.write(tmp_path, "code", {}, {})
-    assert kept.read(tmp_path, "code") == ({}, {})
+    features(many)
+    places = [many / "measured" / "weights" / f"{ids(many)[f'lab/{i}']}.csv" for i in (2, 3)]
+    rows = pd.concat([store.read(path, "weights") for path in places])
+    places[0].unlink()
+    store.save(rows, "weights", places[1])
+    assert made_anew(many, made, monkeypatch) == {"lab/2", "lab/3"}
+    for path in (many / "measured").rglob(places[1].name):
+        path.unlink()
+    assert made_anew(many, made, monkeypatch) == {"lab/2"}
 
 
-def test_what_other_code_kept_is_made_anew(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    every, beside = set(ids(many).values()), ids(many)["lab/1"]
-    first = features(many)
+def test_a_signature_is_of_every_table_and_says_which(tmp_path: Path) -> None:
+    run_id = "a" * 16
+    found = set()
+    for name, content in ((name, content) for name in ("layers", "weights") for content in ("1", "2")):
+        path = tmp_path / "measured" / name / f"{run_id}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"run_id,x\n{run_id},{content}\n")
+        found.add(signatures(tmp_path, {run_id: 3})[run_id])
+        found.add(signatures(tmp_path, {run_id: 4})[run_id])
+        path.unlink()
+    assert len(found) == 8
+    path.mkdir()
+    assert signatures(tmp_path, {}) == {}
+
+
+@pytest.mark.parametrize("of", ["code", "numpy", "pandas", "another folder"])
+def test_what_other_code_or_libraries_made_is_made_anew(
+    of: str, many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features(many)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_code", lambda: "of another version")
-        assert_same(features(many), first)
-        assert made[-1] == every
-    assert_same(features(many), first)
-    assert made[-1] == {beside}
+        if of == "code":
+            patch.setattr(module, "_code", lambda: "of another version")
+        elif of == "another folder":
+            many = Path(shutil.copytree(many, many.with_name("other")))
+        else:
+            patch.setattr(np if of == "numpy" else pd, "__version__", "0")
+        assert made_anew(many, made, monkeypatch) == EVERY
+    assert len(list((many.parent / "cache" / "features").glob("*.npz"))) == 2
 
 
 def test_code_is_every_module_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "__file__", str(tmp_path / "features.py"))
     seen = []
-    for name, text in (
-        ("features.py", "a"),
-        ("grouped.py", "b"),
-        ("grouped.py", "c"),
-        ("read.py", "c"),
-        ("notes.txt", "d"),
-    ):
+    for name, text in (("a.py", "a"), ("b.py", "b"), ("b.py", "c"), ("c.py", "c"), ("notes.txt", "d")):
         (tmp_path / name).write_text(text)
         seen.append(module._code())
-    assert len(set(seen[:4])) == 4
-    assert seen[4] == seen[3]
-    (tmp_path / "read.py").rename(tmp_path / "reading.py")
+    assert len(set(seen[:4])) == 4 and seen[4] == seen[3]
+    (tmp_path / "c.py").rename(tmp_path / "d.py")
     assert module._code() not in seen
 
 
-def test_what_another_library_kept_is_made_anew(
-    many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    features(many)
-    for library in (np, pd):
-        with monkeypatch.context() as patch:
-            patch.setattr(library, "__version__", "0")
-            features(many)
-        assert made[-1] == set(ids(many).values())
-
-
-def test_a_folder_s_features_are_its_own(many: Path, made: list[set[str]], tmp_path: Path) -> None:
-    features(many)
-    other = tmp_path / "other"
-    shutil.copytree(many, other)
-    features(other)
-    assert made[-1] == set(ids(many).values())
-    (one, also) = sorted((tmp_path / "cache").rglob("*.npz"))
-    assert one.parent == also.parent == tmp_path / "cache" / "features"
-
-
 def test_with_the_cache_off_nothing_is_kept(many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
     for _ in range(2):
-        features(many)
+        from_scratch(many, monkeypatch)
         assert made[-1] == set(ids(many).values())
     assert not (many.parent / "cache").exists()
-
-
-def test_a_run_that_is_gone_is_gone_and_one_of_another_depth_is_made_anew(
-    many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    features(many)
-    gone = ids(many)["lab/3"]
-    for path in (many / "measured").rglob(f"{gone}.csv"):
-        path.unlink()
-    found = features(many)
-    assert gone not in set(found["run_id"])
-    assert_same(found, from_scratch(many, monkeypatch))
-    models = [model(f"lab/{i}", n_layers=2 if i == 4 else 3) for i in range(6)]
-    store.save(table("models", *models), "models", many / "models.csv")
-    found = features(many)
-    assert made[-1] == {ids(many)["lab/4"], ids(many)["lab/1"]}
-    assert_same(found, from_scratch(many, monkeypatch))
 
 
 def test_damage_and_rows_without_a_run_are_named_as_from_scratch(many: Path) -> None:
@@ -260,27 +197,14 @@ def test_damage_and_rows_without_a_run_are_named_as_from_scratch(many: Path) -> 
         features(many)
 
 
-def test_a_file_with_rows_of_another_run_keeps_nothing(
-    many: Path, made: list[set[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    features(many)
-    places = [many / "measured" / "weights" / f"{ids(many)[f'lab/{i}']}.csv" for i in (2, 3)]
-    rows = pd.concat([store.read(path, "weights") for path in places])
-    places[0].unlink()
-    store.save(rows, "weights", places[1])
-    assert_same(features(many), from_scratch(many, monkeypatch))
-    assert made[-2] == set(ids(many).values())
-
-
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 not an archive", b"\x80\x04."])
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 not an archive", b"\x80\x04.", None])
 def test_a_damaged_cache_is_as_good_as_none(
-    many: Path, made: list[set[str]], damage: bytes, monkeypatch: pytest.MonkeyPatch
+    many: Path, made: list[set[str]], damage: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features(many)
     (path,) = (many.parent / "cache").rglob("*.npz")
-    path.write_bytes(damage)
-    assert_same(features(many), from_scratch(many, monkeypatch))
-    assert made[-2] == set(ids(many).values())
+    path.write_bytes(path.read_bytes()[:-30] if damage is None else damage)
+    assert made_anew(many, made, monkeypatch) == EVERY
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:

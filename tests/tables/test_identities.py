@@ -25,53 +25,24 @@ def sound() -> dict[str, pd.DataFrame]:
     """A model of two layers and two heads, measured in three runs, with rows that agree by construction."""
     residual, weights = run(**LOOK), run(**LOOK | {"prompt_set": "", "prompt_sha": "", "attention": ""})
     eager = run(**LOOK | {"attention": "sdpa"})
-    layers, norm = [], 2.0
-    for number, gain in ((1, 8.0), (2, 1.25)):
-        rest = dict.fromkeys(("gain_attention", "gain_mlp", "write_attention", "write_mlp"), 0.5)
-        layers.append(
-            {
-                "run_id": residual["run_id"],
-                "layer": number,
-                "prompt_id": "a",
-                "position": "last",
-                "norm_in": norm,
-                "gain_block": gain,
-                "cosine": 0.5,
-                "anisotropy": 0.1,
-                "n_tokens": LENGTH,
-                **rest,
-            }
-        )
-        norm *= gain
+    rest = dict.fromkeys(("gain_attention", "gain_mlp", "write_attention", "write_mlp", "cosine", "anisotropy"), 0.5)
+    rest |= {"run_id": residual["run_id"], "prompt_id": "a", "position": "last", "n_tokens": LENGTH}
+    layers = [
+        {**rest, "layer": number, "norm_in": norm, "gain_block": gain}
+        for number, norm, gain in ((1, 2.0, 8.0), (2, 16.0, 1.25))
+    ]
+    look = ("graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance", "operator_norm")
+    heads = {"run_id": eager["run_id"], "prompt_id": "a", "variant": "exact", "self_attention": 0.2}
+    heads |= dict.fromkeys((*look, "contraction_ratio"), 0.5)
     spectra, attention = [], []
     for number, whole in ((1, 5.0), (2, 10.0)):
-        for head, frobenius in (("", whole), ("1", HEADS[number, "1"]), ("2", HEADS[number, "2"])):
-            spectra.append(
-                {
-                    "run_id": weights["run_id"],
-                    "layer": number,
-                    "matrix": "W_V",
-                    "head": head,
-                    "spectral_norm": frobenius / 2,
-                    "frobenius_norm": frobenius,
-                    "stable_rank": 4.0,
-                }
-            )
-        rest = dict.fromkeys(("graph_lambda2", "laplacian_min", "laplacian_max", "entropy", "distance"), 0.5)
-        rest |= {"operator_norm": 0.5, "contraction_ratio": 0.5, "self_attention": 0.2}
-        own = {head: LENGTH * 0.8 * HEADS[number, head] ** 2 for head in ("1", "2")}
-        for head, trace in (*own.items(), ("", sum(own.values()))):
-            attention.append(
-                {
-                    "run_id": eager["run_id"],
-                    "layer": number,
-                    "head": head,
-                    "prompt_id": "a",
-                    "variant": "exact",
-                    "trace": trace,
-                    **rest,
-                }
-            )
+        own = {head: HEADS[number, head] for head in ("1", "2")}
+        for head, norm in {"": whole, **own}.items():
+            of = {"run_id": weights["run_id"], "layer": number, "matrix": "W_V", "head": head}
+            spectra.append({**of, "spectral_norm": norm / 2, "frobenius_norm": norm, "stable_rank": 4.0})
+        traces = {head: LENGTH * 0.8 * norm**2 for head, norm in own.items()}
+        for head, trace in {**traces, "": sum(traces.values())}.items():
+            attention.append({**heads, "layer": number, "head": head, "trace": trace})
         attention.append({"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (whole / 2) ** 2})
     stated = [
         {"run_id": residual["run_id"], "prompt_id": "a", "estimand": "total_amplification", "value": 1.25},

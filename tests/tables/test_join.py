@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import pytest
 from conftest import layer, model, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import store
+from thermostats.tables import folders, store
+from thermostats.tables.features import features
+from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
 
 
@@ -66,14 +67,6 @@ def test_a_missing_value_against_a_number_is_a_conflict(small_store: Path) -> No
         join(layers, data=small_store)
 
 
-def test_replace_puts_new_values_where_the_old_ones_are(small_store: Path) -> None:
-    layers = store.load("layers", small_store).assign(gain_block=2.0)
-    names = set(snapshot(small_store))
-    assert join(layers, data=small_store, replace=True)[0].replaced == 6
-    assert set(snapshot(small_store)) == names
-    assert (store.load("layers", small_store)["gain_block"] == 2.0).all()
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -90,11 +83,6 @@ def test_rows_that_refer_to_nothing_are_refused(small_store: Path, change: dict[
     assert snapshot(small_store) == before
 
 
-def test_layers_without_their_run_are_refused(small_store: Path) -> None:
-    with pytest.raises(DataError, match="table layers refers to a row that table runs does not have"):
-        join(new_run()[1], data=small_store)
-
-
 def test_a_wrong_run_id_is_refused(small_store: Path) -> None:
     runs, _ = new_run()
     with pytest.raises(DataError, match="does not follow"):
@@ -109,32 +97,12 @@ def test_files_are_told_apart_by_their_columns(small_store: Path, tmp_path: Path
         paths[-1].write_bytes(store.to_csv(frame, name))
     assert [d.added for d in join(paths, data=small_store)] == [1, 1, 3]
     assert len(store.load("models", small_store)) == 2
-    with pytest.raises(UsageError, match=r"nearly those of layers: without missing, unknown note"):
-        join(layers.rename(columns={"missing": "note"}), data=small_store)
-    with pytest.raises(UsageError, match="no such file"):
-        join(tmp_path / "none.csv", data=small_store)
-    with pytest.raises(UsageError, match="thermostats report"):
-        join(table("findings"), data=small_store)
 
 
 def test_a_row_given_twice_with_other_values_is_refused(small_store: Path) -> None:
     runs, layers = new_run()
     with pytest.raises(DataError, match="twice"):
         join([runs, layers, layers.assign(gain_block=3.0)], data=small_store)
-
-
-@pytest.mark.parametrize("fault", ["full disk", "read-only"])
-def test_a_fault_leaves_every_file_as_it_was(small_store: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    before = snapshot(small_store)
-    code, words = (28, "No space left on device") if fault == "full disk" else (30, "Read-only file system")
-
-    def refuse(*_: object) -> None:
-        raise OSError(code, words)
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(DataError, match=words):
-        join(list(new_run()), data=small_store)
-    assert snapshot(small_store) == before
 
 
 def _join_model(arguments: tuple[Path, int]) -> int:
@@ -223,3 +191,59 @@ def test_a_model_and_its_run_may_come_together(small_store: Path) -> None:
     assert [each.table for each in done] == ["models", "runs", "layers"]
     assert store.check(small_store)["runs"] == 2
     assert (small_store / "models.csv").read_text().count("lab/new") == 1
+
+
+SHIPPED = store.shipped("data")
+
+
+def test_without_a_folder_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(folders.DATA_VARIABLE, raising=False)
+    before = snapshot(SHIPPED)
+    with pytest.raises(UsageError, match=r"read-only.*--data mine"):
+        join(table("models", model()))
+    assert snapshot(SHIPPED) == before
+    monkeypatch.setenv(folders.DATA_VARIABLE, str(tmp_path / "mine"))
+    join(table("models", model()))
+    assert "lab/small" in set(store.load("models")["model_id"])
+
+
+def test_own_rows_lie_over_the_package_s(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    before = snapshot(SHIPPED)
+    measured = run(source="mine", prompt_set="own")
+    prompt = {"prompt_set": "own", "prompt_id": "a", "text": "x", "text_sha256": "0" * 64}
+    rows = [layer(measured, number, gain) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5))]
+    join(
+        [table("models", model()), table("prompts", prompt), table("runs", measured), table("layers", *rows)], data=mine
+    )
+    assert len(store.load("layers", mine)) == len(store.load("layers", SHIPPED)) + 3
+    assert {path.name for path in store.files("models", mine)} == {"models.csv", "models.parquet"}
+    assert len(store.read(mine / "models.csv", "models")) == 1
+    assert features(mine).set_index("source").loc["mine", "last_gain"] == 0.5
+    assert store.has_run("layers", str(measured["run_id"]), mine)
+    assert snapshot(SHIPPED) == before
+
+
+def test_a_row_of_one_s_own_stands_for_the_package_s_with_the_same_key(tmp_path: Path) -> None:
+    mine = writable_folder(tmp_path / "mine")
+    theirs = store.load("models", SHIPPED).iloc[[0]]
+    mine_instead = theirs.assign(heritage="somebody else")
+    with pytest.raises(DataError, match="already has 1 of these rows"):
+        join(mine_instead, data=mine)
+    done = join(mine_instead, data=mine, replace=True)[0]
+    assert (done.added, done.replaced) == (0, 1)
+    seen = store.load("models", mine).set_index(["model_id", "revision"])
+    assert len(seen) == len(store.load("models", SHIPPED))
+    assert seen.loc[tuple(theirs.iloc[0][["model_id", "revision"]]), "heritage"] == "somebody else"
+    assert join(mine_instead, data=mine)[0].unchanged == 1
+    join(theirs, data=mine, replace=True)
+    assert len(store.load("models", mine)) == len(store.load("models", SHIPPED))
+
+
+def test_figures_of_the_study_are_not_replaced(tmp_path: Path) -> None:
+    folder = writable_folder(tmp_path / "mine")
+    rows = store.read(SHIPPED / "published" / "outputs.csv", "outputs").iloc[:1]
+    before = snapshot(folder)
+    with pytest.raises(DataError, match="figures of the study"):
+        join(rows.assign(entropy=9.0), data=folder, replace=True)
+    assert snapshot(folder) == before

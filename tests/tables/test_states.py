@@ -31,7 +31,7 @@ def ended() -> int:
 
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert states.read(tmp_path) == []
-    first, second = said("waiting"), said("failed", model="lab/b", reason="no such model", attempt=3)
+    first, second = said("waiting"), said("failed", model="ラボ/b", reason="no such model", attempt=3)
     states.write(tmp_path, "b", second)
     states.write(tmp_path, "a", first)
     assert states.read(tmp_path) == [first, second]
@@ -42,11 +42,6 @@ def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     states.clear(tmp_path, "a")
     states.clear(tmp_path, "a")
     assert states.read(tmp_path) == [second]
-
-
-def test_states_are_called_as_every_process_calls_them() -> None:
-    named = (states.WAITING, states.RUNNING, states.FAILED, states.INTERRUPTED, states.DONE)
-    assert named == ("waiting", "running", "failed", "interrupted", "done")
 
 
 def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_its_own(
@@ -79,12 +74,6 @@ def test_what_a_killed_process_left_half_written_is_no_state_and_goes_with_it(tm
     assert len(states.read(tmp_path)) == 1
     states.clear(tmp_path, "a")
     assert (half.exists(), other.exists()) == (False, True)
-
-
-def test_names_of_models_are_kept_to_the_character(tmp_path: Path) -> None:
-    states.write(tmp_path, "a", said("running", model="ラボ/モデル"))
-    assert "ラボ/モデル" in (tmp_path / ".measuring" / "a.json").read_text(encoding="utf-8")
-    assert states.read(tmp_path)[0].model == "ラボ/モデル"
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, model, run, snapshot, table
+from conftest import SHA, layer, model, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,18 +54,6 @@ def test_text_survives_the_file_exactly(token: str, tmp_path_factory: pytest.Tem
     assert store.read(path, "outputs").iloc[0][["run_id", "prompt_id", "top_token"]].tolist() == ["NA", "null", token]
 
 
-def test_a_table_is_all_its_files_sorted_by_key(small_store: Path) -> None:
-    layers = store.load("layers", small_store)
-    assert len(layers) == 6
-    assert layers[key("layers")].apply(tuple, axis=1).is_monotonic_increasing
-    assert store.load("weights", small_store).columns.tolist() == list(TABLES["weights"].columns)
-
-
-def test_check_counts_rows(small_store: Path) -> None:
-    counts = store.check(small_store)
-    assert (counts["models"], counts["runs"], counts["layers"], counts["weights"]) == (1, 1, 6, 0)
-
-
 @pytest.mark.parametrize(
     ("table_name", "old", "new", "words"),
     [
@@ -93,48 +80,11 @@ def test_damage_is_named_with_its_place(
         assert word in str(caught.value)
 
 
-def test_a_row_without_its_run_or_model_is_named(small_store: Path) -> None:
-    orphan = run("lab/unknown")
-    store.save(table("runs", orphan), "runs", small_store / "measured" / "runs" / "x.csv")
-    with pytest.raises(DataError, match="model_id 'lab/unknown' @ 'main'"):
-        store.check(small_store)
-
-
-def test_binary_and_truncated_files_are_damaged_not_read(small_store: Path) -> None:
-    path = store.files("layers", small_store)[0]
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1] + b"\xff")
-    with pytest.raises(DataError, match="not UTF-8"):
-        store.load("layers", small_store)
-    path.write_bytes(b"")
-    with pytest.raises(DataError, match="lacking"):
-        store.load("layers", small_store)
-
-
 def test_wrong_use_is_told_from_damage(small_store: Path) -> None:
     with pytest.raises(UsageError, match="no such table"):
         store.load("layer", small_store)
     with pytest.raises(UsageError, match="no such data folder"):
         store.load("layers", small_store / "none")
-
-
-def test_a_failed_write_leaves_the_file_as_it_was(small_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = snapshot(small_store)
-
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="No space left on device"):
-        store.save(table("models", model()), "models", small_store / "models.csv")
-    assert snapshot(small_store) == before
-
-
-def test_private_texts_fill_in_what_may_not_be_shipped(small_store: Path) -> None:
-    prompts = store.load("prompts", small_store)
-    assert (prompts["text"] == "").all()
-    store.save(prompts.iloc[:1].assign(text="Hello"), "prompts", small_store / "private" / "prompts.csv")
-    assert (store.load("prompts", small_store)["text"] == "Hello").all()
 
 
 def test_import_is_quick_and_loads_neither_torch_nor_pymc() -> None:
@@ -147,12 +97,6 @@ def test_every_column_has_a_meaning_and_every_key_exists() -> None:
     for name, schema in TABLES.items():
         assert set(key(name)) <= set(schema.columns), name
         assert all(column.description for column in schema.columns.values()), name
-
-
-def test_saving_an_unsorted_frame_sorts_it(tmp_path: Path) -> None:
-    rows = table("layers", *(layer(run(), number, 1.0) for number in (1, 2, 3)))
-    assert store.to_csv(rows.iloc[::-1], "layers") == store.to_csv(rows, "layers")
-    assert isinstance(store.validate(rows, "layers"), pd.DataFrame)
 
 
 @pytest.mark.parametrize(
@@ -196,37 +140,6 @@ def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(small_store: Pa
     with pytest.raises(DataError, match="table layers has unknown columns") as caught:
         store.validate(frame.assign(note=1, more=2), "layers", "here")
     assert caught.value.got == "note, more"
-
-
-def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
-    frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
-    frame["missing"] = None
-    found = store.validate(frame.iloc[::-1, ::-1], "layers")
-    assert {label: str(found[label].dtype) for label in found} == store.dtypes("layers")
-    assert found.columns.tolist() == list(TABLES["layers"].columns)
-    assert (found["layer"].tolist(), found["missing"].tolist(), found.index.tolist()) == ([1, 2], ["", ""], [0, 1])
-    with pytest.raises(DataError, match="table layers, column cosine is not of type float64"):
-        store.validate(frame.assign(cosine="many"), "layers")
-    infinite = frame.assign(cosine=[0.5, float("inf")])
-    with pytest.raises(DataError, match="column cosine is infinite") as caught:
-        store.validate(infinite, "layers", "here")
-    assert caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
-
-
-def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None:
-    rows = [layer(run(), 1, 1.0), layer(run(), 2, 1.0)]
-    frame = table("layers", *rows)
-    with pytest.raises(DataError, match="column cosine has a value that is not allowed") as caught:
-        store.validate(frame.assign(cosine=[0.5, 7.0]), "layers")
-    assert (caught.value.got, caught.value.allowed) == ("7.0", "at least -1.0001; at most 1.0001")
-    assert caught.value.where.startswith("run_id") and "layer 2" in caught.value.where
-    with pytest.raises(DataError, match="table layers holds a key twice") as caught:
-        store.validate(pd.concat([frame, frame.iloc[[1]].assign(gain_block=2.0)]), "layers")
-    assert caught.value.allowed == "one row per run_id, layer, prompt_id, position" and "layer 2" in caught.value.where
-    models = table("models", model()).astype(object).assign(tied_embeddings=None)
-    with pytest.raises(DataError, match="column tied_embeddings has a value that is not allowed") as caught:
-        store.validate(models, "models")
-    assert caught.value.allowed == "not_nullable"
 
 
 def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: Path) -> None:
@@ -296,15 +209,14 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
         store.read(tmp_path, "layers")
     assert (caught.value.got, caught.value.where) == ("Is a directory", str(tmp_path))
     path = tmp_path / "layers.csv"
-    path.write_bytes(b"run_id\n\xc3\x28")
-    with pytest.raises(DataError, match="table is not UTF-8 text") as caught:
-        store.header(path)
-    assert caught.value.got == "byte 0xc3 at 7"
-    path.write_bytes(b'"' + b"x" * 200_000)
-    with pytest.raises(DataError, match="table is damaged: field larger than"):
-        store.header(path)
-    path.write_bytes(b"")
-    assert store.header(path) == []
+    for content, said in (
+        (b"run_id\n\xc3\x28", "table is not UTF-8 text .*got byte 0xc3 at 7"),
+        (b'"' + b"x" * 200_000, "table is damaged: field larger than"),
+        (b"", "lacking run_id"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=said):
+            store.read(path, "layers")
 
 
 @pytest.mark.usefixtures("longest_cell")
@@ -317,3 +229,47 @@ def test_a_cell_longer_than_the_reader_of_lines_takes_is_damage_too(small_store:
     path.write_text("\n".join([head, ",".join(cells), ""]), encoding="utf-8")
     with pytest.raises(DataError, match="table models is damaged"):
         store.load("models", small_store)
+
+
+TEXTS = ("plain", 'a "quoted" word', "a, comma", "two\nlines", "ünïcode", "", " NA ", "x" * 3000)
+DAMAGE = {
+    "half a line": (lambda content: content[:-9], "."),
+    "open quote": (lambda content: content + b'"', "."),
+    "other header": (lambda content: b"x" + content, "columns of table layers are not as declared"),
+    "no number": (lambda content: content.replace(b"1.3333333333333333", b"many"), "'many' is not a float64"),
+    "no UTF-8": (lambda content: content.replace(b"left out", b"\xff"), "not UTF-8"),
+    "a cell more": (lambda content: content[:-1] + b",1\n", "."),
+    "a carriage return": (lambda content: content.replace(b"left out", b"left\rout"), "."),
+    "nothing": (lambda content: b"", "columns of table layers"),
+}
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Prompts, one a file, with every text that CSV has to quote; and gains with missing values."""
+    for number, text in enumerate(TEXTS):
+        row = {"prompt_set": f"s{number}", "prompt_id": "a", "text": text, "text_sha256": SHA}
+        store.save(table("prompts", row), "prompts", tmp_path / "measured" / "prompts" / f"{number}.csv")
+        one = run(f"lab/m{number}")
+        rows = [layer(one, n, 1.0 + 1 / (3 * n), name) for n in (1, 2) for name in "ab"]
+        rows[0] |= {"gain_block": None, "missing": "left out"}
+        store.save(table("layers", *rows), "layers", tmp_path / "measured" / "layers" / f"{one['run_id']}.csv")
+    return tmp_path
+
+
+def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
+    assert sorted(store.load("prompts", many)["text"]) == sorted(TEXTS)
+    alone = pd.concat([store.read(path, "layers") for path in store.files("layers", many)])
+    layers = store.load("layers", many)
+    pd.testing.assert_frame_equal(layers, store.validate(alone, "layers"), check_exact=True)
+    assert (len(layers), layers["gain_block"].isna().sum()) == (4 * len(TEXTS), len(TEXTS))
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_file_among_others_is_named(how: str, many: Path) -> None:
+    damage, said = DAMAGE[how]
+    path = store.files("layers", many)[3]
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=said) as found:
+        store.load("layers", many)
+    assert Path(found.value.where).name == path.name

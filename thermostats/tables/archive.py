@@ -17,51 +17,44 @@ import pyarrow.parquet as pq
 
 from thermostats.errors import DataError
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
-from thermostats.tables.schemas import dtypes, key
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, dtypes, key
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
-def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pd.DataFrame:
-    """Rows of table `name` in an archive, typed, not yet validated.
+def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pa.Table:
+    """Rows of table `name` in an archive, not yet validated.
 
     With `runs` only rows of these runs, and none of the runs `without`.
 
     Raises DataError where the file cannot be read or its columns are not as declared.
     """
-    declared = _schema(name)
+    declared = schema(name)
     of_runs = "run_id" in declared.names
     try:
         if of_runs and without and runs_in(path) <= frozenset(without):
-            found = declared.empty_table()
-        else:
-            file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
-            check_cells(file.metadata.num_rows * file.metadata.num_columns)
-            found = file.read()
+            return declared.empty_table()
+        file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
+        check_cells(file.metadata.num_rows * file.metadata.num_columns)
+        found = file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
     if not found.schema.equals(declared):
-        raise DataError(
-            f"columns of table {name} are not as declared",
-            where=path,
-            got=", ".join(f"{field.name} {field.type}" for field in found.schema),
-            allowed=", ".join(f"{field.name} {field.type}" for field in declared),
-        )
+        got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (found.schema, declared))
+        raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
     if of_runs and runs is not None:
         found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
     if of_runs and without:
         found = found.filter(pc.invert(pc.is_in(found["run_id"], pa.array(list(without), pa.string()))))
-    frame: pd.DataFrame = found.to_pandas(types_mapper=PANDAS.get)
-    return frame
+    return found
 
 
 def write(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write rows of table `name`, validated and sorted, as an archive, whole or not at all."""
-    table = pa.Table.from_pandas(frame.sort_values(key(name), ignore_index=True), _schema(name), preserve_index=False)
+    table = pa.Table.from_pandas(frame.sort_values(key(name), ignore_index=True), schema(name), preserve_index=False)
     numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
     content = io.BytesIO()
     pq.write_table(
@@ -92,5 +85,12 @@ def _runs_in(path: Path, changed: int, size: int) -> frozenset[str]:
     return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
 
 
-def _schema(name: str) -> pa.Schema:
+def schema(name: str) -> pa.Schema:
+    """Columns of table `name` with the types of Arrow."""
     return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items()])
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Rows as a frame of the declared types."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper=PANDAS.get)
+    return frame

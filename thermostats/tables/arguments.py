@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from thermostats.errors import UsageError, did_you_mean
+from thermostats.errors import UsageError, unknown
 from thermostats.tables.vocabulary import TABLE_NAMES
 
 FORMATS = ("csv", "parquet")
@@ -16,23 +16,13 @@ DESCRIBED = (*TABLE_NAMES, "features")
 def check_table(name: str, tables: Sequence[str] = TABLE_NAMES) -> None:
     """Raise UsageError for a table that does not exist."""
     if name not in tables:
-        raise UsageError(
-            "no such table",
-            got=name,
-            allowed=", ".join(tables),
-            next_step=did_you_mean(name, tables, "thermostats ls tables"),
-        )
+        raise unknown("no such table", name, tables, otherwise="thermostats ls tables")
 
 
 def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:
     """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a folder with content."""
     if format_ not in FORMATS:
-        raise UsageError(
-            "tables are not exported like that",
-            got=format_,
-            allowed=", ".join(FORMATS),
-            next_step=did_you_mean(format_, FORMATS),
-        )
+        raise unknown("tables are not exported like that", format_, FORMATS)
     for name in tables or ():
         check_table(name)
     if partition is not None and format_ != "parquet":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import filelock
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, reason
 
 LOCK, STAGING = ".lock", ".staging"
 
@@ -30,7 +30,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise DataError(
             "cannot lock the folder for writing; nothing was written",
             where=folder,
-            got=_reason(error),
+            got=reason(error),
             next_step="choose a folder that can be written, on a drive that knows locks",
         ) from error
     try:
@@ -68,7 +68,7 @@ def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
         raise DataError(
             "cannot write; the file is as it was",
             where=place,
-            got=_reason(error),
+            got=reason(error),
             next_step="free space or choose a folder that can be written",
         ) from error
     finally:
@@ -111,7 +111,3 @@ def _check_inside(path: Path, folder: Path) -> None:
             allowed=f"places in {folder.resolve()}",
             next_step="remove the symbolic link or the name with ..",
         )
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)

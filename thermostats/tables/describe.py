@@ -1,10 +1,10 @@
 """What describes tables for people and other tools, made from the schemas: codebook, data package, Croissant.
 
 `python -m thermostats.tables.describe data` writes them into the package's own data folder when that has changed. A
-data package (https://datapackage.org/standard/data-package/, version 1 as the library frictionless reads it) and a
-Croissant file (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html) know one format a resource, so the
-archives of a table with CSV files are a resource of their own, `<table>-archive`. What refers to what stands in the
-data package alone: a reader of Croissant would join tables by it and drop rows.
+data package (https://datapackage.org/standard/data-package/, version 1 as frictionless reads it) and a Croissant file
+(https://docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html) know one format a resource, so the archives of a
+table with CSV files are a resource of their own, `<table>-archive`. References between tables stand in the data package
+alone: a reader of Croissant would join tables by them and drop rows.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandera.pandas as pa
 
 import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.feature_columns import MEANING, feature_columns
 from thermostats.tables.mapping import when_joined
-from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
 
 Files = Mapping[str, Sequence[str]]
 """Paths within a folder by table."""
+Resource = tuple[str, str, Sequence[str]]
+"""Table, format and paths."""
 CODEBOOK, DATAPACKAGE, CROISSANT = "CODEBOOK.md", "datapackage.json", "croissant.json"
 KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
 FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
@@ -51,45 +54,14 @@ CONSTRAINTS = {
     "less_than_or_equal_to": ("maximum", "max_value"),
 }
 """Checks of a column that a data package has too; an exclusive bound it has not."""
-OWN = [
-    "citeAs",
-    "column",
-    "conformsTo",
-    "cr",
-    "data",
-    "dataType",
-    "dct",
-    "equivalentProperty",
-    "examples",
-    "extract",
-    "field",
-    "fileObject",
-    "fileProperty",
-    "fileSet",
-    "format",
-    "includes",
-    "isLiveDataset",
-    "jsonPath",
-    "key",
-    "md5",
-    "parentField",
-    "path",
-    "rai",
-    "recordSet",
-    "references",
-    "regex",
-    "repeated",
-    "replace",
-    "samplingRate",
-    "sc",
-    "separator",
-    "source",
-    "subField",
-    "transform",
-]
+OWN = """
+citeAs column conformsTo cr data dataType dct equivalentProperty examples extract field fileObject fileProperty fileSet
+format includes isLiveDataset jsonPath key md5 parentField path rai recordSet references regex repeated replace
+samplingRate sc separator source subField transform
+"""
 CONTEXT = (
     {"@language": "en", "@vocab": "https://schema.org/"}
-    | {name: f"cr:{name}" for name in OWN}
+    | {name: f"cr:{name}" for name in OWN.split()}
     | {
         "conformsTo": "dct:conformsTo",
         "cr": "http://mlcommons.org/croissant/",
@@ -113,21 +85,18 @@ def descriptions(folder: Path) -> dict[str, bytes]:
 def for_tools(folder: Path, files: Files) -> dict[str, bytes]:
     """Data package and Croissant description of tables in a folder, by file name."""
     described = {DATAPACKAGE: datapackage(files), CROISSANT: croissant(folder, files, thermostats.__version__)}
-    return {
-        name: (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode() for name, content in described.items()
-    }
+    return {name: f"{json.dumps(each, indent=1, ensure_ascii=False)}\n".encode() for name, each in described.items()}
 
 
 def describe(folder: Path) -> list[Path]:
     """Write what describes the tables of a folder where it is not current; the files written."""
-    stale = {
-        folder / name: content
-        for name, content in descriptions(folder).items()
-        if not (folder / name).is_file() or (folder / name).read_bytes() != content
-    }
-    for path, content in stale.items():
-        write_atomically(path, content)
-    return list(stale)
+    written = []
+    for name, content in descriptions(folder).items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomically(path, content)
+            written.append(path)
+    return written
 
 
 def codebook() -> str:
@@ -154,11 +123,11 @@ def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _resources(files: Files) -> dict[str, tuple[str, str, list[str]]]:
-    """Table, format and paths of each resource by its name."""
-    found = {}
+def _resources(files: Files) -> dict[str, Resource]:
+    """Resources by name: one for each table and format."""
+    found: dict[str, Resource] = {}
     for name, paths in files.items():
-        formats = dict.fromkeys(path.rsplit(".", 1)[-1] for path in sorted(paths, key=lambda path: Path(path).suffix))
+        formats = sorted({path.rsplit(".", 1)[-1] for path in paths})
         for format_ in formats:
             resource = f"{name}-archive" if len(formats) > 1 and format_ == "parquet" else name
             found[resource] = name, format_, [path for path in paths if path.endswith(f".{format_}")]
@@ -167,6 +136,8 @@ def _resources(files: Files) -> dict[str, tuple[str, str, list[str]]]:
 
 def datapackage(files: Files) -> dict[str, Any]:
     """The Frictionless data package of a folder."""
+    resources = _resources(files)
+    in_one = {name for name in files if f"{name}-archive" not in resources}  # a key is looked up in one resource
     return {
         "profile": "tabular-data-package",
         "name": "thermostats",
@@ -174,38 +145,42 @@ def datapackage(files: Files) -> dict[str, Any]:
         "description": CONVENTIONS,
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
-        "resources": [_resource(name, *resource, files) for name, resource in _resources(files).items()],
+        "resources": [_resource(name, resource, in_one) for name, resource in resources.items()],
     }
 
 
-def _resource(resource: str, name: str, format_: str, paths: list[str], files: Files) -> dict[str, Any]:
-    whole = _resources({label: there for label, there in files.items() if label in references(name).values()})
+def _resource(label: str, resource: Resource, targets: Collection[str]) -> dict[str, Any]:
+    """One resource; its foreign keys are those to `targets`."""
+    name, format_, paths = resource
     schema: dict[str, Any] = {
-        "fields": [_field(name, label) for label in TABLES[name].columns],
+        "fields": [_field(column) for column in TABLES[name].columns.values()],
         "primaryKey": key(name),
         "missingValues": [""] if format_ == "csv" else ["", "nan"],
     }
-    keys = [
-        {"fields": fields, "reference": {"resource": target, "fields": fields}}
-        for label, target in references(name).items()
-        if target in files and f"{target}-archive" not in whole  # a key is looked up in one resource
-        for fields in [[label, "revision"] if target == "models" else [label]]
-    ]
+    referred = {
+        target: [column, "revision"] if target == "models" else [column]
+        for column, target in references(name).items()
+        if target in targets
+    }
+    if referred:
+        schema["foreignKeys"] = [
+            {"fields": fields, "reference": {"resource": target, "fields": fields}}
+            for target, fields in referred.items()
+        ]
     return {
         "profile": "tabular-data-resource",
-        "name": resource,
+        "name": label,
         "description": TABLES[name].description,
         "path": paths[0] if len(paths) == 1 else paths,
         "format": format_,
         "mediatype": MEDIA[format_],
         **({"encoding": "utf-8"} if format_ == "csv" else {}),
-        "schema": schema | ({"foreignKeys": keys} if keys else {}),
+        "schema": schema,
     }
 
 
-def _field(table: str, label: str) -> dict[str, Any]:
-    column = TABLES[table].columns[label]
-    dtype = column.metadata["dtype"]
+def _field(column: pa.Column) -> dict[str, Any]:
+    dtype, unit = column.metadata["dtype"], column.metadata["unit"]
     constraints: dict[str, Any] = {}
     for check in column.checks:
         if check.name in CONSTRAINTS:
@@ -214,8 +189,8 @@ def _field(table: str, label: str) -> dict[str, Any]:
             constraints[name] = [v for v in value if v != ""] if name == "enum" else value
     if not column.nullable and dtype != TEXT:
         constraints["required"] = True
-    field = {"name": label, "type": FIELD_TYPES[dtype], "description": column.description}
-    field |= {"unit": column.metadata["unit"]} if column.metadata["unit"] else {}
+    field = {"name": column.name, "type": FIELD_TYPES[dtype], "description": column.description}
+    field |= {"unit": unit} if unit else {}
     field |= {"trueValues": ["True"], "falseValues": ["False"]} if dtype == FLAG else {}
     return field | ({"constraints": constraints} if constraints else {})
 
@@ -234,17 +209,18 @@ def croissant(folder: Path, files: Files, version: str) -> dict[str, Any]:
         "version": version,
         "datePublished": PUBLISHED,
         "citeAs": CITE,
-        "distribution": [_distribution(folder, name, *resource) for name, resource in resources.items()],
-        "recordSet": [_record_set(name, table, paths) for name, (table, _, paths) in resources.items()],
+        "distribution": [_distribution(folder, name, resource) for name, resource in resources.items()],
+        "recordSet": [_record_set(name, resource) for name, resource in resources.items()],
     }
 
 
-def _distribution(folder: Path, resource: str, name: str, format_: str, paths: list[str]) -> dict[str, Any]:
+def _distribution(folder: Path, label: str, resource: Resource) -> dict[str, Any]:
     """The file of a resource, or where there are several the set of them, relative to the description."""
+    name, format_, paths = resource
     if len(paths) > 1:
         runs = f"measured/{name}/"
         patterns = dict.fromkeys(f"{runs}*.csv" if path.startswith(runs) else path for path in paths)
-        named = {"@type": "cr:FileSet", "@id": f"files-{resource}", "name": f"files-{resource}"}
+        named = {"@type": "cr:FileSet", "@id": f"files-{label}", "name": f"files-{label}"}
         return {**named, "encodingFormat": MEDIA[format_], "includes": list(patterns)}
     [path] = paths
     return {
@@ -257,26 +233,26 @@ def _distribution(folder: Path, resource: str, name: str, format_: str, paths: l
     }
 
 
-def _record_set(resource: str, name: str, paths: list[str]) -> dict[str, Any]:
-    source = {"fileSet": {"@id": f"files-{resource}"}} if len(paths) > 1 else {"fileObject": {"@id": paths[0]}}
-    fields = []
-    for label, column in TABLES[name].columns.items():
-        unit = f" ({column.metadata['unit']})" if column.metadata["unit"] else ""
-        field = {
+def _record_set(label: str, resource: Resource) -> dict[str, Any]:
+    name, _, paths = resource
+    source = {"fileSet": {"@id": f"files-{label}"}} if len(paths) > 1 else {"fileObject": {"@id": paths[0]}}
+    fields = [
+        {
             "@type": "cr:Field",
-            "@id": f"{resource}/{label}",
-            "name": label,
-            "description": f"{column.description}{unit}",
+            "@id": f"{label}/{column.name}",
+            "name": column.name,
+            "description": column.description + f" ({column.metadata['unit']})" * bool(column.metadata["unit"]),
             "dataType": SCHEMA_ORG[column.metadata["dtype"]],
-            "source": {**source, "extract": {"column": label}},
+            "source": {**source, "extract": {"column": column.name}},
         }
-        fields.append(field)
+        for column in TABLES[name].columns.values()
+    ]
     return {
         "@type": "cr:RecordSet",
-        "@id": resource,
-        "name": resource,
+        "@id": label,
+        "name": label,
         "description": TABLES[name].description,
-        "key": [{"@id": f"{resource}/{label}"} for label in key(name)],
+        "key": [{"@id": f"{label}/{column}"} for column in key(name)],
         "field": fields,
     }
 

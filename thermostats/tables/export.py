@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, reason, unknown
 from thermostats.tables import store
 from thermostats.tables.arguments import check_export
 from thermostats.tables.describe import CODEBOOK, codebook, for_tools
@@ -36,21 +36,20 @@ def export(
     format: str = "csv",
     partition: str | None = None,
 ) -> list[Exported]:
-    """Write tables to a new or empty folder, whole or not at all.
+    """Write tables (without names all that have rows) to a new or empty folder, whole or not at all.
 
     CSV files are described by `datapackage.json` and `croissant.json`, both formats by `CODEBOOK.md`. Texts of prompts
-    that may not be shipped are left out. tables: without any, all that have rows. partition: a column, such as
-    model_id, by whose values Parquet files lie in folders `column=value/`; tables of runs have the columns of their
-    runs for it.
+    that may not be shipped are left out. partition: a column, such as model_id, by whose values Parquet files lie in
+    folders `column=value/`; tables of runs have the columns of their runs for it.
 
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.
     """
     folder = Path(out)
     check_export(folder, tables, format, partition)
     chosen = list(tables) if tables is not None else list(TABLES)
-    known = {label for name in TABLES for label in store.dtypes(name)}
+    known = {label for name in TABLES for label in TABLES[name].columns}
     if partition is not None and partition not in known:
-        raise UsageError("no such column to partition by", got=partition, next_step=did_you_mean(partition, known))
+        raise unknown("no such column to partition by", partition, sorted(known))
     frames = {name: store.load(name, data, private=False) for name in chosen}
     if tables is None:
         frames = {name: frame for name, frame in frames.items() if len(frame)}
@@ -69,20 +68,19 @@ def export(
                 folder.rmdir()
             shutil.move(staged, folder)
     except OSError as error:
-        raise DataError("cannot export", where=folder, got=error.strerror or str(error)) from error
+        raise DataError("cannot export", where=folder, got=reason(error)) from error
     return [Exported(name, len(frames[name]), folder / path.name) for name, path in paths.items()]
 
 
 def _write(
     frame: pd.DataFrame, name: str, folder: Path, format_: str, partition: str | None, runs: pd.DataFrame | None
 ) -> Path:
-    """Write one table into a folder."""
     path = folder / f"{name}.{format_}"
     if format_ == "csv":
         path.write_bytes(store.to_csv(frame, name))
         return path
-    if partition is not None and partition not in frame and runs is not None and {"run_id"} <= set(frame.columns):
-        frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left") if partition in runs else frame
+    if runs is not None and partition in runs and partition not in frame and "run_id" in frame:
+        frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left")
     content = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata({"table": name})
     if partition is None or partition not in frame:
         pq.write_table(content, path)

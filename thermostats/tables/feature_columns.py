@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pandera.pandas as pa
 
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.features import GAINS, MODEL, RUN
-from thermostats.tables.schemas import MODELS, RUNS
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, TEXT
 
 MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
 OF_GAINS = {

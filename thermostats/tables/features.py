@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import UsageError, did_you_mean
+from thermostats.errors import unknown
 from thermostats.tables import features_cache, store
+from thermostats.tables.caching import cache_folder
+from thermostats.tables.features_cache import OF_RUNS
 from thermostats.tables.grouped import Groups, numbered
 from thermostats.tables.vocabulary import POSITIONS
 
@@ -42,51 +44,37 @@ def features(data: str | Path | None = None, *, position: str = LAST) -> pd.Data
     there.
     """
     if position not in POSITIONS:
-        raise UsageError(
-            "no such token position",
-            got=position,
-            allowed=", ".join(POSITIONS),
-            next_step=did_you_mean(position, POSITIONS),
-        )
+        raise unknown("no such token position", position, POSITIONS)
     runs, models = store.load("runs", data), store.load("models", data)
+    cache = cache_folder()
+    if cache is None:
+        return combine(runs, models, **{name: store.load(name, data) for name in OF_RUNS}, position=position)
     depths = _depths(runs, models).to_dict()
     found = features_cache.signatures(data, depths)
-    code = f"{_code()} {position}"
-    if found is None:
-        loaded = {name: store.load(name, data) for name in features_cache.OF_RUNS}
-        return combine(runs, models, **loaded, position=position)
-    known, kept = features_cache.read(data, code)
+    place = features_cache.place(cache, data, f"{_code()} {position}")
+    known, kept = features_cache.read(place)
     same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
-    loaded = {name: store.load(name, data, without=same) for name in features_cache.OF_RUNS}
-    if shared := {run for frame in loaded.values() for run in frame["run_id"]} & same:
-        same -= shared
-        loaded = {name: store.load(name, data, without=same) for name in features_cache.OF_RUNS}
+    loaded = {name: store.load(name, data, without=same) for name in OF_RUNS}
+    loaded = {name: frame[~frame["run_id"].isin(same)] for name, frame in loaded.items()}
     _check_references(runs, models, loaded)
-    new = by_run(runs, models, **loaded, position=position)
-    both = {
-        name: _together(features_cache.only(kept[name], same), frame) if same else frame for name, frame in new.items()
-    }
-    if found.keys() != known.keys() or found.keys() - same:
-        features_cache.write(data, code, found, {name: features_cache.only(both[name], found) for name in both})
-    return _assembled(runs, models, both, position)
+    made = by_run(runs, models, **loaded, position=position)
+    if same:
+        made = {name: _together(kept[name], same, frame) for name, frame in made.items()}
+    if found != known:
+        features_cache.write(place, found, made)
+    return _assembled(runs, models, made, position)
 
 
-def _together(kept: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; an empty table has no types to go by."""
-    return pd.concat([kept, new], ignore_index=True) if len(new) and len(kept) else new if len(new) else kept
+def _together(kept: pd.DataFrame, same: set[str], new: pd.DataFrame) -> pd.DataFrame:
+    """Rows that are kept of some runs, and new ones; an empty table has no types to go by."""
+    frames = [frame for frame in (kept[kept["run_id"].isin(same)], new) if len(frame)]
+    return pd.concat(frames, ignore_index=True) if frames else new
 
 
-def combine(
-    runs: pd.DataFrame,
-    models: pd.DataFrame,
-    layers: pd.DataFrame,
-    summaries: pd.DataFrame,
-    transitions: pd.DataFrame,
-    weights: pd.DataFrame,
-    *,
-    position: str = LAST,
-) -> pd.DataFrame:
+def combine(runs: pd.DataFrame, models: pd.DataFrame, *, position: str = LAST, **of_runs: pd.DataFrame) -> pd.DataFrame:
     """One row per model, revision and source, with every named gain that the rows of its run allow.
+
+    of_runs: the tables layers, summaries, transitions and weights.
 
     A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
     `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
@@ -106,10 +94,8 @@ def combine(
     is unstated, and the same with `_sd`. Spectral norms, mean over layers of the whole matrix: `wv_norm`, `wo_norm`,
     and their ratio `wv_wo_ratio`.
 
-    Raises:
-        DataError: a run's model is not in the table models, or a row's run not in the table runs.
+    Raises DataError where a run's model is not in the table models, or a row's run not in the table runs.
     """
-    of_runs = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
     _check_references(runs, models, of_runs)
     return _assembled(runs, models, by_run(runs, models, **of_runs, position=position), position)
 

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 import thermostats
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, UsageError, reason
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.vocabulary import NURSERY
 
@@ -36,12 +36,8 @@ def data_folder(data: str | Path | None = None) -> Path:
     if chosen is None:
         return shipped("data")
     if not chosen.is_dir():
-        raise UsageError(
-            "no such data folder",
-            where=chosen,
-            next_step=f"measure or join with --data {chosen} begins it, or name another with --data or "
-            f"${DATA_VARIABLE}",
-        )
+        step = f"measure or join with --data {chosen} begins it, or name another with --data or ${DATA_VARIABLE}"
+        raise UsageError("no such data folder", where=chosen, next_step=step)
     return chosen
 
 
@@ -78,14 +74,8 @@ def layers(folder: Path) -> tuple[Path, ...]:
     mark = folder / MARK
     if not mark.is_file():
         return (folder,)
-    _check_schema(mark)
-    return (shipped("data"), folder)
-
-
-def _check_schema(mark: Path) -> None:
-    """Raise DataError where a store's rows mean something else than this version takes them for."""
     try:
-        said = tomllib.loads(mark.read_text(encoding="utf-8")).get("schema", 1)
+        schema = tomllib.loads(mark.read_text(encoding="utf-8")).get("schema", 1)
     except (OSError, ValueError) as error:
         raise DataError(
             f"{MARK} cannot be read: it says what the store is",
@@ -93,17 +83,13 @@ def _check_schema(mark: Path) -> None:
             got=str(error),
             next_step=f"restore it; a whole one says: schema = {SCHEMA}",
         ) from error
-    if said != SCHEMA:
-        older = isinstance(said, int) and said < SCHEMA
-        raise DataError(
-            f"the store was begun with {'an older' if older else 'a newer'} schema of the tables",
-            where=mark,
-            got=f"schema = {said!r}",
-            allowed=str(SCHEMA),
-            next_step="export it with the version that began it, then join the files into a new store"
-            if older
-            else "install a newer version of thermostats",
-        )
+    if schema != SCHEMA:
+        age, step = "a newer", "install a newer version of thermostats"
+        if isinstance(schema, int) and schema < SCHEMA:
+            age, step = "an older", "export it with the version that began it, then join the files into a new store"
+        what = f"the store was begun with {age} schema of the tables"
+        raise DataError(what, where=mark, got=f"schema = {schema!r}", allowed=str(SCHEMA), next_step=step)
+    return (shipped("data"), folder)
 
 
 def own_files(name: str, folder: Path) -> list[Path]:
@@ -111,9 +97,7 @@ def own_files(name: str, folder: Path) -> list[Path]:
 
     Raises DataError where a folder cannot be listed.
     """
-    fixed = [
-        path for place in ("", "published") if (path := folder / place / f"{name}.csv").name in _names(path.parent)
-    ]
+    fixed = [folder / place / f"{name}.csv" for place in ("", "published") if f"{name}.csv" in _names(folder / place)]
     archives = [
         folder / place / file
         for place in ARCHIVES
@@ -132,7 +116,7 @@ def _names(folder: Path) -> set[str]:
     except (FileNotFoundError, NotADirectoryError):
         return set()
     except OSError as error:
-        raise DataError("a folder of tables cannot be read", where=folder, got=error.strerror or str(error)) from error
+        raise DataError("a folder of tables cannot be read", where=folder, got=reason(error)) from error
 
 
 def has_own_runs(data: str | Path | None = None) -> bool:
@@ -165,7 +149,7 @@ def writable_folder(data: str | Path | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError("cannot begin a data folder", where=folder, got=error.strerror or str(error)) from error
+        raise DataError("cannot begin a data folder", where=folder, got=reason(error)) from error
     write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
     print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
     return folder

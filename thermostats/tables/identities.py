@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.tables.declare import FLOAT
 from thermostats.tables.runs import prompt_sha
-from thermostats.tables.schemas import TABLES
+from thermostats.tables.schemas import FLOAT, OF_RUNS, dtypes, key
 
 Tables = Mapping[str, pd.DataFrame]
 OURS, PUBLISHED = "thermostats", "published"
@@ -24,7 +23,7 @@ SINKS = ("gpt_oss",)
 MODEL = ["model_id", "revision"]
 LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
-MEASURES = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
+MEASURES = [schema.name for schema in OF_RUNS]
 
 
 def check_identities(tables: Tables) -> None:
@@ -76,7 +75,7 @@ def check_places(rows: Tables) -> None:
 def check_reasons(rows: Tables) -> None:
     """A row without any value needs a reason; one that this package measured needs one for every value it lacks."""
     for name, frame in rows.items():
-        values = [label for label, column in TABLES[name].columns.items() if column.metadata["dtype"] == FLOAT]
+        values = _numbers(name)
         lacks = frame[values].isna()
         partly = (frame["source"] == OURS) & lacks.any(axis=1)
         if name == "attention":  # of the published variants there is a trace alone
@@ -162,6 +161,10 @@ def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
     _compare(stated, stated["value"], mean, "summaries", "is not the mean over the layers")
 
 
+def _numbers(name: str) -> list[str]:
+    return [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
+
+
 def _at(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> pd.Series:
     """Values by key as a column of a frame; NaN where there is none."""
     index = pd.MultiIndex.from_frame(frame[labels])
@@ -178,24 +181,27 @@ def _compare(frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: s
 
 
 def _refuse(
-    frame: pd.DataFrame, wrong: pd.Series, name: str, what: str, allowed: str | pd.Series = "", told: Sequence[str] = ()
+    frame: pd.DataFrame,
+    wrong: pd.Series,
+    name: str,
+    what: str,
+    allowed: str | pd.Series = "",
+    labels: Sequence[str] = (),
 ) -> None:
     """Raise DataError for the first row that is wrong.
 
-    allowed: a value by row, or words in which columns in braces are filled in. told: columns whose values were got;
+    allowed: a value by row, or words in which columns in braces are filled in. labels: columns whose values are shown;
     without any, the measured values that the row has.
     """
     wrong = wrong.fillna(False).astype(bool)
     if not wrong.any():
         return
     row, count = frame.loc[wrong.idxmax()], int(wrong.sum())
-    measured = [label for label, c in TABLES[name].columns.items() if c.metadata["dtype"] == FLOAT]
-    key = ", ".join(f"{label} {row[label]}" for label in TABLES[name].metadata["key"])
-    there = told or [label for label in measured if pd.notna(row[label])]
+    there = labels or [label for label in _numbers(name) if pd.notna(row[label])]
     values = ", ".join(f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there)
     raise DataError(
         f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
-        where=f"{row['model_id']}, {key}",
+        where=", ".join([row["model_id"], *(f"{label} {row[label]}" for label in key(name))]),
         got=values,
         allowed=allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
         next_step="correct it or measure it again, or leave it out",

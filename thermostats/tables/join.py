@@ -1,7 +1,7 @@
 """Join new rows into the tables of a data folder: idempotent, conflicts named, nothing half-written.
 
 Rows that are there already with equal values change nothing; with other values they are refused, the largest difference
-named, unless `replace` is given. What was merely recorded beside a run (versions, device, time) is no conflict.
+named, unless `replace` is given. What was merely recorded of a run (versions, device, time) is no conflict.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,13 +18,13 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
-from thermostats.tables.declare import FLOAT, INTEGER
 from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder, writable_folder
 from thermostats.tables.identities import MEASURES, check_identities
-from thermostats.tables.incoming import Source, called, read, typed
+from thermostats.tables.incoming import Source, read
 from thermostats.tables.mapping import (
     REFUSED,
     ColumnMap,
+    columns_of_rows,
     filled,
     hashes_of_sets,
     load_map,
@@ -33,9 +34,11 @@ from thermostats.tables.mapping import (
 )
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import RECORDED, check_run_ids
-from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, dtypes, key, references
+from thermostats.tables.validation import difference, typed
 
 MAP = "thermostats ls columns {} says which there are; --map names a file that says which of yours is which"
+Tables = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,14 @@ class Joined:
     unchanged: int
     replaced: int
     files: tuple[Path, ...]
+
+
+class Plan(NamedTuple):
+    """Rows to add, rows to put in place of others, and how many are there already."""
+
+    added: pd.DataFrame
+    replaced: pd.DataFrame
+    unchanged: int
 
 
 def join(
@@ -73,92 +84,69 @@ def join(
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", begun_or_shipped(data), private=False)
-        both = pd.concat([held, incoming["prompts"]]) if "prompts" in incoming else held
-        return hashes_of_sets(both.drop_duplicates(key("prompts"), keep="last"))
+        return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
     for source in given:
-        where = called(source)
-        for name, frame in _as_tables(read(source), table, using, where, hashes):
+        where = "DataFrame" if isinstance(source, pd.DataFrame) else str(source)
+        for name, frame in as_tables(read(source), table, using, where, hashes):
             rows = typed(frame, name, where)
-            joined = pd.concat([incoming[name], rows], ignore_index=True) if name in incoming else rows
-            incoming[name] = store.validate(joined.drop_duplicates(ignore_index=True), name, where)
+            if name in incoming:
+                both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
+                rows = store.validate(both, name, where)
+            incoming[name] = rows
     folder = writable_folder(data)
     with only_writer(folder):
-        return _join_all(incoming, folder, replace)
+        return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
 
 
-def _join_all(incoming: Mapping[str, pd.DataFrame], folder: Path, replace: bool) -> list[Joined]:
-    order = [name for name in TABLES if name in incoming]
+def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
     about = {run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()}
     existing = {
-        name: store.load(name, folder, runs=about if name != "runs" and "run_id" in store.dtypes(name) else None)
-        for name in TABLES
-        if name in incoming or name in _needed(order)
+        name: store.load(name, folder, runs=about if name in MEASURES else None, private=name in incoming)
+        for name in dict.fromkeys(["models", "prompts", "runs", *incoming])
     }
-    union = {
-        name: pd.concat([existing[name], incoming[name]]) if name in incoming else existing[name] for name in existing
-    }
+    after = {name: _with(existing[name], incoming.get(name), name) for name in ("models", "prompts", "runs")}
     if "runs" in incoming:
         check_run_ids(incoming["runs"])
-        store.check_prompts(incoming["runs"], union["prompts"])
-    for name in order:
+        store.check_prompts(incoming["runs"], after["prompts"])
+    for name, rows in incoming.items():
         for label, target in references(name).items():
-            store.check_reference(incoming[name], name, label, union[target], target)
-    plans = [_plan(name, incoming[name], existing[name], replace) for name in order]
+            store.check_reference(rows, name, label, after[target], target)
+    plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
-        check_identities(_as_they_will_be(incoming, existing, folder))
-    changes = [_changes(name, folder, added, other) for name, (added, other, _) in zip(order, plans, strict=True)]
+        check_identities(_of_the_same_models(incoming, after, about, folder))
+    changes = {name: _changes(name, folder, plan) for name, plan in plans.items()}
     write_all(
-        folder,
-        {
-            path: store.to_csv(rows, name)
-            for name, changed in zip(order, changes, strict=True)
-            for path, rows in changed.items()
-        },
+        folder, {path: store.to_csv(rows, name) for name, changed in changes.items() for path, rows in changed.items()}
     )
     return [
-        Joined(name, len(added), unchanged, len(replaced), tuple(changed))
-        for name, (added, replaced, unchanged), changed in zip(order, plans, changes, strict=True)
+        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
+        for name, plan in plans.items()
     ]
 
 
-def _as_they_will_be(
-    incoming: Mapping[str, pd.DataFrame], existing: Mapping[str, pd.DataFrame], folder: Path
-) -> dict[str, pd.DataFrame]:
-    """Rows of every run of the models that incoming rows are about, as they are once those are joined."""
-    models = existing["models"] if "models" in existing else store.load("models", folder)
-    runs = _joined(incoming, "runs", existing["runs"])
-    given = pd.concat([frame["run_id"] for frame in incoming.values() if "run_id" in frame])
-    about = runs[runs["run_id"].isin(set(given))][["model_id", "revision"]].drop_duplicates()
-    runs = runs.merge(about, on=["model_id", "revision"])
-    prompts = existing["prompts"] if "prompts" in existing else store.load("prompts", folder, private=False)
-    tables = {
-        "models": _joined(incoming, "models", models),
-        "prompts": _joined(incoming, "prompts", prompts),
-        "runs": runs,
-    }
+def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder: Path) -> dict[str, pd.DataFrame]:
+    """Rows of every run of the models that incoming rows are about, as they will be."""
+    model = ["model_id", "revision"]
+    runs = after["runs"]
+    runs = runs.merge(runs[runs["run_id"].isin(about)][model].drop_duplicates(), on=model)
+    chosen = set(runs["run_id"])
+    tables = {**after, "runs": runs}
     for name in MEASURES:
-        rows = _joined(incoming, name, store.load(name, folder, runs=set(runs["run_id"])))
-        tables[name] = rows[rows["run_id"].isin(set(runs["run_id"]))]
+        rows = _with(store.load(name, folder, runs=chosen), incoming.get(name), name)
+        tables[name] = rows[rows["run_id"].isin(chosen)]
     return tables
 
 
-def _joined(incoming: Mapping[str, pd.DataFrame], name: str, held: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([held, incoming.get(name, held.iloc[:0])]).drop_duplicates(key(name), keep="last")
+def _with(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFrame:
+    """Rows of a table with new ones, which stand over those of the same key."""
+    return held if new is None else pd.concat([held, new]).drop_duplicates(key(name), keep="last")
 
 
-def _needed(order: Sequence[str]) -> set[str]:
-    return {target for name in order for target in references(name).values()} | (
-        {"prompts"} if "runs" in order else set()
-    )
-
-
-def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> tuple[pd.DataFrame, pd.DataFrame, int]:
-    """Rows to add, rows to put in place of others, and how many are there already."""
-    known = old.set_index(key(name))
-    rows = new.set_index(key(name))
+def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
+    known, rows = old.set_index(key(name)), new.set_index(key(name))
     shared = rows.index.intersection(known.index)
     compared = [label for label in rows.columns if not (name == "runs" and label in RECORDED)]
     mine, theirs = rows.loc[shared, compared], known.loc[shared, compared]
@@ -168,13 +156,14 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> tup
             _conflict(name, mine[differs], theirs[differs]),
             next_step="join with --replace to keep the new values, or leave them out",
         )
-    return rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum())
+    return Plan(rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum()))
 
 
 def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
+    """What differs most, in words: of numbers the largest difference, else the first text."""
     worst, size = (mine.index[0], ""), -1.0
     for label in mine.columns:
-        if store.dtypes(name)[label] in (FLOAT, INTEGER):
+        if dtypes(name)[label] in (FLOAT, INTEGER):
             gap = (mine[label].astype(float) - theirs[label].astype(float)).abs().fillna(np.inf)
             gap = gap.where(mine[label].notna() | theirs[label].notna(), 0.0)
             if gap.max() > max(size, 0.0):
@@ -190,13 +179,12 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     )
 
 
-def _changes(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFrame) -> dict[Path, pd.DataFrame]:
+def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
     """Files that a join changes, with all their rows as they will be."""
     changed: dict[Path, pd.DataFrame] = {}
-    beneath = replaced
-    if len(replaced):
-        _refuse_published(name, folder, replaced)
-        fresh = replaced.set_index(key(name))
+    fresh = plan.replaced.set_index(key(name))
+    if len(fresh):
+        _refuse_published(name, folder, fresh.index)
         for path in own_files(name, folder):
             if is_archive(path):  # what is shipped stays; a row of one's own stands over it
                 continue
@@ -205,19 +193,19 @@ def _changes(name: str, folder: Path, added: pd.DataFrame, replaced: pd.DataFram
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
                 fresh = fresh.drop(here)
-        beneath = fresh.reset_index()
-    for path, rows in _homes(name, folder, pd.concat([added, beneath])):
+    new = pd.concat([plan.added, fresh.reset_index()])
+    own = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
+    for place, rows in new.groupby(pd.Series(own, index=new.index)):
+        path = folder / str(place)
         before = changed.get(path, store.read(path, name) if path.is_file() else rows.iloc[:0])
         changed[path] = pd.concat([before, rows], ignore_index=True)
     return changed
 
 
-def _refuse_published(name: str, folder: Path, replaced: pd.DataFrame) -> None:
+def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
     for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
-        if not path.is_file():
-            continue
-        held = store.read(path, name).set_index(key(name)).index
-        if len(here := held.intersection(replaced.set_index(key(name)).index)):
+        here = store.read(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
+        if len(here):
             raise DataError(
                 "these rows are figures of the study and are not replaced",
                 where=path,
@@ -226,36 +214,27 @@ def _refuse_published(name: str, folder: Path, replaced: pd.DataFrame) -> None:
             )
 
 
-def _homes(name: str, folder: Path, added: pd.DataFrame) -> list[tuple[Path, pd.DataFrame]]:
-    """Files that new rows go to: one per run where the table has runs, else the table's own."""
-    if not len(added):
-        return []
-    if "run_id" not in added:
-        return [(folder / f"{name}.csv", added)]
-    return [(folder / "measured" / name / f"{run}.csv", rows) for run, rows in added.groupby("run_id")]
-
-
-def _as_tables(
+def as_tables(
     frame: pd.DataFrame, table: str | None, using: ColumnMap | None, where: str, hashes: Callable[[], dict[str, str]]
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Rows under our columns by table: those of one table, and of the runs that they tell of.
+    """Rows under our columns by table: those of one table, and of the runs whose columns they carry.
 
     hashes: gives `prompt_sha` of every prompt set.
     """
-    name = using.table if using is not None else table or _table_of(list(frame.columns), where)
-    _refuse(name, where)
+    name = using.table if using is not None else table or _table_of(frame, where)
+    if name not in TABLES or name in REFUSED:
+        allowed = ", ".join(label for label in TABLES if label not in REFUSED)
+        raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
     rows = mapped(frame, using, where) if using is not None else filled(frame, name) if table else frame
     rows = with_hashes(rows) if name == "prompts" else rows
     rows, runs = with_runs(rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None)
-    _check_columns(list(rows.columns), name, where)
+    _check_columns(rows, name, where)
     return [*([("runs", runs)] if runs is not None else []), (name, rows)]
 
 
-def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
-    declared = store.dtypes(name)
-    lacking = [label for label in declared if label not in columns]
-    unknown = [label for label in columns if label not in declared]
-    if "run_id" in lacking and "model_id" in columns:
+def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
+    lacking, unknown = difference(rows, dtypes(name))
+    if "run_id" in lacking and "model_id" in rows:
         raise UsageError(
             f"rows of table {name} do not say which run they are of",
             where=where,
@@ -263,34 +242,24 @@ def _check_columns(columns: Sequence[str], name: str, where: str) -> None:
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
         )
     if lacking or unknown:
-        raise UsageError(
-            f"columns are not those of table {name}",
-            where=where,
-            got="; ".join(
-                [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
-            ),
-            next_step=did_you_mean(unknown[0], lacking, MAP.format(name))
-            if unknown
-            else f"{MAP.format(name)}, or that it is the same in every row, under [constants]",
-        )
+        got = [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
+        step = f"{MAP.format(name)}, or that it is the same in every row, under [constants]"
+        if unknown:
+            step = did_you_mean(unknown[0], lacking, MAP.format(name))
+        raise UsageError(f"columns are not those of table {name}", where=where, got="; ".join(got), next_step=step)
 
 
-def _refuse(name: str, where: object) -> None:
-    if name not in TABLES or name in REFUSED:
-        allowed = ", ".join(label for label in TABLES if label not in REFUSED)
-        raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
-
-
-def _table_of(columns: Sequence[str], where: object) -> str:
-    for name in TABLES:
-        if set(columns) == set(store.dtypes(name)):
-            return name
-    joinable = [name for name in TABLES if name not in REFUSED]
+def _table_of(frame: pd.DataFrame, where: object) -> str:
+    """The table that has exactly these columns."""
+    columns = set(frame)
+    if exact := [name for name in TABLES if columns == set(dtypes(name))]:
+        return exact[0]
     nearest = min(
-        joinable, key=lambda name: (len(set(columns) - _told(name)), len(set(store.dtypes(name)) - set(columns)))
+        (name for name in TABLES if name not in REFUSED),
+        key=lambda name: (len(columns - set(columns_of_rows(name))), len(set(dtypes(name)) - columns)),
     )
-    lacking = [label for label in store.dtypes(nearest) if label not in columns]
-    unknown = [label for label in columns if label not in _told(nearest)]
+    lacking = difference(frame, dtypes(nearest))[0]
+    unknown = difference(frame, columns_of_rows(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     raise UsageError(
         "its columns are those of no table",
@@ -298,9 +267,3 @@ def _table_of(columns: Sequence[str], where: object) -> str:
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
         next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest)) if unknown else MAP.format(nearest),
     )
-
-
-def _told(name: str) -> set[str]:
-    """Columns that rows of a table may have: its own, and where it is of runs those that tell of the run."""
-    own = set(store.dtypes(name))
-    return own | set(store.dtypes("runs")) if "run_id" in own else own

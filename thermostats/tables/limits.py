@@ -21,10 +21,7 @@ class TooManyError(ValueError):
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Content of a file of at most `limit` bytes.
-
-    Raises OSError where it cannot be read, DataError where it is larger.
-    """
+    """Content of a file; raises OSError where it cannot be read, DataError where it has more than `limit` bytes."""
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         content = stream.read(min(size, limit) + 1)

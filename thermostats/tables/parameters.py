@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -17,33 +17,22 @@ VECTORS_PER_NORM = {"LayerNorm": 2, "RMSNorm": 1}
 
 @dataclass(frozen=True)
 class Weights:
-    """What an architecture has beside its matrices.
+    """What an architecture has besides its matrices."""
 
-    Attributes:
-        block_norms: norms of width d in a block.
-        qkv_bias: query, key and value projections have a bias.
-        out_bias: the attention's output projection has one.
-        mlp_bias: the feed-forward matrices have one.
-        head_norms: norms of width d_h in a block, shared by the heads (query and key norm).
-        block_scalars: single numbers learned in a block.
-        embedding_norm: the token embedding is normed before block 1.
-        unembedding_bias: the unembedding has a bias.
-    """
-
-    block_norms: int = 2
+    block_norms: int = 2  # of width d, in a block
     qkv_bias: bool = False
-    out_bias: bool = False
+    out_bias: bool = False  # of the attention's output projection
     mlp_bias: bool = False
-    head_norms: int = 0
-    block_scalars: int = 0
-    embedding_norm: bool = False
+    head_norms: int = 0  # of width d_h in a block, shared by the heads (query and key norm)
+    block_scalars: int = 0  # single numbers learned in a block
+    embedding_norm: bool = False  # before block 1
     unembedding_bias: bool = False
 
 
 ALL_BIASES = Weights(qkv_bias=True, out_bias=True, mlp_bias=True)
 WEIGHTS: dict[str, Weights] = {
     "apertus": Weights(head_norms=2, block_scalars=2),
-    "bloom": Weights(qkv_bias=True, out_bias=True, mlp_bias=True, embedding_norm=True),
+    "bloom": replace(ALL_BIASES, embedding_norm=True),
     "falcon": Weights(block_norms=1),
     "gemma": Weights(),
     "gemma2": Weights(block_norms=4),
@@ -72,11 +61,7 @@ def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
     follows the embedding and one precedes the unembedding. Which terms an architecture has: `WEIGHTS`, read off its
     implementation in transformers. Falcon stands for its 7b form: parallel, one norm, one key/value head.
 
-    Args:
-        row: one row of the table models, by column name.
-
-    Raises:
-        DataError: the architecture is not in `WEIGHTS`.
+    row: one row of the table models, by column name. Raises DataError where the architecture is not in `WEIGHTS`.
     """
     terms = WEIGHTS.get(str(row["architecture"]))
     if terms is None:
@@ -104,26 +89,26 @@ def check_models(models: pd.DataFrame) -> None:
     """Raise DataError where a row of the table models does not have the numbers of weights its geometry implies.
 
     Rows of architectures without a formula, and rows whose numbers were counted in a checkpoint, must have an embedding
-    beside their other weights: n_params_nonembedding < n_params.
+    besides their other weights: n_params_nonembedding < n_params.
     """
-    by_formula = models["architecture"].isin(list(WEIGHTS)) & (models["source"] != COUNTED)
-    for row in models.loc[by_formula].to_dict("records"):
-        stated = (int(row["n_params"]), int(row["n_params_nonembedding"]))
-        implied = parameter_counts({str(label): value for label, value in row.items()})
-        if stated != implied:
+    for row in models.to_dict("records"):
+        where = f"{row['model_id']} @ {row['revision']}"
+        whole, inner = int(row["n_params"]), int(row["n_params_nonembedding"])
+        if row["architecture"] in WEIGHTS and row["source"] != COUNTED:
+            implied = parameter_counts({str(label): value for label, value in row.items()})
+            if (whole, inner) != implied:
+                raise DataError(
+                    "table models, n_params and n_params_nonembedding are not what the geometry implies",
+                    where=where,
+                    got=str((whole, inner)),
+                    allowed=str(implied),
+                    next_step="correct the geometry or the numbers of weights",
+                )
+        if inner >= whole:
             raise DataError(
-                "table models, n_params and n_params_nonembedding are not what the geometry implies",
-                where=f"{row['model_id']} @ {row['revision']}",
-                got=str(stated),
-                allowed=str(implied),
-                next_step="correct the geometry or the numbers of weights",
+                "table models, n_params_nonembedding is not below n_params",
+                where=where,
+                got=f"n_params_nonembedding {inner}, n_params {whole}",
+                allowed=f"below {whole}: without token embedding, position table and unembedding",
+                next_step="correct one of the two",
             )
-    whole = models["n_params_nonembedding"] >= models["n_params"]
-    for row in models.loc[whole].head(1).to_dict("records"):
-        raise DataError(
-            "table models, n_params_nonembedding is not below n_params",
-            where=f"{row['model_id']} @ {row['revision']}",
-            got=f"n_params_nonembedding {row['n_params_nonembedding']}, n_params {row['n_params']}",
-            allowed=f"below {row['n_params']}: without token embedding, position table and unembedding",
-            next_step="correct one of the two",
-        )

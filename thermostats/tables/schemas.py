@@ -1,4 +1,4 @@
-"""Every table and column: type, unit, meaning, key; the codebook is made from it.
+"""Every table and column: type, unit, meaning, key, as pandera schemas; the codebook is made from it.
 
 Conventions: layers are 1-based (block 1 … block L; 0 is what enters block 1). Text columns are never null, an empty
 text means "does not apply" or "not stated". Numeric columns are empty where a value is missing, and `missing` says why.
@@ -6,11 +6,14 @@ text means "does not apply" or "not stated". Numeric columns are empty where a v
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pandera.pandas as pa
 
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, MISSING, TEXT, column, gain, table
 from thermostats.tables.vocabulary import (
     ATTENTION_VARIANTS,
+    CURVES,
     FATES,
     MATRICES,
     NORM_PLACES,
@@ -20,48 +23,118 @@ from thermostats.tables.vocabulary import (
     VERDICTS,
 )
 
-RUN_ID = column(TEXT, "hash of what was measured, see the table runs")
-PROMPT_ID = column(TEXT, "prompt within the run's prompt set; empty: averaged over the set")
+FLOAT, INTEGER, TEXT, FLAG = "float64", "Int64", "str", "boolean"
+
+
+BOUNDS: dict[str, tuple[Any, str]] = {
+    "lower": (pa.Check.ge, "at least"),
+    "above": (pa.Check.gt, "above"),
+    "upper": (pa.Check.le, "at most"),
+}
+
+
+def column(
+    dtype: str,
+    meaning: str,
+    unit: str = "",
+    *,
+    nullable: bool = False,
+    allowed: Sequence[str] | None = None,
+    free: bool = False,
+    **bounds: float,
+) -> pa.Column:
+    """Declare one column; `allowed` and the bounds `lower`, `above` (exclusive), `upper` become checks.
+
+    free: any text, not a name or a sentence.
+    """
+    one_of = [] if allowed is None else [pa.Check.isin(list(allowed), error=f"one of {', '.join(map(repr, allowed))}")]
+    within = [
+        check(bounds[bound], error=f"{words} {bounds[bound]:g}")
+        for bound, (check, words) in BOUNDS.items()
+        if bound in bounds
+    ]
+    metadata = {"unit": unit, "dtype": dtype, "free": free}
+    return pa.Column(dtype, one_of + within, nullable=nullable, description=meaning, metadata=metadata)
+
+
+def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False) -> pa.Column:
+    """Declare a text, never null."""
+    return column(TEXT, meaning, allowed=allowed, free=free)
+
+
+def number(meaning: str, unit: str, **bounds: Any) -> pa.Column:
+    """Declare a number that may be missing."""
+    return column(FLOAT, meaning, unit, nullable=True, **bounds)
+
+
+def count(meaning: str, unit: str = "count", *, lower: float = 1, nullable: bool = False) -> pa.Column:
+    """Declare a whole number with a lower bound."""
+    return column(INTEGER, meaning, unit, nullable=nullable, lower=lower)
+
+
+def gain(meaning: str) -> pa.Column:
+    """Declare a ratio of norms: positive, or empty where it is missing."""
+    return number(meaning, "ratio", above=0.0)
+
+
+def one_of(meaning: str, values: Mapping[str, str]) -> pa.Column:
+    """Declare a text of some values, each with its meaning."""
+    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", list(values))
+
+
+def table(
+    name: str, meaning: str, key: Sequence[str], columns: Mapping[str, pa.Column], **references: str
+) -> pa.DataFrameSchema:
+    """Declare one table; `references` maps a column to the table whose key it must be found in."""
+    metadata = {"key": tuple(key), "references": references}
+    return pa.DataFrameSchema(
+        dict(columns), name=name, description=meaning, unique=list(key), strict=True, ordered=True, metadata=metadata
+    )
+
+
+RUN_ID = text("hash of what was measured, see the table runs")
+PROMPT_ID = text("prompt within the run's prompt set; empty: averaged over the set")
+SHARE, COSINE = {"lower": 0.0, "upper": 1.0}, {"lower": -1.0001, "upper": 1.0001}
+MISSING = text("why numeric values of this row are missing; empty where none is")
+
+
+def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, pa.Column]) -> pa.DataFrameSchema:
+    """Declare a table of rows of runs; `run_id` comes before its columns, `missing` after them."""
+    whole = {"run_id": RUN_ID, **columns, "missing": MISSING}
+    return table(name, meaning, ["run_id", *key], whole, run_id="runs")
+
 
 MODELS = table(
     "models",
     "one row per model and revision: who made it and what it looks like",
     ["model_id", "revision"],
     {
-        "model_id": column(TEXT, "hub id, or the folder's name for a local model"),
-        "revision": column(TEXT, "branch, tag or commit; main where a source states none"),
-        "heritage": column(TEXT, "lab that trained the model; empty: not stated"),
-        "family": column(TEXT, "models of one lab that share a recipe, such as pythia"),
-        "variant": column(TEXT, "base or instruct; empty: not stated", allowed=["base", "instruct", ""]),
-        "parent": column(TEXT, "model_id of the model it was tuned from; empty: trained from scratch or not stated"),
-        "architecture": column(TEXT, "model type of its configuration, such as gpt_neox"),
-        "n_layers": column(INTEGER, "blocks, L", "count", lower=1),
-        "d_model": column(INTEGER, "width of the residual stream, d", "count", lower=1),
-        "d_embed": column(INTEGER, "width of the token embedding, mostly d_model", "count", lower=1),
-        "n_heads": column(INTEGER, "query heads, H", "count", lower=1),
-        "n_kv_heads": column(INTEGER, "key/value heads, K", "count", lower=1),
-        "d_head": column(INTEGER, "width of a head, d_h", "count", lower=1),
-        "d_ff": column(INTEGER, "width of the feed-forward layer", "count", lower=1),
-        "vocab_size": column(INTEGER, "rows of the embedding, padding included", "count", lower=1),
-        "n_positions": column(INTEGER, "rows of a learned position table; 0: none", "count", lower=0),
+        "model_id": text("hub id, or the folder's name for a local model"),
+        "revision": text("branch, tag or commit; main where a source states none"),
+        "heritage": text("lab that trained the model; empty: not stated"),
+        "family": text("models of one lab that share a recipe, such as pythia"),
+        "variant": text("base or instruct; empty: not stated", ["base", "instruct", ""]),
+        "parent": text("model_id of the model it was tuned from; empty: trained from scratch or not stated"),
+        "architecture": text("model type of its configuration, such as gpt_neox"),
+        "n_layers": count("blocks, L"),
+        "d_model": count("width of the residual stream, d"),
+        "d_embed": count("width of the token embedding, mostly d_model"),
+        "n_heads": count("query heads, H"),
+        "n_kv_heads": count("key/value heads, K"),
+        "d_head": count("width of a head, d_h"),
+        "d_ff": count("width of the feed-forward layer"),
+        "vocab_size": count("rows of the embedding, padding included"),
+        "n_positions": count("rows of a learned position table; 0: none", lower=0),
         "tied_embeddings": column(FLAG, "unembedding is the embedding"),
         "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two"),
-        "n_params": column(
-            INTEGER, "all weights, tied ones once, by the formula of its architecture", "count", lower=1
-        ),
-        "n_params_nonembedding": column(
-            INTEGER, "weights without token embedding, position table and unembedding", "count", lower=1
-        ),
-        "norm_kind": column(TEXT, "normalisation", allowed=["LayerNorm", "RMSNorm"]),
-        "norm_place": column(
-            TEXT,
-            "where the block normalises; " + "; ".join(f"{k}: {v}" for k, v in NORM_PLACES.items()),
-            allowed=list(NORM_PLACES),
-        ),
-        "position_scheme": column(TEXT, "how positions enter", allowed=POSITION_SCHEMES),
+        "n_params": count("all weights, tied ones once, by the formula of its architecture"),
+        "n_params_nonembedding": count("weights without token embedding, position table and unembedding"),
+        "norm_kind": text("normalisation", ["LayerNorm", "RMSNorm"]),
+        "norm_place": one_of("where the block normalises; ", NORM_PLACES),
+        "position_scheme": text("how positions enter", POSITION_SCHEMES),
         "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream"),
         "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
-        "source": column(TEXT, "where the facts of this row come from"),
+        "source": text("where the facts of this row come from"),
     },
 )
 
@@ -70,11 +143,11 @@ PROMPTS = table(
     "one row per prompt of a prompt set",
     ["prompt_set", "prompt_id"],
     {
-        "prompt_set": column(TEXT, "name of the set"),
-        "prompt_id": column(TEXT, "name within the set"),
-        "text": column(TEXT, "the prompt; empty where it is not ours to ship, then only its hash is kept", free=True),
-        "text_sha256": column(TEXT, "SHA-256 of the text in UTF-8"),
-        "category": column(TEXT, "kind of prompt"),
+        "prompt_set": text("name of the set"),
+        "prompt_id": text("name within the set"),
+        "text": text("the prompt; empty where it is not ours to ship, then only its hash is kept", free=True),
+        "text_sha256": text("SHA-256 of the text in UTF-8"),
+        "category": text("kind of prompt"),
         "complexity": column(INTEGER, "rank of the category's complexity as its author gave it", "rank", nullable=True),
     },
 )
@@ -84,173 +157,120 @@ RUNS = table(
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": column(
-            TEXT, "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"
-        ),
-        "model_id": column(TEXT, "model measured"),
-        "revision": column(TEXT, "its revision"),
-        "dtype": column(
-            TEXT, "precision of the weights", allowed=["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]
-        ),
-        "attention": column(TEXT, "attention implementation: eager, sdpa, … or unstated"),
-        "prompt_set": column(TEXT, "prompt set; empty: weights only"),
-        "prompt_sha": column(TEXT, "SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
-        "measure_version": column(TEXT, "version of the measurement code; published: as published"),
-        "source": column(TEXT, "who measured: thermostats, or the file the rows come from"),
-        "special_tokens": column(TEXT, "recorded: tokens that the tokenizer puts before every prompt"),
-        "versions": column(TEXT, "recorded: library versions, name=version separated by spaces"),
-        "device": column(TEXT, "recorded: device"),
-        "seconds": column(FLOAT, "recorded: wall-clock time", "s", nullable=True, lower=0.0),
-        "measured_at": column(TEXT, "recorded: time, ISO 8601"),
+        "run_id": text("hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"),
+        "model_id": text("model measured"),
+        "revision": text("its revision"),
+        "dtype": text("precision of the weights", ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]),
+        "attention": text("attention implementation: eager, sdpa, … or unstated"),
+        "prompt_set": text("prompt set; empty: weights only"),
+        "prompt_sha": text("SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
+        "measure_version": text("version of the measurement code; published: as published"),
+        "source": text("who measured: thermostats, or the file the rows come from"),
+        "special_tokens": text("recorded: tokens that the tokenizer puts before every prompt"),
+        "versions": text("recorded: library versions, name=version separated by spaces"),
+        "device": text("recorded: device"),
+        "seconds": number("recorded: wall-clock time", "s", lower=0.0),
+        "measured_at": text("recorded: time, ISO 8601"),
     },
     model_id="models",
 )
 
-LAYERS = table(
+LAYERS = of_runs(
     "layers",
     "residual gains: one row per run, layer, prompt and token position",
-    ["run_id", "layer", "prompt_id", "position"],
+    ["layer", "prompt_id", "position"],
     {
-        "run_id": RUN_ID,
-        "layer": column(INTEGER, "block l", "1-based", lower=1),
+        "layer": count("block l", "1-based"),
         "prompt_id": PROMPT_ID,
-        "position": column(
-            TEXT, "token position: " + "; ".join(f"{k}: {v}" for k, v in POSITIONS.items()), allowed=list(POSITIONS)
-        ),
-        "norm_in": column(
-            FLOAT, "n_(l-1), Euclidean norm of the stream entering the block", "norm", nullable=True, above=0.0
-        ),
+        "position": one_of("token position: ", POSITIONS),
+        "norm_in": number("n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0),
         "gain_block": gain("G_l = n_l / n_(l-1)"),
         "gain_attention": gain("norm of the attention's output over that of its (normed) input"),
         "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
         "write_attention": gain("norm of what attention writes over n_(l-1)"),
         "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
-        "cosine": column(FLOAT, "cos(x_(l-1), x_l)", "cosine", nullable=True, lower=-1.0001, upper=1.0001),
-        "anisotropy": column(
-            FLOAT,
-            "mean pairwise cosine of the token vectors of x_l, first token left out",
-            "cosine",
-            nullable=True,
-            lower=-1.0001,
-            upper=1.0001,
+        "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE),
+        "anisotropy": number(
+            "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE
         ),
-        "n_tokens": column(INTEGER, "real tokens of the prompt", "count", nullable=True, lower=1),
-        "missing": MISSING,
+        "n_tokens": count("real tokens of the prompt", nullable=True),
     },
-    run_id="runs",
 )
 
-SUMMARIES = table(
+SUMMARIES = of_runs(
     "summaries",
     "named values per run or prompt, where only a summary was published or the quantity has no layer",
-    ["run_id", "prompt_id", "estimand"],
+    ["prompt_id", "estimand"],
     {
-        "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
-        "estimand": column(
-            TEXT, "name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"
-        ),
-        "value": column(FLOAT, "its value", "as named", nullable=True),
-        "missing": MISSING,
+        "estimand": text("name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"),
+        "value": number("its value", "as named"),
     },
-    run_id="runs",
 )
 
-OUTPUTS = table(
+OUTPUTS = of_runs(
     "outputs",
     "next-token distribution after the last token: one row per run and prompt",
-    ["run_id", "prompt_id"],
+    ["prompt_id"],
     {
-        "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
-        "entropy": column(FLOAT, "entropy of the distribution", "nat", nullable=True, lower=-1e-6),
-        "top_token": column(
-            TEXT, "most probable token, control characters and backslashes escaped as in JSON", free=True
-        ),
-        "top_probability": column(FLOAT, "its probability", "probability", nullable=True, lower=0.0, upper=1.0),
-        "logit_mean": column(FLOAT, "mean of the logits", "logit", nullable=True),
-        "logit_sd": column(FLOAT, "standard deviation of the logits", "logit", nullable=True, lower=0.0),
-        "logit_range": column(FLOAT, "largest minus smallest logit", "logit", nullable=True, lower=0.0),
-        "missing": MISSING,
+        "entropy": number("entropy of the distribution", "nat", lower=-1e-6),
+        "top_token": text("most probable token, control characters and backslashes escaped as in JSON", free=True),
+        "top_probability": number("its probability", "probability", **SHARE),
+        "logit_mean": number("mean of the logits", "logit"),
+        "logit_sd": number("standard deviation of the logits", "logit", lower=0.0),
+        "logit_range": number("largest minus smallest logit", "logit", lower=0.0),
     },
-    run_id="runs",
 )
 
-WEIGHTS = table(
+WEIGHTS = of_runs(
     "weights",
     "spectra of weight matrices: one row per run, layer, matrix and head",
-    ["run_id", "layer", "matrix", "head"],
+    ["layer", "matrix", "head"],
     {
-        "run_id": RUN_ID,
-        "layer": column(INTEGER, "block l; 0 for embedding and unembedding", "1-based", lower=0),
-        "matrix": column(TEXT, "which matrix, as it acts on column vectors", allowed=MATRICES),
-        "head": column(TEXT, "query head, 1-based; empty: the whole matrix"),
-        "spectral_norm": column(FLOAT, "largest singular value", "norm", nullable=True, lower=0.0),
-        "frobenius_norm": column(FLOAT, "Frobenius norm", "norm", nullable=True, lower=0.0),
-        "stable_rank": column(
-            FLOAT, "squared Frobenius norm over squared spectral norm", "ratio", nullable=True, lower=0.0
-        ),
-        "missing": MISSING,
+        "layer": count("block l; 0 for embedding and unembedding", "1-based", lower=0),
+        "matrix": text("which matrix, as it acts on column vectors", MATRICES),
+        "head": text("query head, 1-based; empty: the whole matrix"),
+        "spectral_norm": number("largest singular value", "norm", lower=0.0),
+        "frobenius_norm": number("Frobenius norm", "norm", lower=0.0),
+        "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0),
     },
-    run_id="runs",
 )
 
-ATTENTION = table(
+ATTENTION = of_runs(
     "attention",
     "sheaf Laplacian and attention pattern: one row per run, layer, head, prompt and variant",
-    ["run_id", "layer", "head", "prompt_id", "variant"],
+    ["layer", "head", "prompt_id", "variant"],
     {
-        "run_id": RUN_ID,
-        "layer": column(INTEGER, "block l", "1-based", lower=1),
-        "head": column(TEXT, "query head, 1-based; empty: all heads"),
+        "layer": count("block l", "1-based"),
+        "head": text("query head, 1-based; empty: all heads"),
         "prompt_id": PROMPT_ID,
-        "variant": column(
-            TEXT,
-            "definition: " + "; ".join(f"{k}: {v}" for k, v in ATTENTION_VARIANTS.items()),
-            allowed=list(ATTENTION_VARIANTS),
+        "variant": one_of("definition: ", ATTENTION_VARIANTS),
+        "trace": number("trace of the sheaf Laplacian", "norm squared"),
+        "self_attention": number("tr A / n", "ratio"),
+        "graph_lambda2": number("second-smallest eigenvalue of the graph Laplacian", "weight"),
+        "laplacian_min": number("smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared"),
+        "laplacian_max": number("largest eigenvalue of the sheaf Laplacian", "norm squared"),
+        "entropy": number("mean entropy of the attention rows", "nat"),
+        "distance": number("mean distance attended over", "token"),
+        "operator_norm": number("mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm"),
+        "contraction_ratio": number(
+            "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio"
         ),
-        "trace": column(FLOAT, "trace of the sheaf Laplacian", "norm squared", nullable=True),
-        "self_attention": column(FLOAT, "tr A / n", "ratio", nullable=True),
-        "graph_lambda2": column(FLOAT, "second-smallest eigenvalue of the graph Laplacian", "weight", nullable=True),
-        "laplacian_min": column(
-            FLOAT, "smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", nullable=True
-        ),
-        "laplacian_max": column(FLOAT, "largest eigenvalue of the sheaf Laplacian", "norm squared", nullable=True),
-        "entropy": column(FLOAT, "mean entropy of the attention rows", "nat", nullable=True),
-        "distance": column(FLOAT, "mean distance attended over", "token", nullable=True),
-        "operator_norm": column(
-            FLOAT, "mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", nullable=True
-        ),
-        "contraction_ratio": column(
-            FLOAT, "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio", nullable=True
-        ),
-        "missing": MISSING,
     },
-    run_id="runs",
 )
 
-TRANSITIONS = table(
+TRANSITIONS = of_runs(
     "transitions",
     "transition layer L*: one row per run, prompt, definition and trace variant",
-    ["run_id", "prompt_id", "definition", "trace_variant"],
+    ["prompt_id", "definition", "trace_variant"],
     {
-        "run_id": RUN_ID,
         "prompt_id": PROMPT_ID,
-        "definition": column(
-            TEXT,
-            "how L* is found: " + "; ".join(f"{k}: {v}" for k, v in TRANSITION_DEFINITIONS.items()),
-            allowed=list(TRANSITION_DEFINITIONS),
-        ),
-        "trace_variant": column(
-            TEXT,
-            "curve it was found on",
-            allowed=[*ATTENTION_VARIANTS, "spectral_gap", "lambda2", "contraction_ratio", "gain_attention", "gain_mlp"],
-        ),
-        "layer": column(FLOAT, "L*; whole where one prompt or curve gave it", "1-based layer", nullable=True),
-        "relative_depth": column(FLOAT, "L*/L", "ratio", nullable=True),
-        "missing": MISSING,
+        "definition": one_of("how L* is found: ", TRANSITION_DEFINITIONS),
+        "trace_variant": text("curve it was found on", CURVES),
+        "layer": number("L*; whole where one prompt or curve gave it", "1-based layer"),
+        "relative_depth": number("L*/L", "ratio"),
     },
-    run_id="runs",
 )
 
 FINDINGS = table(
@@ -258,42 +278,32 @@ FINDINGS = table(
     "what each analysis found: one row per finding and set of evidence",
     ["finding", "evidence"],
     {
-        "finding": column(TEXT, "stable name, such as C04.order.penultimate_gain"),
-        "evidence": column(TEXT, "set of evidence that it rests on; empty: mathematics, or not declared"),
-        "claim": column(TEXT, "C01 … C20, N01 … N04"),
-        "estimand": column(TEXT, "the quantity the verdict rests on"),
+        "finding": text("stable name, such as C04.order.penultimate_gain"),
+        "evidence": text("set of evidence that it rests on; empty: mathematics, or not declared"),
+        "claim": text("C01 … C20, N01 … N04"),
+        "estimand": text("the quantity the verdict rests on"),
         "headline": column(FLAG, "its verdict is that of the claim"),
-        "published": column(TEXT, "published figures, a JSON object of named numbers"),
-        "reproduced": column(TEXT, "the same recomputed from the tables, a JSON object of named numbers"),
-        "verdict": column(TEXT, "by the decision rule of the analysis", allowed=VERDICTS),
-        "reason": column(TEXT, "why it is inconclusive; empty: it is not, or nothing is declared"),
-        "estimate": column(FLOAT, "estimate of the estimand", "as named", nullable=True),
-        "lower": column(FLOAT, "lower end of its interval", "as named", nullable=True),
-        "upper": column(FLOAT, "upper end of its interval", "as named", nullable=True),
-        "interval": column(TEXT, "kind and level of the interval"),
-        "probability": column(
-            FLOAT,
-            "p-value or posterior probability, as `interval` and the page say",
-            "probability",
-            nullable=True,
-            lower=0.0,
-            upper=1.0,
+        "published": text("published figures, a JSON object of named numbers"),
+        "reproduced": text("the same recomputed from the tables, a JSON object of named numbers"),
+        "verdict": text("by the decision rule of the analysis", VERDICTS),
+        "reason": text("why it is inconclusive; empty: it is not, or nothing is declared"),
+        "estimate": number("estimate of the estimand", "as named"),
+        "lower": number("lower end of its interval", "as named"),
+        "upper": number("upper end of its interval", "as named"),
+        "interval": text("kind and level of the interval"),
+        "probability": number(
+            "p-value or posterior probability, as `interval` and the page say", "probability", **SHARE
         ),
-        "posterior": column(
-            FLOAT,
-            "posterior probability of the statement that is asked; empty: no fit",
-            "probability",
-            nullable=True,
-            lower=0.0,
-            upper=1.0,
+        "posterior": number(
+            "posterior probability of the statement that is asked; empty: no fit", "probability", **SHARE
         ),
-        "mc_error": column(FLOAT, "Monte-Carlo standard error of `posterior`", "probability", nullable=True, lower=0.0),
-        "n_models": column(INTEGER, "models it rests on", "count", lower=0),
-        "n_heritages": column(INTEGER, "heritages it rests on", "count", lower=0),
-        "rhat_max": column(FLOAT, "largest R-hat; empty: not sampled", "ratio", nullable=True),
-        "ess_min": column(FLOAT, "smallest effective sample size; empty: not sampled", "draws", nullable=True),
+        "mc_error": number("Monte-Carlo standard error of `posterior`", "probability", lower=0.0),
+        "n_models": count("models it rests on", lower=0),
+        "n_heritages": count("heritages it rests on", lower=0),
+        "rhat_max": number("largest R-hat; empty: not sampled", "ratio"),
+        "ess_min": number("smallest effective sample size; empty: not sampled", "draws"),
         "divergences": column(INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True),
-        "inputs_sha": column(TEXT, "SHA-256 over the rows the analysis read"),
+        "inputs_sha": text("SHA-256 over the rows the analysis read"),
     },
 )
 
@@ -302,13 +312,13 @@ SOURCES = table(
     "the study's files: one row per file",
     ["file"],
     {
-        "file": column(TEXT, "file name"),
-        "sha256": column(TEXT, "SHA-256 of its bytes"),
-        "bytes": column(INTEGER, "its size", "byte", lower=0),
-        "measured_at": column(TEXT, "date the file gives for itself; empty: none"),
-        "repeats": column(TEXT, "file whose figures it repeats; empty: none"),
-        "doi": column(TEXT, "archive record"),
-        "licence": column(TEXT, "licence"),
+        "file": text("file name"),
+        "sha256": text("SHA-256 of its bytes"),
+        "bytes": count("its size", "byte", lower=0),
+        "measured_at": text("date the file gives for itself; empty: none"),
+        "repeats": text("file whose figures it repeats; empty: none"),
+        "doi": text("archive record"),
+        "licence": text("licence"),
     },
 )
 
@@ -318,11 +328,11 @@ STATEMENTS = table(
     "figures; those of files that follow from imported rows have the fate derivable in reconciliation",
     ["source", "pointer"],
     {
-        "source": column(TEXT, "file name, or preprint"),
-        "pointer": column(TEXT, "place in the file (JSON pointer), or section or figure"),
-        "statistic": column(TEXT, "what kind of figure"),
-        "model_id": column(TEXT, "model it is about; empty: several"),
-        "value": column(FLOAT, "its value", "as named", nullable=True),
+        "source": text("file name, or preprint"),
+        "pointer": text("place in the file (JSON pointer), or section or figure"),
+        "statistic": text("what kind of figure"),
+        "model_id": text("model it is about; empty: several"),
+        "value": number("its value", "as named"),
         "missing": MISSING,
     },
 )
@@ -332,15 +342,15 @@ INCONSISTENCIES = table(
     "where the study's files disagree with each other, with themselves, or with what they say they hold",
     ["inconsistency_id"],
     {
-        "inconsistency_id": column(TEXT, "name"),
-        "kind": column(TEXT, "measured twice, mislabelled, unpaired, missing, wrong fact, wrong formula"),
-        "file": column(TEXT, "file name"),
-        "other_file": column(TEXT, "file it disagrees with; empty: itself"),
-        "model_id": column(TEXT, "model concerned; empty: several"),
-        "value": column(FLOAT, "figure in the file", "as named", nullable=True),
-        "other_value": column(FLOAT, "figure it disagrees with", "as named", nullable=True),
-        "what": column(TEXT, "what disagrees"),
-        "handling": column(TEXT, "what was done about it"),
+        "inconsistency_id": text("name"),
+        "kind": text("measured twice, mislabelled, unpaired, missing, wrong fact, wrong formula"),
+        "file": text("file name"),
+        "other_file": text("file it disagrees with; empty: itself"),
+        "model_id": text("model concerned; empty: several"),
+        "value": number("figure in the file", "as named"),
+        "other_value": number("figure it disagrees with", "as named"),
+        "what": text("what disagrees"),
+        "handling": text("what was done about it"),
     },
 )
 
@@ -349,41 +359,24 @@ RECONCILIATION = table(
     "what became of every number in the study's files: one row per file and place",
     ["file", "pointer", "fate"],
     {
-        "file": column(TEXT, "file name"),
-        "pointer": column(TEXT, "place in the file, * for any index"),
-        "fate": column(
-            TEXT,
+        "file": text("file name"),
+        "pointer": text("place in the file, * for any index"),
+        "fate": text(
             "imported: a row of a table; derivable: recomputed from imported rows and compared, and a row of "
             "statements where it is a figure of its own and no copy, count, shape or entry of a list; left out",
-            allowed=FATES,
+            FATES,
         ),
-        "numbers": column(INTEGER, "numbers at this place", "count", lower=0),
-        "missing": column(INTEGER, "of these not a number (NaN) in the file", "count", lower=0),
-        "largest_difference": column(
-            FLOAT, "derivable: largest relative difference of the recomputed value", "ratio", nullable=True
-        ),
-        "where": column(TEXT, "imported: table and column; derivable: from what; left out: reason"),
+        "numbers": count("numbers at this place", lower=0),
+        "missing": count("of these not a number (NaN) in the file", lower=0),
+        "largest_difference": number("derivable: largest relative difference of the recomputed value", "ratio"),
+        "where": text("imported: table and column; derivable: from what; left out: reason"),
     },
 )
 
+OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
+OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, pa.DataFrameSchema] = {
-    schema.name: schema
-    for schema in (
-        MODELS,
-        PROMPTS,
-        RUNS,
-        LAYERS,
-        SUMMARIES,
-        OUTPUTS,
-        WEIGHTS,
-        ATTENTION,
-        TRANSITIONS,
-        FINDINGS,
-        SOURCES,
-        STATEMENTS,
-        INCONSISTENCIES,
-        RECONCILIATION,
-    )
+    schema.name: schema for schema in (MODELS, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
 }
 
 

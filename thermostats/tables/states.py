@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, reason
 
 FOLDER = ".measuring"
 WAITING, RUNNING, FAILED, INTERRUPTED, DONE = "waiting", "running", "failed", "interrupted", "done"
@@ -20,7 +20,7 @@ WAITING, RUNNING, FAILED, INTERRUPTED, DONE = "waiting", "running", "failed", "i
 
 @dataclass(frozen=True)
 class State:
-    """One spec: waiting, running or failed, with the reason, the attempt, and the process that said so."""
+    """One spec: its state, the reason, the attempt, and the process that said so."""
 
     model: str
     revision: str
@@ -35,10 +35,7 @@ class State:
 
 
 def write(data: Path, name: str, state: State) -> None:
-    """Put a spec's state in the place of the one before.
-
-    Raises DataError where it cannot be written.
-    """
+    """Put a spec's state in the place of the one before; raises DataError where it cannot be written."""
     path = data / FOLDER / f"{name}.json"
     temporary = path.with_suffix(f".{state.host}.{state.pid}")
     try:
@@ -46,7 +43,7 @@ def write(data: Path, name: str, state: State) -> None:
         temporary.write_text(json.dumps(asdict(state), ensure_ascii=False), encoding="utf-8")
         temporary.replace(path)  # not synced: it is worth nothing once the machine is down
     except OSError as error:
-        raise DataError("cannot write what is being measured", where=path, got=error.strerror or str(error)) from error
+        raise DataError("cannot write what is being measured", where=path, got=reason(error)) from error
 
 
 def clear(data: Path, name: str) -> None:
@@ -64,16 +61,13 @@ def read(data: Path) -> list[State]:
         except FileNotFoundError:
             continue  # measured meanwhile
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise DataError(
-                "what is being measured cannot be read", where=path, got=str(error), next_step="remove the file"
-            ) from error
-        found.append(_interrupted(state) if _gone(state) else state)
+            what = "what is being measured cannot be read"
+            raise DataError(what, where=path, got=str(error), next_step="remove the file") from error
+        if _gone(state):
+            ended = "the process that measured it has ended; the same command goes on"
+            state = replace(state, state=INTERRUPTED, reason=ended)
+        found.append(state)
     return found
-
-
-def _interrupted(state: State) -> State:
-    reason = "the process that measured it has ended; the same command goes on"
-    return State(**{**asdict(state), "state": INTERRUPTED, "reason": reason})
 
 
 def _gone(state: State) -> bool:
@@ -82,8 +76,6 @@ def _gone(state: State) -> bool:
         return False
     try:
         os.kill(state.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False  # another user's, and alive
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)  # another user's is not permitted, and alive
     return False

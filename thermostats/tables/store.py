@@ -1,4 +1,4 @@
-"""Read, validate, check and join the tidy tables of a data folder.
+"""Read, write and check the tidy tables of a data folder.
 
 A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives
 (`archive.py`); a table is all of them together, a row of an archive giving way to one with the same key, in a user's
@@ -11,33 +11,34 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
-import pandera.errors
+import pyarrow as pa
+from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, did_you_mean, reason, unknown
 from thermostats.tables import archive
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.declare import FLAG, FLOAT, INTEGER, TEXT
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
 from thermostats.tables.limits import TABLE, read_bytes
-from thermostats.tables.names import check_names
 from thermostats.tables.parameters import check_models
-from thermostats.tables.reading import options, read_all
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, key, references
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
+from thermostats.tables.validation import difference
+from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
 
 LINE_END = "\x1e\r\n"
 """Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
-FLAGS = {"True": True, "False": False}
+PARSE: dict[str, Callable[[str], Any]] = {FLOAT: float, INTEGER: int, FLAG: ("True", "False").index, TEXT: str}
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
 
@@ -45,8 +46,7 @@ RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 def files(name: str, data: str | Path | None = None) -> list[Path]:
     """Files that make up a table, in the order they are read; those beneath a user's store first."""
     if name not in TABLES:
-        next_step = did_you_mean(name, TABLES, "thermostats ls tables")
-        raise UsageError("no such table", got=repr(name), allowed=", ".join(TABLES), next_step=next_step)
+        raise unknown("no such table", name, TABLES, otherwise="thermostats ls tables")
     return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
 
 
@@ -67,13 +67,13 @@ def load(
     Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
     """
     paths, folder = files(name, data), data_folder(data)
-    frame = pd.DataFrame(columns=list(dtypes(name)))
+    frame = archive.to_frame(archive.schema(name).empty_table())
     for layer in layers(folder):
         found = own_files(name, layer)
         archives = [archive.read(path, name, runs, without) for path in found if is_archive(path)]
         held = [path for path in found if not is_archive(path) and _may_hold(path, runs, without)]
-        for rows in (archives, read_all(held, dtypes(name), lambda path: read(path, name))):
-            frame = _over(pd.concat(rows, ignore_index=True), frame, name) if rows else frame
+        for rows in (archives, [_read_csv(path, name) for path in held]):
+            frame = _over(archive.to_frame(pa.concat_tables(rows)), frame, name) if rows else frame
     frame = validate(frame, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
@@ -104,83 +104,90 @@ def _over(own: pd.DataFrame, beneath: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.concat([beneath[~hidden], own], ignore_index=True)
 
 
+def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    path = folder / "private" / "prompts.csv"
+    if not path.is_file():
+        return prompts
+    texts = read(path, "prompts").set_index("text_sha256")["text"]
+    filled = prompts["text_sha256"].map(texts[~texts.index.duplicated()]).fillna("")
+    return prompts.assign(text=prompts["text"].where(prompts["text"] != "", filled).astype(TEXT))
+
+
 def read(path: Path, name: str) -> pd.DataFrame:
-    """One file of table `name`, as typed columns, not yet validated."""
-    if is_archive(path):
-        return archive.read(path, name)
-    declared = dtypes(name)
-    if (found := header(path)) != list(declared):
-        raise DataError(
-            f"columns of table {name} are not as declared",
-            where=path,
-            got=_difference(found, list(declared)),
-            allowed=", ".join(declared),
-            next_step=f"thermostats ls columns {name} shows what each means",
+    """One file of table `name`, as typed columns, not yet validated.
+
+    Raises DataError where it is damaged, naming the first cell that is not of its column's type.
+    """
+    return archive.to_frame(archive.read(path, name) if is_archive(path) else _read_csv(path, name))
+
+
+def _read_csv(path: Path, name: str) -> pa.Table:
+    try:
+        content = read_bytes(path, TABLE)
+    except OSError as error:
+        raise DataError("table cannot be read", where=path, got=reason(error)) from error
+    declared = archive.schema(name)
+    if not content.startswith(f"{','.join(declared.names)}\n".encode()):
+        _check_header(content, path, name)
+    try:
+        return read_csv(
+            pa.py_buffer(content),
+            ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
+            ParseOptions(newlines_in_values=True),
+            ConvertOptions(
+                column_types=declared,
+                null_values=[""],
+                strings_can_be_null=False,
+                true_values=["True"],
+                false_values=["False"],
+            ),
         )
-    try:
-        raw = _text(path)
-        return pd.read_csv(io.StringIO(raw), **options(declared))
-    except (ValueError, TypeError, OverflowError, csv.Error) as error:
-        raise DataError(_bad_cell(path, name) or f"table {name} is damaged: {error}", where=path) from error
+    except (ValueError, pa.ArrowException) as error:
+        text = _text(content, path)
+        raise DataError(_bad_cell(text, name) or f"table {name} is damaged: {error}", where=path) from error
 
 
-def header(path: Path) -> list[str]:
-    """Column names in the first line of a CSV file; empty for an empty file."""
+def _text(content: bytes, path: Path) -> str:
     try:
-        return next(csv.reader(io.StringIO(_text(path))), [])
+        return content.decode()
+    except UnicodeDecodeError as error:
+        got = f"byte {error.object[error.start]:#04x} at {error.start}"
+        raise DataError("table is not UTF-8 text", where=path, got=got) from error
+
+
+def _check_header(content: bytes, path: Path, name: str) -> None:
+    """Raise DataError where the first line does not name the columns of a table in their order."""
+    try:
+        found = next(csv.reader(io.StringIO(_text(content, path))), [])
     except csv.Error as error:
         raise DataError(f"table is damaged: {error}", where=path) from error
+    declared = list(dtypes(name))
+    if found == declared:
+        return
+    lacking, extra = difference(found, declared)
+    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
+    raise DataError(
+        f"columns of table {name} are not as declared",
+        where=path,
+        got="; ".join(parts) or "another order",
+        allowed=", ".join(declared),
+        next_step=f"thermostats ls columns {name} shows what each means",
+    )
 
 
-def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
-    """Frame as table `name`: declared columns, order and types, sorted by key.
-
-    Raises DataError naming the first offending row, column and value.
-    """
-    declared = dtypes(name)
-    if missing := [label for label in declared if label not in frame.columns]:
-        raise DataError(f"table {name} lacks columns", where=where, got=", ".join(missing), allowed=", ".join(declared))
-    if unknown := [label for label in frame.columns if label not in declared]:
-        raise DataError(
-            f"table {name} has unknown columns",
-            where=where,
-            got=", ".join(map(str, unknown)),
-            allowed=", ".join(declared),
-        )
-    typed = frame.loc[:, list(declared)].reset_index(drop=True)
-    for label, dtype in declared.items():
-        try:
-            typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
-        except (ValueError, TypeError) as error:
-            raise DataError(
-                f"table {name}, column {label} is not of type {dtype}", where=where, got=str(error)
-            ) from error
-        if dtype == FLOAT and np.isinf(typed[label]).any():
-            row = int(np.isinf(typed[label]).to_numpy().argmax())
-            raise DataError(
-                f"table {name}, column {label} is infinite",
-                where=_row(where, typed, row, name),
-                allowed="a finite number, or empty with the reason in `missing`",
-            )
-    try:
-        TABLES[name].validate(typed, lazy=True)
-    except pandera.errors.SchemaErrors as error:
-        case = error.failure_cases.iloc[0]
-        row = int(case["index"]) if isinstance(case["index"], int | np.integer) else 0
-        if "multiple_fields_uniqueness" in str(case["check"]) or "uniqu" in str(case["check"]):
-            raise DataError(
-                f"table {name} holds a key twice",
-                where=_row(where, typed, row, name),
-                allowed=f"one row per {', '.join(key(name))}",
-            ) from error
-        raise DataError(
-            f"table {name}, column {case['column']} has a value that is not allowed",
-            where=_row(where, typed, row, name),
-            got=shown(case["failure_case"]),
-            allowed=_allowed(name, str(case["column"]), str(case["check"])),
-        ) from error
-    check_names(typed, name, where)
-    return typed.sort_values(key(name), kind="stable", ignore_index=True)
+def _bad_cell(text: str, name: str) -> str:
+    """The first cell that is not of its declared type, in words; empty where none is to blame."""
+    lines = csv.reader(io.StringIO(text, newline=""))
+    with suppress(csv.Error):  # a cell of over 131,072 characters: there is none to point at
+        next(lines, None)
+        for row in lines:
+            for (label, dtype), cell in zip(dtypes(name).items(), row, strict=False):
+                try:
+                    if cell:
+                        PARSE[dtype](cell)
+                except ValueError:
+                    return f"table {name}, line {lines.line_num}, column {label}: {cell!r} is not a {dtype}"
+    return ""
 
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
@@ -223,88 +230,16 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=(f"{near} Otherwise " if near else "")
-                + f"add it to {target}, for instance with thermostats join",
+                next_step=f"{near} Otherwise " * bool(near) + f"add it to {target}, for instance with thermostats join",
             )
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     """Raise DataError where a run names a prompt set that the table prompts does not have."""
-    unknown = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
-    if unknown:
+    unheard = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
+    if unheard:
         raise DataError(
             "table runs refers to a prompt set that table prompts does not have",
-            got=", ".join(unknown),
+            got=", ".join(unheard),
             next_step="join its rows of prompts first, or leave prompt_set empty",
         )
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: a number as it is written in a file, whatever library it is of."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path, TABLE).decode("utf-8")
-    except OSError as error:
-        raise DataError("table cannot be read", where=path, got=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            "table is not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x} at {error.start}"
-        ) from error
-
-
-def _difference(header: list[str], declared: list[str]) -> str:
-    lacking = [label for label in declared if label not in header]
-    extra = [label for label in header if label not in declared]
-    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
-    return "; ".join(parts) or "another order"
-
-
-def _bad_cell(path: Path, name: str) -> str:
-    """The first cell that is not of its declared type, in words; empty where none is to blame."""
-    for line, label, cell in _cells(path, name):
-        dtype = dtypes(name)[label]
-        try:
-            if cell and dtype == FLOAT:
-                float(cell)
-            elif cell and dtype == INTEGER:
-                int(cell)
-            elif cell and dtype == FLAG:
-                FLAGS[cell]
-        except (ValueError, KeyError):
-            return f"table {name}, line {line}, column {label}: {cell!r} is not a {dtype}"
-    return ""
-
-
-def _cells(path: Path, name: str) -> Iterator[tuple[int, str, str]]:
-    with path.open(newline="", encoding="utf-8") as stream:
-        reader = csv.reader(stream)
-        try:
-            next(reader, None)
-            for row in reader:
-                for label, cell in zip(dtypes(name), row, strict=False):
-                    yield reader.line_num, label, cell
-        except csv.Error:  # what pandas could read and this cannot, a cell of over 131,072 characters: none to point at
-            return
-
-
-def _row(where: object, frame: pd.DataFrame, row: int, name: str) -> str:
-    named: Mapping[str, object] = frame.iloc[row][key(name)].to_dict()
-    return f"{where}, " * bool(str(where)) + ", ".join(f"{label} {value}" for label, value in named.items())
-
-
-def _allowed(name: str, label: str, check: str) -> str:
-    declared = TABLES[name].columns.get(label)
-    texts = [str(c.error) for c in declared.checks] if declared is not None else []
-    return "; ".join(texts) or check
-
-
-def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    path = folder / "private" / "prompts.csv"
-    if not path.is_file():
-        return prompts
-    texts = read(path, "prompts").set_index("text_sha256")["text"]
-    filled = prompts["text_sha256"].map(texts[~texts.index.duplicated()]).fillna("")
-    return prompts.assign(text=prompts["text"].where(prompts["text"] != "", filled).astype(TEXT))

@@ -45,6 +45,8 @@ ATTENTION_VARIANTS = {
     "subsampled": "published: first version of the study's Laplacian, on a sample of tokens and dimensions",
     "unstated": "published: quantities that do not depend on a trace variant",
 }
+CURVES = (*ATTENTION_VARIANTS, "spectral_gap", "lambda2", "contraction_ratio", "gain_attention", "gain_mlp")
+"""Curves over layers that a transition layer is found on."""
 TRANSITION_DEFINITIONS = {
     "max_abs_gradient": "argmax over layers of |dTr/dl|, central differences",
     "first_sign_change": "first change of sign of the difference, from plus to minus",

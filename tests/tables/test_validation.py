@@ -1,0 +1,254 @@
+"""One table against its schema: cells of other people's rows, typed frames, names that deceive or run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import layer, model, run, snapshot, table
+
+from thermostats.errors import DataError
+from thermostats.tables import store
+from thermostats.tables.join import join
+from thermostats.tables.schemas import TABLES
+from thermostats.tables.validation import as_text, check_names, typed
+
+
+def layers(**cells: object) -> pd.DataFrame:
+    """Three layers as other people have them: every cell an object; cells by column for the second row."""
+    frame = table("layers", *(layer(run(), number, 2.0) for number in (1, 2, 3))).astype(object)
+    for label, value in cells.items():
+        frame[label] = pd.Series([frame[label][0], value, frame[label][2]], dtype=object)
+    return frame
+
+
+def told(frame: pd.DataFrame, name: str = "layers") -> DataError:
+    with pytest.raises(DataError) as caught:
+        typed(frame, name, "rows.csv")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("0.5", 0.5), (" 1e-3 ", 1e-3), (1, 1.0), (np.float32(0.25), 0.25), ("-0.5", -0.5), ("", None), (None, None)],
+)
+def test_numbers(given: Any, expected: float | None) -> None:
+    found = typed(layers(cosine=given), "layers", "")
+    assert (None if pd.isna(found["cosine"][1]) else found["cosine"][1]) == expected
+    assert found["cosine"].isna().tolist() == [True, expected is None, True]
+    assert found["gain_block"].tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("given", ["two", "inf", "-inf", "nan", float("inf"), "1,5", "0x1", [1.0], 10**400])
+def test_what_is_no_number_is_named_with_its_row(given: Any) -> None:
+    error = told(layers(cosine=given))
+    assert error.rows == (f"row 2, column cosine: {given!r} is not a number",)
+    assert error.what == "1 row is not as table layers wants them"
+    assert error.where == "rows.csv"
+
+
+def test_true_is_no_number_among_texts() -> None:
+    assert told(layers(cosine=True, anisotropy="x")).rows[-1] == "row 2, column anisotropy: 'x' is not a number"
+    frame = layers(cosine=True)
+    frame.loc[2, "cosine"] = "x"
+    assert told(frame).rows[0] == "row 2, column cosine: True is not a number"
+
+
+@pytest.mark.parametrize("given", [7, "7", "+7", " 7", 7.0, "7.0", "7e0", np.int64(7), 2**62, str(2**62)])
+def test_whole_numbers(given: Any) -> None:
+    expected = 2**62 if "4611" in str(given) else 7
+    assert typed(layers(n_tokens=given), "layers", "")["n_tokens"].tolist() == [pd.NA, expected, pd.NA]
+
+
+@pytest.mark.parametrize(
+    "given", ["7.5", 7.5, "seven", True, "inf", float("inf"), 2**62 + 1, str(2**62 + 1), -(2**62) - 1, 10**400, "1e300"]
+)
+def test_what_is_no_whole_number_is_named_with_its_row(given: Any) -> None:
+    assert told(layers(n_tokens=given)).rows == (f"row 2, column n_tokens: {given!r} is not a whole number",)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(True, True), (np.bool_(False), False), ("true", True), ("TRUE", True), ("False", False), ("false", False)],
+)
+def test_flags(given: Any, expected: bool) -> None:
+    frame = table("models", model()).astype(object).assign(gated_mlp=pd.Series([given], dtype=object))
+    assert typed(frame, "models", "")["gated_mlp"].tolist() == [expected]
+
+
+@pytest.mark.parametrize("given", ["yes", 1, 0, "1", "t"])
+def test_what_is_no_flag_is_named(given: Any) -> None:
+    frame = table("models", model()).astype(object).assign(gated_mlp=pd.Series([given], dtype=object))
+    assert told(frame, "models").rows == (f"row 1, column gated_mlp: {given!r} is not true or false",)
+
+
+def test_a_row_that_stands_twice_counts_once_and_rows_are_sorted_by_key() -> None:
+    frame = layers()
+    found = typed(pd.concat([frame[::-1], frame], ignore_index=True), "layers", "")
+    assert found["layer"].tolist() == [1, 2, 3]
+    assert found.index.tolist() == [0, 1, 2]
+
+
+def test_a_key_that_stands_twice_with_other_values_names_the_later_row() -> None:
+    frame = pd.concat([layers(), layers().iloc[[0]].assign(gain_block=3.0)], ignore_index=True)
+    error = told(frame)
+    assert error.rows == ("row 4, run_id, layer, prompt_id, position: the same as in a row before, with other values",)
+
+
+def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> None:
+    frame = table("layers", *(layer(run(), number, 2.0) for number in range(1, 9))).astype(object)
+    frame["position"] = ["end", *["last"] * 6, "end"]
+    frame["gain_block"] = [-1.0, *["much"] * 6, -2.0]
+    error = told(frame)
+    assert error.rows == (
+        "row 1, column gain_block: -1.0 is not allowed; above 0",
+        "2 rows (1, 8), column position: 'end' is not allowed; one of 'last', 'first', 'mean', 'all', 'unstated'",
+        "6 rows (2, 3, 4, 5, 6, …), column gain_block: 'much' is not a number",
+        "row 8, column gain_block: -2.0 is not allowed; above 0",
+    )
+    assert error.what.startswith("8 rows are not")
+    twice = pd.concat([layers(), layers().assign(gain_block=3.0)], ignore_index=True)
+    assert [row.partition(",")[0] for row in told(twice).rows] == ["row 4", "row 5", "row 6"]
+
+
+def test_what_a_column_without_bounds_wants_is_said() -> None:
+    frame = table("models", model()).astype(object)
+    frame["tied_embeddings"] = pd.Series([None], dtype=object)
+    assert told(frame, "models").rows == (
+        "row 1, column tied_embeddings: empty is not allowed; boolean, and never empty",
+    )
+
+
+def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:
+    given = pd.Series(["a", 3.0, 3.5, None, float("nan"), 7, True], dtype=object, name="who")
+    assert as_text(given).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
+
+
+def test_half_a_character_is_said_with_its_column() -> None:
+    with pytest.raises(DataError, match="half of a character") as caught:
+        as_text(pd.Series(["a\ud800" + "b" * 90], dtype=object, name="who"))
+    assert (caught.value.where, caught.value.got) == ("column who", ascii("a\ud800" + "b" * 90)[:60])
+
+
+def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
+    frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
+    frame["missing"] = None
+    found = store.validate(frame.iloc[::-1, ::-1], "layers")
+    assert {label: str(found[label].dtype) for label in found} == store.dtypes("layers")
+    assert found.columns.tolist() == list(TABLES["layers"].columns)
+    assert (found["layer"].tolist(), found["missing"].tolist(), found.index.tolist()) == ([1, 2], ["", ""], [0, 1])
+    with pytest.raises(DataError, match="table layers, column cosine is not of type float64"):
+        store.validate(frame.assign(cosine="many"), "layers")
+    infinite = frame.assign(cosine=[0.5, float("inf")])
+    with pytest.raises(DataError, match="column cosine is infinite") as caught:
+        store.validate(infinite, "layers", "here")
+    assert caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
+
+
+def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None:
+    rows = [layer(run(), 1, 1.0), layer(run(), 2, 1.0)]
+    frame = table("layers", *rows)
+    with pytest.raises(DataError, match="column cosine has a value that is not allowed") as caught:
+        store.validate(frame.assign(cosine=[0.5, 7.0]), "layers")
+    assert (caught.value.got, caught.value.allowed) == ("7.0", "at least -1.0001; at most 1.0001")
+    assert caught.value.where.startswith("run_id") and "layer 2" in caught.value.where
+    with pytest.raises(DataError, match="table layers holds a key twice") as caught:
+        store.validate(pd.concat([frame, frame.iloc[[1]].assign(gain_block=2.0)]), "layers")
+    assert caught.value.allowed == "one row per run_id, layer, prompt_id, position" and "layer 2" in caught.value.where
+    models = table("models", model()).astype(object).assign(tied_embeddings=None)
+    with pytest.raises(DataError, match="column tied_embeddings has a value that is not allowed") as caught:
+        store.validate(models, "models")
+    assert caught.value.allowed == "boolean, and never empty"
+
+
+NAMES = {
+    "lab/\u202emallEtfel": "hidden character",
+    "lab/a\u200bb": "hidden character",
+    "lab/a\x1b[31mb": "hidden character",
+    "lab/a\nb": "hidden character",
+    "lab/a\x00b": "hidden character",
+    "\ufefflab/a": "hidden character",
+    "=cmd|'/c calc'!A1": "formula",
+    "+1": "formula",
+    "-1": "formula",
+    "@SUM(A1)": "formula",
+    "lab/\ud800": "half of a character",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_deceive_or_run_are_refused_by_what_is_wrong(small_store: Path, name: str) -> None:
+    before = snapshot(small_store)
+    with pytest.raises(DataError, match=NAMES[name]) as caught:
+        join(table("models", model()).astype(object).assign(model_id=pd.Series([name], dtype=object)), data=small_store)
+    assert "model_id" in str(caught.value)
+    assert not any(ord(character) < 32 or character in "\u202e\u200b\ufeff" for character in str(caught.value))
+    assert snapshot(small_store) == before
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B", "études/modèle-7b", "ラボ/模型", "a=b", "lab/<b>&'"])
+def test_other_names_are_kept(name: str, small_store: Path) -> None:
+    join(table("models", model(name)), data=small_store)
+    assert name in set(store.load("models", small_store)["model_id"])
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "\u202eabc\u202c", "a\rb", "tab\tand\nline", "שלום", " lead", '"', "-", "NaN"]
+)
+def test_prompts_and_tokens_come_back_as_they_were(text: str, tmp_path: Path) -> None:
+    frame = table("outputs", {"run_id": "r", "prompt_id": "p", "top_token": text, "missing": "not measured"})
+    store.save(frame, "outputs", tmp_path / "outputs.csv")
+    assert store.read(tmp_path / "outputs.csv", "outputs")["top_token"][0] == text
+
+
+HIDDEN = [
+    (0x0, 0x1F),
+    (0x7F, 0x9F),
+    (0xAD, 0xAD),
+    (0x61C, 0x61C),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+    (0xFFF9, 0xFFFB),
+]
+
+
+@pytest.mark.parametrize(("first", "last"), HIDDEN)
+def test_every_hidden_character_is_refused_and_its_neighbours_are_not(first: int, last: int) -> None:
+    frame = table("models", model()).astype(object)
+    for code in range(first, last + 1):
+        with pytest.raises(DataError, match="column family holds a hidden character"):
+            check_names(frame.assign(family=f"a{chr(code)}b"), "models")
+    for code in (first - 1, last + 1):
+        if code >= 0 and not any(low <= code <= high for low, high in HIDDEN):
+            check_names(frame.assign(family=f"a{chr(code)}b"), "models")
+
+
+def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_names() -> None:
+    for code in (0xD800, 0xDFFF):
+        for name, row, label in (("models", model(), "family"), ("outputs", {"run_id": "r"}, "top_token")):
+            frame = table(name, row).astype(object).assign(**{label: pd.Series([f"a{chr(code)}"], dtype=object)})
+            with pytest.raises(DataError, match=f"column {label} holds half of a character"):
+                check_names(frame, name, "here")
+    check_names(table("outputs", {"run_id": "r", "top_token": "=1+1\u202e"}), "outputs")
+    for sign in "=+-@":
+        with pytest.raises(DataError, match="column source begins as a formula") as caught:
+            check_names(table("models", model()).assign(source=f"{sign}x"), "models", "here")
+        assert (caught.value.where, caught.value.got) == ("here", f"'{sign}x'")
+        check_names(table("models", model()).assign(source=f"x{sign}"), "models")
+
+
+@pytest.mark.parametrize(
+    ("run_id", "good"), [("A-b_9", True), ("-a", False), ("_a", False), ("a b", False), ("a\n", False)]
+)
+def test_what_a_run_may_be_called(run_id: str, good: bool) -> None:
+    frame = table("layers", layer(run(), 1, 1.0)).assign(run_id=run_id)
+    if good:
+        check_names(frame, "layers")
+        return
+    with pytest.raises(DataError, match="names a run by more than letters, digits, - and _"):
+        check_names(frame, "layers")
