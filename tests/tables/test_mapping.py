@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import model, table
 
 import thermostats
 from thermostats.errors import DataError, ThermostatsError, UsageError
@@ -261,52 +260,46 @@ GAINS = pd.DataFrame(
 )
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    join(table("models", model()), data=tmp_path / "own")
-    return tmp_path / "own"
-
-
-def test_hashes_of_texts_and_of_their_set_are_filled_in(own: Path) -> None:
-    join(PROMPTS, table="prompts", data=own)
-    join(GAINS, table="layers", data=own)
-    texts = store.load("prompts", own).query("prompt_set == 'own'")
+def test_hashes_of_texts_and_of_their_set_are_filled_in(small_store: Path) -> None:
+    join(PROMPTS, table="prompts", data=small_store)
+    join(GAINS, table="layers", data=small_store)
+    texts = store.load("prompts", small_store).query("prompt_set == 'own'")
     assert texts.set_index("prompt_id")["text_sha256"].to_dict() == {"a": HELLO, "b": BYE}
-    (run,) = store.load("runs", own).query("source == 'own hooks'").to_dict("records")
+    (run,) = store.load("runs", small_store).query("source == 'own hooks'").to_dict("records")
     assert run["prompt_sha"] == hashlib.sha256((HELLO + BYE).encode()).hexdigest() == prompt_sha(texts)
     assert run["run_id"] == thermostats.run_id(run)
-    again = join(GAINS, table="layers", data=own)
+    again = join(GAINS, table="layers", data=small_store)
     assert [(done.table, done.added, done.unchanged) for done in again] == [("runs", 0, 1), ("layers", 0, 2)]
-    thermostats.check(own)
+    thermostats.check(small_store)
 
 
-def test_what_rows_say_themselves_stays(own: Path) -> None:
-    join(PROMPTS.assign(text="", text_sha256=["0" * 64, "1" * 64]), table="prompts", data=own)
-    assert set(store.load("prompts", own).query("prompt_set == 'own'")["text_sha256"]) == {"0" * 64, "1" * 64}
-    join(GAINS.assign(prompt_sha="f" * 64), table="layers", data=own)
-    assert set(store.load("runs", own).query("source == 'own hooks'")["prompt_sha"]) == {"f" * 64}
+def test_what_rows_say_themselves_stays(small_store: Path) -> None:
+    join(PROMPTS.assign(text="", text_sha256=["0" * 64, "1" * 64]), table="prompts", data=small_store)
+    assert set(store.load("prompts", small_store).query("prompt_set == 'own'")["text_sha256"]) == {"0" * 64, "1" * 64}
+    join(GAINS.assign(prompt_sha="f" * 64), table="layers", data=small_store)
+    assert set(store.load("runs", small_store).query("source == 'own hooks'")["prompt_sha"]) == {"f" * 64}
 
 
-def test_a_set_whose_texts_nobody_knows_has_no_hash(own: Path) -> None:
-    join(PROMPTS.drop(columns="text"), table="prompts", data=own)
-    join(GAINS, table="layers", data=own)
-    assert set(store.load("runs", own).query("source == 'own hooks'")["prompt_sha"]) == {""}
-    assert hashes_of_sets(store.load("prompts", own))["own"] == ""
+def test_a_set_whose_texts_nobody_knows_has_no_hash(small_store: Path) -> None:
+    join(PROMPTS.drop(columns="text"), table="prompts", data=small_store)
+    join(GAINS, table="layers", data=small_store)
+    assert set(store.load("runs", small_store).query("source == 'own hooks'")["prompt_sha"]) == {""}
+    assert hashes_of_sets(store.load("prompts", small_store))["own"] == ""
     with pytest.raises(DataError, match="prompt set that table prompts does not have"):
-        join(GAINS.assign(prompt_set="other"), table="layers", data=own)
+        join(GAINS.assign(prompt_set="other"), table="layers", data=small_store)
 
 
-def test_a_run_is_filled_in_like_the_run_of_its_rows(own: Path) -> None:
-    join(PROMPTS, table="prompts", data=own)
-    join(GAINS[["model_id", "source", "prompt_set"]].head(1), table="runs", data=own)
-    (run,) = store.load("runs", own).query("source == 'own hooks'").to_dict("records")
+def test_a_run_is_filled_in_like_the_run_of_its_rows(small_store: Path) -> None:
+    join(PROMPTS, table="prompts", data=small_store)
+    join(GAINS[["model_id", "source", "prompt_set"]].head(1), table="runs", data=small_store)
+    (run,) = store.load("runs", small_store).query("source == 'own hooks'").to_dict("records")
     assert [run[name] for name in ("revision", "dtype", "attention")] == ["main", "unstated", "unstated"]
-    done = join(GAINS, table="layers", data=own)
+    done = join(GAINS, table="layers", data=small_store)
     assert [(each.table, each.added, each.unchanged) for each in done] == [("runs", 0, 1), ("layers", 2, 0)]
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in REFUSED])
-def test_rows_without_a_needed_column_are_refused_and_without_another_are_not_lacking_it(name: str, own: Path) -> None:
+def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_store: Path) -> None:
     columns = list(TABLES[name].columns)
     said = {label: when_joined(name, label) for label in columns}
     whole = pd.DataFrame({label: [""] for label in columns})
@@ -314,7 +307,7 @@ def test_rows_without_a_needed_column_are_refused_and_without_another_are_not_la
         whole = whole.drop(columns="run_id").assign(model_id="lab/small", source="x")
     for label in [label for label in columns if label in whole]:
         try:
-            join(whole.drop(columns=label), table=name, data=own)
+            join(whole.drop(columns=label), table=name, data=small_store)
             message = ""
         except ThermostatsError as error:
             message = str(error)
