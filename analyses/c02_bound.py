@@ -110,7 +110,7 @@ def bounded(evidence: Evidence, what: Bound) -> Result:
     """How many models lie above the bound, and by how much."""
     known = comparable(evidence).dropna(subset=what.column)
     bound = what.of(known)
-    found = one_sample_bound(known[what.column], bound, tolerated=TOLERATED, seed=SEED)
+    found = one_sample_bound(known[what.column], bound, tolerated=TOLERATED)
     return Result(
         quantities={
             SHARE: Estimate(found.estimate, found.lower, found.upper, f"95 % {found.interval}"),

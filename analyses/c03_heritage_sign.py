@@ -102,7 +102,7 @@ def compared(rows: pd.DataFrame, value: str, stated: audit.Shares) -> Result:
     if a:
         test = clustered_sign_permutation(rows[value] < 1, rows["heritage"], rows["family"], focal=FOCAL, seed=SEED)
         quantities |= {
-            "difference between families": Estimate(family_difference(rows, value), p=test.p_families),
+            "difference between families": Estimate(family_difference(rows, value), p=test.p_value),
             FISHER.name: Estimate(fisher_exact(counts).p_value),
             AS_STATED.name: Estimate(stated.fisher(a + b, c + d)),
         }

@@ -37,6 +37,7 @@ R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope < 0")
 ENOUGH = AtLeast(models=24, groups=8)
+NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
 CLAIM = Claim.read(__file__)
 
 
@@ -110,7 +111,7 @@ def as_published(evidence: Evidence) -> Result:
     """Norms as published, right matrix or not."""
     own, features, more = measured(evidence), features_of(evidence, PYTHIA, HUNT), {}
     if len(own) >= FEWEST:
-        ratios = own[["model_id", "ratio"]].assign(sliced=np.where(own["right_matrix"], "right", "published_thirds"))
+        ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
         counts = prompt_counts(evidence, features)
         more = with_slope(features, ratios, source=[PYTHIA, HUNT], prompt_counts=counts)
     how = "norms as published, measured gains of comparable models"

@@ -148,7 +148,7 @@ def draw(rows: pd.DataFrame, axes: Axes) -> None:
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
     rows = features_of(evidence, layers.SIGN_CHANGE)
-    fit = fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, seed=SEED)
+    fit = fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)
     models = fit.table("models")
     rules = ("mean fraction", "published formula", "logit")
     errors = {name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in rules}

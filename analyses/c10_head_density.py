@@ -16,7 +16,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, steps_of, threshold_of
+from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, thresholds
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
@@ -65,7 +65,7 @@ def threshold(evidence: Evidence) -> Result:
     features = features[features["family"] != FAMILY]
     known: dict[str, Any] = {"source": [PYTHIA, HUNT], "prompt_counts": prompt_counts(evidence, features)}
     fit = fit_crowding(features, **known, seed=SEED)
-    _, drawn = threshold_of(*steps_of(crowding_rows(features, **known)), seed=SEED)
+    *_, drawn = thresholds(crowding_rows(features, **known), seed=SEED)
     within = (drawn["threshold"] >= low) & (drawn["threshold"] <= high)
     fair = every[every["comparable"]]
     best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)

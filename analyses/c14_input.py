@@ -21,6 +21,7 @@ from thermostats.plots.general import strip_by_group
 from thermostats.studies.delia2026 import by_prompt, input_audit
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
 from thermostats.studies.delia2026.gains import PYTHIA
+from thermostats.studies.delia2026.hierarchy import ORDER
 
 SEED, ROBUST, HALF = 14, 0.90, 0.5
 FEWEST = AtLeast(models=4)
@@ -71,7 +72,7 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
     average = float(shares.mean())
     lower, upper, kind = average, average, "no interval: every model alike"
     if np.ptp(shares) > 0:
-        lower, upper, kind = bca([shares], np.mean, level=0.95, seed=SEED)
+        lower, upper, kind = bca(shares, np.mean, level=0.95, seed=SEED)
 
     def draw(axes: Axes) -> None:
         strip_by_group(rows, axes, value="value", group="model_id")
@@ -91,7 +92,8 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
 
 def with_parts(rows: pd.DataFrame) -> dict[str, Any]:
     """The model of gains by models, prompts and categories, and its statement about the models' share."""
-    fit = fit_benchmark(rows, "last_gain", seed=SEED)
+    asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
+    fit = fit_benchmark(rows, "last_gain", order=asked, seed=SEED)
     share = fit.quantities["share"][..., fit.labels["share"].index("model")]
     return {"fit": fit, "statements": {MOST.statement: share > HALF}, "fit_tables": ("shares", "ranks")}
 

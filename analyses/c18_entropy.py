@@ -53,8 +53,7 @@ def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
     x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows).dropna()
     found = within_correlation(x, y, seed=SEED, resamples=RESAMPLES)
     linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=RESAMPLES_PEARSON)
-    table = pd.DataFrame({"estimate": found.by_model, "lower": found.by_model_lower, "upper": found.by_model_upper})
-    table = table.rename_axis("model_id").reset_index()
+    table = found.by_model.rename_axis("model_id").reset_index()
     table.insert(
         1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
     )

@@ -90,7 +90,7 @@ def depth(evidence: Evidence) -> Result:
         "of the mean gain a block, all depths": judged(every, "geometric_gain"),
     }
     words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
-    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED, seed=SEED)
+    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED)
     return slope(evidence, "log_L", table=table, draw=draw_depth(rows, seed=SEED), words=words)
 
 
@@ -151,7 +151,7 @@ def bound(evidence: Evidence) -> Result:
     if len(rows) < LEAST_MODELS:
         return Result.of(rows, {})
     limit = TOTAL ** (1 / rows["n_layers"])
-    found = one_sample_bound(rows[LARGEST], limit, tolerated=TOLERATED, seed=SEED)
+    found = one_sample_bound(rows[LARGEST], limit, tolerated=TOLERATED)
     share = Estimate(found.estimate, found.lower, found.upper, f"95 % {found.interval}")
     return Result.of(
         rows,

@@ -20,8 +20,6 @@ REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "tables/
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {"cli/app.py", "measurement/hub.py"}
 """Help and messages that show a model's name as an example."""
-OPEN = {"modelling/laws/ranking.py": "the preprint's order of four models is the default of the fit"}
-"""What is not on its side of the border yet, with what it is."""
 
 
 def name_of(path: Path) -> str:
@@ -60,8 +58,7 @@ def test_the_instrument_names_no_model_and_no_lab() -> None:
     word = re.compile(rf"(?<![\w/.-])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?![\w/-])")
     held = [path for path in INSTRUMENT if name_of(path) not in REGISTRY | EXAMPLES]
     found = {name_of(path): {m[0] for text in texts(path) for m in word.finditer(text)} for path in held}
-    assert {name: words for name, words in found.items() if words and name not in OPEN} == {}
-    assert {name for name in OPEN if found[name]} == set(OPEN)
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_a_study_can_be_taken_away() -> None:

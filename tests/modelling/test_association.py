@@ -125,23 +125,11 @@ def test_hc3_error_by_its_formula() -> None:
     assert fit.p_value == pytest.approx(2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9))
 
 
-def test_holm_gives_the_values_of_r() -> None:
-    p = {"C01": 0.01, "C02": 0.02, "C03": 0.03, "C04": 0.04, "C05": 0.05}
-    assert list(holm(p).values()) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
-
-
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_never_lowers_and_keeps_the_order(values: list[float]) -> None:
-    adjusted = list(holm({str(i): p for i, p in enumerate(values)}).values())
-    assert all(p <= a <= 1 for p, a in zip(values, adjusted, strict=True))
-    ranked = [a for _, a in sorted(zip(values, adjusted, strict=True))]
-    assert ranked == sorted(ranked)
-
-
-def test_holm_agrees_with_statsmodels() -> None:
-    p = np.random.default_rng(0).random(20) ** 4
-    assert list(holm(dict(enumerate(p))).values()) == pytest.approx(multipletests(p, method="holm")[1])  # type: ignore[arg-type]
+def test_holm_agrees_with_statsmodels(p: list[float]) -> None:
+    found = holm({str(i): value for i, value in enumerate(p)})
+    assert list(found.values()) == pytest.approx(multipletests(p, method="holm")[1])
 
 
 BAD_SLOPES = {
@@ -200,10 +188,10 @@ def test_every_model_has_scipys_correlation(method: str) -> None:
     x, y = crossed(0.5, 1)
     result = within_correlation(x, y, method=method, seed=0, resamples=200)  # type: ignore[arg-type]
     by_scipy = [getattr(stats, f"{method}r")(x[c], y[c]).statistic for c in x]
-    assert list(result.by_model.values()) == pytest.approx(by_scipy, abs=1e-12)
+    assert result.by_model["estimate"].tolist() == pytest.approx(by_scipy, abs=1e-12)
     assert result.estimate == pytest.approx(np.mean(by_scipy))
     alone = correlation(x["a"], y["a"], method=method, seed=0, resamples=99)  # type: ignore[arg-type]
-    assert (result.by_model_lower["a"], result.by_model_upper["a"]) == pytest.approx((alone.lower, alone.upper))
+    assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx([alone.lower, alone.upper])
 
 
 def test_false_alarms_stay_rare_although_models_share_their_prompts() -> None:

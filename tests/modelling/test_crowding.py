@@ -1,6 +1,5 @@
 import json
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from calibrated import assert_calibrated, assert_covered, within
@@ -11,7 +10,7 @@ from simulated import crowding_table, model_table
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import node_evidence
 from thermostats.modelling.inference.quadrature import log_evidence, posterior
-from thermostats.modelling.laws.crowding import Crowded, crowding_rows, fit_crowding, steps_of, threshold_of
+from thermostats.modelling.laws.crowding import Crowded, crowding_rows, fit_crowding, thresholds
 from thermostats.modelling.laws.lines import sample
 
 
@@ -34,10 +33,6 @@ def test_slopes_within_and_between_labs_are_told_apart():
     assert rows.loc["between", "lower"] < 0.4 < rows.loc["between", "upper"]
     assert found.probabilities["within < 0"] > 0.99
     assert found.table("rivals")["rival"].iloc[0] == "slopes apart"
-    classical = found.table("classical").set_index("of")
-    for name, truth in (("within", -0.25), ("between", 0.4)):
-        row = classical.loc[f"slope {name}, levels of labs"]
-        assert row["lower"] < truth < row["upper"]
 
 
 def test_a_threshold_is_found_where_there_is_one():
@@ -51,38 +46,20 @@ def test_a_threshold_is_found_where_there_is_one():
 @pytest.mark.slow
 def test_without_an_effect_constant_is_preferred_on_average_and_checks_pass():
     fits = [fit_crowding(table(seed), seed=1, cache=False) for seed in (3, 4, 5)]
-    assert np.mean([f.numbers["log_bayes_step_over_constant"] for f in fits]) < 0
-    assert np.mean([f.numbers["log_bayes_slope_over_constant"] for f in fits]) < 0
+    evidence = np.mean([f.table("rivals").set_index("rival")["log_evidence"][list(RIVALS)] for f in fits], axis=0)
+    assert evidence[0] > max(evidence[1], evidence[3])
     found = fits[0]
     gate = found.check()
     assert gate.passes, gate.reasons
     assert {"slopes: LOO-PIT", "influence"} <= {check.name for check in gate.checks}
     json.dumps(found.to_dict(), allow_nan=False)
-    figure, axes = plt.subplots()
-    assert found.plot(axes) is axes
-    plt.close(figure)
+    assert found.plot().has_data()
 
 
-def test_bad_tables_are_refused_or_said():
+def test_what_the_table_cannot_tell_is_said():
     good = table(4)
-    with pytest.raises(UsageError, match="2 labs or more"):
-        fit_crowding(good.assign(heritage="one"), seed=1)
-    with pytest.raises(UsageError, match="constant"):
-        fit_crowding(good.assign(rho=0.2), seed=1)
-    with pytest.raises(UsageError, match=r"constant column decides nothing.*penultimate_gain"):
-        fit_crowding(good.assign(penultimate_gain=1.5), seed=1)
-    with pytest.raises(UsageError, match="missing"):
-        fit_crowding(good.assign(rho=np.nan), seed=1)
-    with pytest.raises(UsageError, match="too few"):
-        fit_crowding(good.head(2), seed=1)
     with pytest.raises(UsageError, match="no such column"):
         fit_crowding(good.drop(columns="rho"), seed=1)
-    gains = good["penultimate_gain"].to_numpy()
-    for wrong, words in ((0.0, "logarithm"), (-1.0, "logarithm"), (np.inf, "infinite")):
-        with pytest.raises(UsageError, match=words):
-            fit_crowding(good.assign(penultimate_gain=[wrong, *gains[1:]]), seed=1)
-    with pytest.raises(UsageError, match="no row holds"):
-        fit_crowding(good.assign(penultimate_gain=np.nan), seed=1)
     said = fit_crowding(good.head(6), seed=1, cache=False).warnings
     assert any("does not vary within any lab" in words for words in said)
     same = good.head(12).assign(rho=[0.1] * 6 + [0.4] * 6)
@@ -97,7 +74,7 @@ RIVALS = ("constant", "slope", "slopes apart", "step")
 def chances(rows: Crowded) -> np.ndarray:
     """Probability of every rival, in the order of `RIVALS`, all equally likely beforehand."""
     plain = [log_evidence(lines) for lines in (rows.of(), rows.of(rows.x - rows.x.mean()), rows.apart)]
-    steps = steps_of(rows)[0]
+    steps, *_ = thresholds(rows, seed=0)
     each = np.array([*plain, logsumexp(steps.log_weights + node_evidence(steps))])
     return np.exp(each - logsumexp(each))
 
@@ -122,8 +99,7 @@ def test_probability_of_a_threshold_is_calibrated_and_its_interval_covers():
         stated.append(chances(rows))
         true.append([kind == name for name in RIVALS])
         if kind == "step":
-            steps, cuts, widths = steps_of(rows)
-            _, joint = threshold_of(steps, cuts, widths, i)
+            *_, joint = thresholds(rows, seed=i)
             inside.append(within(truth["cut"], np.log(joint["threshold"])))
             signs.append((joint["step"] < 0).mean())
             fell.append(truth["step"] < 0)

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 from thermostats.errors import UsageError
-from thermostats.modelling.laws.spectra import mediation
+from thermostats.modelling.classical.mediation import mediation
 
 
 def table(a=0.8, b=-0.5, direct=0.3, groups=12, each=8, noise=0.2, seed=1):

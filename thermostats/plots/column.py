@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.legend import Legend
 from numpy.typing import ArrayLike
 
-from thermostats.plots.general import house_style, legend_points
+from thermostats.plots.general import entries_of, house_style, legend_columns, plain_text
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.words import short_name
@@ -31,8 +30,6 @@ SMALL = {
     "figure.constrained_layout.h_pad": 0.03,
 }
 """What one column changes in the house style."""
-NAME_SIZE = 6.0
-"""Size of a point's name in points."""
 
 
 @contextmanager
@@ -44,29 +41,19 @@ def column_style() -> Iterator[None]:
 
 def legend_over_rows(axes: Axes) -> None:
     """Legend over the whole width of a figure whose rows have long names; none where there are other axes beside."""
-    canvas = axes.get_figure(root=True)
-    handles, names = axes.get_legend_handles_labels()
-    if canvas is None or len(canvas.axes) > 1 or not names:
+    canvas, entries = axes.get_figure(root=True), entries_of(axes)
+    if canvas is None or len(canvas.axes) > 1 or not entries:
         return
-    unique = dict(zip(names, handles, strict=True))
-    room = 22 * canvas.get_figwidth() * 6.5 / legend_points()
-    columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
     legend = canvas.legend(
-        unique.values(),
-        unique.keys(),
+        entries.values(),
+        entries.keys(),
         loc="outside upper left",
-        ncols=columns,
+        ncols=legend_columns(entries, 22 * 6.5 * canvas.get_figwidth()),
         handletextpad=0.4,
         columnspacing=1.0,
         borderpad=0.1,
     )
-    plain_text(legend)
-
-
-def plain_text(legend: Legend) -> None:
-    """Names in a legend are no formulas."""
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    plain_text(legend.get_texts())
 
 
 def lab_entry(axes: Axes, lab: str, **style: object) -> None:
@@ -77,4 +64,4 @@ def lab_entry(axes: Axes, lab: str, **style: object) -> None:
 
 def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
     """Short names of models at their points."""
-    place_labels(axes, x, y, [short_name(str(name)) for name in names], NAME_SIZE)
+    place_labels(axes, x, y, [short_name(str(name)) for name in names], 6.0)

@@ -10,8 +10,10 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from cycler import cycler
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
 
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import Mark, mark
@@ -20,9 +22,6 @@ from thermostats.words import short_name
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 WIDTH, HEIGHT = 7.2, 4.2
 """Size of a figure in inches; helpers with a row per item set the height themselves."""
-LEGEND_SIZE = 8.5
-"""Size of a legend's text in points."""
-
 RC = {
     "figure.figsize": (WIDTH, HEIGHT),
     "figure.facecolor": PAPER,
@@ -50,7 +49,7 @@ RC = {
     "ytick.major.width": 0.7,
     "text.color": INK,
     "legend.frameon": False,
-    "legend.fontsize": LEGEND_SIZE,
+    "legend.fontsize": 8.5,
     "lines.linewidth": 1.6,
     "lines.markersize": 6.0,
     "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#1d1f21"]),
@@ -59,10 +58,8 @@ RC = {
     "svg.fonttype": "path",
     "svg.hashsalt": "thermostats",
 }
-
-
-LEGEND_CHARACTERS = 17.25
-"""Characters that a row of a legend holds for every inch of the axes, six of them for each mark, at `LEGEND_SIZE`."""
+LEGEND_CHARACTERS = 17.25 * 8.5
+"""Characters of one point that a row of a legend holds for every inch of the axes."""
 MOST_NAMED = 14
 """Lines that names at their ends can still tell apart."""
 PLAIN = Mark("#0072B2", "o")
@@ -85,24 +82,22 @@ def scatter_labelled(
     x: str,
     y: str,
     label: str = "model_id",
-    heritage: str = "heritage",
     lower: str = "",
     upper: str = "",
     labels: bool = True,
 ) -> Axes:
     """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical intervals."""
     shown = table.dropna(subset=[x, y])
-    for lab, rows in _groups(shown, heritage):
+    for lab, rows in _by_lab(shown):
         color, marker = mark(lab)
         if lower and upper:
             axes.vlines(rows[x], rows[lower], rows[upper], color=color, linewidth=1.1, alpha=0.65)
         axes.scatter(rows[x], rows[y], color=color, marker=marker, label=lab, s=44, **POINT)
-    axes.set_xlabel(_words(x))
-    axes.set_ylabel(_words(y))
+    axes.set(xlabel=_words(x), ylabel=_words(y))
     axes.margins(0.08)
     legend_above(axes)
     if labels:
-        place_labels(axes, shown[x], shown[y], [short_name(str(name)) for name in shown[label]])
+        place_labels(axes, shown[x], shown[y], _short(shown[label]))
     return axes
 
 
@@ -111,22 +106,16 @@ def gain_by_depth(
     axes: Axes,
     *,
     y: str,
-    x: str = "n_layers",
-    label: str = "model_id",
-    heritage: str = "heritage",
     lower: str = "",
     upper: str = "",
-    curves: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
-    labels: bool = True,
+    curves: Mapping[str, Callable[[np.ndarray], np.ndarray]],
 ) -> Axes:
     """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and the line at 1."""
     reference(axes, 1.0)
-    depths = np.linspace(float(table[x].min()), float(table[x].max()), 200)
-    for (name, curve), dash in zip((curves or {}).items(), DASHES, strict=False):
+    depths = np.linspace(float(table["n_layers"].min()), float(table["n_layers"].max()), 200)
+    for (name, curve), dash in zip(curves.items(), DASHES, strict=False):
         axes.plot(depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1)
-    return scatter_labelled(
-        table, axes, x=x, y=y, label=label, heritage=heritage, lower=lower, upper=upper, labels=labels
-    )
+    return scatter_labelled(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
 
 
 def forest(
@@ -135,23 +124,21 @@ def forest(
     *,
     label: str,
     estimate: str = "estimate",
-    lower: str = "lower",
-    upper: str = "upper",
     heritage: str = "",
     null: float | None = 0.0,
 ) -> Axes:
-    """Estimates with their intervals, one row each in the table's order from the top, and the value of no effect."""
+    """Estimates with their intervals `lower` to `upper`, one row each from the top, and the value of no effect."""
     if null is not None:
         reference(axes, null, vertical=True)
     heritages = table[heritage].astype(str) if heritage else [""] * len(table)
     for position, (lab, row) in enumerate(zip(heritages, table.to_dict("records"), strict=True)):
         color, marker = mark(lab) if lab else PLAIN
-        axes.hlines(position, row[lower], row[upper], color=color, linewidth=1.8)
+        axes.hlines(position, row["lower"], row["upper"], color=color, linewidth=1.8)
         axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
     for lab in sorted(set(heritages) - {""}):
         axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
     legend_above(axes)
-    name_rows(axes, [short_name(str(name)) for name in table[label]])
+    name_rows(axes, _short(table[label]))
     axes.set_xlabel(_words(estimate))
     return axes
 
@@ -163,73 +150,47 @@ def paired(
     before: str,
     after: str,
     label: str = "model_id",
-    heritage: str = "heritage",
     names: tuple[str, str] = ("base", "instruct"),
-    null: float | None = 1.0,
 ) -> Axes:
-    """Two values of the same thing joined by an arrow, one row each: open where it starts, filled where it ends."""
-    if null is not None:
-        reference(axes, null, vertical=True)
+    """Two gains of the same thing joined by an arrow, one row each: open where it starts, filled where it ends."""
+    reference(axes, 1.0, vertical=True)
     for position, row in enumerate(table.to_dict("records")):
-        color, marker = mark(str(row[heritage])) if heritage in table else PLAIN
+        color, marker = mark(str(row["heritage"])) if "heritage" in table else PLAIN
         arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.3, "shrinkA": 4, "shrinkB": 4}
         axes.annotate("", (row[after], position), xytext=(row[before], position), arrowprops=arrow)
         axes.plot(row[before], position, color=color, marker=marker, markerfacecolor="white", linestyle="")
         axes.plot(row[after], position, color=color, marker=marker, linestyle="")
-    name_rows(axes, [short_name(str(name)) for name in table[label]])
+    name_rows(axes, _short(table[label]))
     for name, fill in zip(names, ("white", MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
     legend_above(axes)
     return axes
 
 
-def lines_by_layer(
-    table: pd.DataFrame,
-    axes: Axes,
-    *,
-    y: str,
-    x: str = "layer",
-    by: str = "model_id",
-    heritage: str = "heritage",
-    lower: str = "",
-    upper: str = "",
-    null: float | None = None,
-) -> Axes:
-    """One line a model over layers (or relative depth, by `x`), coloured by heritage; MOST_NAMED at most are named.
-
-    Models of one heritage differ by dash; columns `lower` and `upper` become a band.
-    """
+def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, null: float | None = None) -> Axes:
+    """One line a model over layers, coloured by heritage; MOST_NAMED at most are named, by dash in one heritage."""
     if null is not None:
         reference(axes, null)
     ends, names = [], []
-    for lab, rows in _groups(table, heritage):
-        for number, (model, line) in enumerate(rows.groupby(by, sort=True)):
-            drawn = line.sort_values(x).dropna(subset=[y])
+    for lab, rows in _by_lab(table):
+        for number, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
+            drawn = line.sort_values("layer").dropna(subset=[y])
             if drawn.empty:
                 continue
-            axes.plot(drawn[x], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
-            if lower and upper:
-                axes.fill_between(drawn[x], drawn[lower], drawn[upper], color=mark(lab).color, alpha=0.15, linewidth=0)
-            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
-            names.append(short_name(str(model)))
+            axes.plot(drawn["layer"], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
+            ends.append((float(drawn["layer"].iloc[-1]), float(drawn[y].iloc[-1])))
+            names.append(model)
         axes.plot([], [], color=mark(lab).color, label=lab)
-    axes.set_xlabel(_words(x))
-    axes.set_ylabel(_words(y))
+    axes.set(xlabel=_words("layer"), ylabel=_words(y))
     axes.margins(x=0.12)
     legend_above(axes)
     if len(ends) <= MOST_NAMED:
-        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], names)
+        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _short(names))
     return axes
 
 
 def strip_by_group(
-    table: pd.DataFrame,
-    axes: Axes,
-    *,
-    value: str,
-    group: str = "heritage",
-    heritage: str = "heritage",
-    null: float | None = 1.0,
+    table: pd.DataFrame, axes: Axes, *, value: str, group: str = "heritage", null: float | None = 1.0
 ) -> Axes:
     """Every value as a point, one row a group in order of its mean; the tick is the mean of the group."""
     shown = table.dropna(subset=[value])
@@ -239,11 +200,12 @@ def strip_by_group(
     for position, name in enumerate(order):
         rows = shown[shown[group] == name].sort_values(value)
         shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
-        for lab, points in _groups(rows.assign(_at=position + shift), heritage if heritage in rows else group):
+        for lab, points in _by_lab(rows.assign(_at=position + shift)):
             color, marker = mark(lab)
             axes.scatter(points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT)
         axes.plot([rows[value].mean()] * 2, [position - 0.33, position + 0.33], color=INK, linewidth=1.6, zorder=4)
-    name_rows(axes, [f"{short_name(str(name))} ({int((shown[group] == name).sum())})" for name in order])
+    sizes = shown.groupby(group).size()
+    name_rows(axes, [f"{short_name(str(name))} ({sizes[name]})" for name in order])
     axes.set_xlabel(_words(value))
     return axes
 
@@ -253,12 +215,10 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     if text:
-        place = (at, 1) if vertical else (1, at)
-        coordinates = ("data", "axes fraction") if vertical else ("axes fraction", "data")
         axes.annotate(
             text,
-            place,
-            xycoords=coordinates,
+            (at, 1) if vertical else (1, at),
+            xycoords=("data", "axes fraction") if vertical else ("axes fraction", "data"),
             xytext=(3, -2) if vertical else (-2, 2),
             textcoords="offset points",
             ha="left" if vertical else "right",
@@ -278,39 +238,52 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.spines["left"].set_visible(False)
-    for text in axes.get_yticklabels():
-        text.set_parse_math(False)
-
-
-def legend_points() -> float:
-    """Size of a legend's text in points, by the style in use."""
-    return float(FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points())
+    plain_text(axes.get_yticklabels())
 
 
 def legend_above(axes: Axes) -> None:
     """Legend above the axes, one entry a name."""
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    if unique:
+    entries = entries_of(axes)
+    if entries:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
-        room = LEGEND_CHARACTERS * inches * LEGEND_SIZE / legend_points()
-        columns = max(1, min(len(unique), int(room / (max(map(len, unique)) + 6))))
         legend = axes.legend(
-            unique.values(),
-            unique.keys(),
+            entries.values(),
+            entries.keys(),
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
-            ncols=columns,
+            ncols=legend_columns(entries, LEGEND_CHARACTERS * inches),
             borderaxespad=0.2,
             handletextpad=0.4,
             columnspacing=1.2,
         )
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        plain_text(legend.get_texts())
 
 
-def _groups(table: pd.DataFrame, heritage: str) -> Iterable[tuple[str, pd.DataFrame]]:
-    return ((str(lab), rows) for lab, rows in table.groupby(heritage, sort=True))
+def entries_of(axes: Axes) -> dict[str, Artist]:
+    """What a legend of the axes holds, one entry a name."""
+    handles, names = axes.get_legend_handles_labels()
+    return dict(zip(names, handles, strict=True))
+
+
+def legend_columns(names: Iterable[str], room: float) -> int:
+    """Columns of a legend whose rows hold `room` characters at a size of one point, six of them for each mark."""
+    points = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    lengths = [len(name) for name in names]
+    return max(1, min(len(lengths), int(room / points / (max(lengths) + 6))))
+
+
+def plain_text(texts: Iterable[Text]) -> None:
+    """Names are no formulas."""
+    for text in texts:
+        text.set_parse_math(False)
+
+
+def _by_lab(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+    return ((str(lab), rows) for lab, rows in table.groupby("heritage", sort=True))
+
+
+def _short(names: Iterable[object]) -> list[str]:
+    return [short_name(str(name)) for name in names]
 
 
 def _words(label: str) -> str:

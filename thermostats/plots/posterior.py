@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,29 +28,20 @@ SIDE = 6.5
 """Size of the figures beside the rows, in points."""
 
 
-def variance_shares(table: pd.DataFrame, axes: Axes, prior: Mapping[str, float] | None = None) -> Axes:
+def variance_shares(table: pd.DataFrame, axes: Axes) -> Axes:
     """Posterior share of every block in the variance over models: median, interval, and the prior mean as a tick.
 
-    table: `HeritageFit.summary()`, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper).
-    prior: prior mean share by block; with a symmetric Dirichlet prior it is 1 over the number of blocks.
+    table: `HeritageFit.summary()`, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper). With
+    a symmetric Dirichlet prior the prior mean is 1 over the number of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
     rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
     order = [block for block in BLOCKS if block in set(rows["block"])]
     order += [str(block) for block in rows["block"] if block not in BLOCKS]
     rows = rows.set_index("block").loc[order].reset_index()
-    at = prior if prior is not None else dict.fromkeys(order, 1 / len(order))
-    _intervals(axes, rows, POSTERIOR)
-    axes.scatter(
-        [at[block] for block in order],
-        rows.index,
-        marker="|",
-        s=130,
-        color=MUTED,
-        linewidth=1.4,
-        label="prior mean",
-        zorder=2,
-    )
+    _intervals(axes, rows, "posterior median, interval")
+    at = np.full(len(order), 1 / len(order))
+    axes.scatter(at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2)
     name_rows(axes, [BLOCKS.get(block, block) for block in order])
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
     legend_over_rows(axes)
@@ -104,11 +96,8 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
     place = (rows["observed"] - rows["lower"]) / width
     inside = place.between(0, 1)
     axes.hlines(rows.index, 0, 1, color=POSTERIOR, linewidth=4.5, alpha=0.35, label="replicated, central interval")
-    for within, color, marker, words in (
-        (True, INK, "o", "observed, inside"),
-        (False, OUTSIDE, "X", "observed, outside"),
-    ):
-        part = place[inside == within].clip(-0.45, 1.45)
+    for within, look in ((inside, (INK, "o", "observed, inside")), (~inside, (OUTSIDE, "X", "observed, outside"))):
+        part, (color, marker, words) = place[within].clip(-0.45, 1.45), look
         if len(part):
             axes.scatter(part, part.index, color=color, marker=marker, s=30, label=words, **POINT)
     for at, row in enumerate(rows.itertuples()):
@@ -155,7 +144,7 @@ def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     )
     axes.scatter(prior["median"], at[prior.index], marker="|", s=90, color=MUTED, linewidth=1.2)
     posterior = table[table["stage"] == "posterior"]
-    _intervals(axes, posterior.assign(_at=at[posterior.index]), POSTERIOR, label="posterior")
+    _intervals(axes, posterior.set_index(at[posterior.index]), "posterior")
     name_rows(axes, [quantity.replace("_", " ") for quantity in order])
     axes.set_xlabel("value of the quantity: median and interval")
     legend_over_rows(axes)
@@ -195,10 +184,10 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def _intervals(axes: Axes, rows: pd.DataFrame, color: str, label: str = "posterior median, interval") -> None:
-    at = rows.get("_at", rows.index)
-    axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=1.8, zorder=3)
-    axes.scatter(rows["median"], at, color=color, s=28, label=label, zorder=4, edgecolor="white", linewidth=0.5)
+def _intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
+    axes.hlines(rows.index, rows["lower"], rows["upper"], color=POSTERIOR, linewidth=1.8, zorder=3)
+    look: dict[str, Any] = {"color": POSTERIOR, "s": 28, "zorder": 4, "edgecolor": "white", "linewidth": 0.5}
+    axes.scatter(rows["median"], rows.index, label=label, **look)
 
 
 def _beside(axes: Axes, texts: Sequence[str], title: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Literal
@@ -42,11 +42,8 @@ class Correlation(Estimate):
 class WithinCorrelation(Estimate):
     """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
 
-    by_model: Mapping[str, float]
-    by_model_lower: Mapping[str, float]
-    """Fisher-z bounds of each model's correlation, as `correlation` gives them."""
-    by_model_upper: Mapping[str, float]
-    permutation: str
+    by_model: pd.DataFrame
+    """Correlation of each model, with the bounds that `correlation` gives: estimate, lower, upper by name."""
     n_models: int
 
 
@@ -54,10 +51,7 @@ class WithinCorrelation(Estimate):
 class Slope(Estimate):
     """A coefficient of a linear model; the p-value is against `against`."""
 
-    term: str
-    against: float
     standard_error: float
-    statistic: float
     df: float
     r_squared: float
     intercept: float
@@ -165,15 +159,14 @@ def within_correlation(
         raise UsageError(
             "tables of different prompts or models", got=f"{x.shape} and {y.shape}", allowed="the same rows and columns"
         )
-    statistic, ranked = _statistic(method), method == "spearman"
-    names = [str(name) for name in x.columns]
+    statistic = _statistic(method)
     a = np.column_stack([numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
     b = np.column_stack([numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
     each = statistic(a[None], b[None], 1)[0]
     n, m = a.shape
-    spread = np.sqrt((1 + np.square(each) / 2 if ranked else 1) / (n - 3)) * stats.norm.ppf((1 + level) / 2)
+    half = np.sqrt((1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)) * stats.norm.ppf((1 + level) / 2)
     with np.errstate(divide="ignore"):
-        bounds = [dict(zip(names, np.tanh(np.arctanh(each) + side * spread).tolist(), strict=True)) for side in (-1, 1)]
+        ends = {name: np.tanh(np.arctanh(each) + side * half) for name, side in (("lower", -1), ("upper", 1))}
     rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
     null = statistic(a[None], b[shuffled], 1).mean(axis=1)
@@ -189,10 +182,7 @@ def within_correlation(
         interval="percentile bootstrap over prompts and models",
         p_value=float((np.sum(np.abs(null) >= abs(each.mean()) - 1e-12) + 1) / (resamples + 1)),
         n=n,
-        by_model=dict(zip(names, map(float, each), strict=True)),
-        by_model_lower=bounds[0],
-        by_model_upper=bounds[1],
-        permutation=f"Monte Carlo, (b + 1)/({resamples} + 1)",
+        by_model=pd.DataFrame({"estimate": each, **ends}, index=list(map(str, x.columns))),
         n_models=m,
     )
 
@@ -275,7 +265,8 @@ def slope(
     else:
         raise UsageError("no such errors", got=errors, allowed="HC3, classical")
     estimate, df = float(fit.params[name]), float(fit.df_resid)
-    t, half = _t_ratio(estimate - against, error), float(stats.t.ppf((1 + level) / 2, df)) * error
+    half, distance = float(stats.t.ppf((1 + level) / 2, df)) * error, abs(estimate - against)
+    t = distance / error if error > 0 else math.inf if distance else 0.0
     return Slope(
         test=f"t test of {name} in {formula} against {against:g}, {errors} errors",
         estimate=estimate,
@@ -283,20 +274,13 @@ def slope(
         upper=estimate + half,
         level=level,
         interval=f"t confidence interval, {errors} errors, {df:g} degrees of freedom",
-        p_value=float(2 * stats.t.sf(abs(t), df)),
+        p_value=float(2 * stats.t.sf(t, df)),
         n=int(fit.nobs),
-        term=name,
-        against=against,
         standard_error=error,
-        statistic=t,
         df=df,
         r_squared=float(fit.rsquared),
         intercept=float(fit.params.get("Intercept", 0.0)),
     )
-
-
-def _t_ratio(distance: float, error: float) -> float:
-    return distance / error if error > 0 else math.copysign(math.inf, distance) if distance else 0.0
 
 
 def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0, level: float = 0.95) -> PowerLaw:

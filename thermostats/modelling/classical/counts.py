@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,9 +24,8 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, bca
+from thermostats.modelling.classical.resampling import permuted
 
-CLOPPER_PEARSON = "Clopper–Pearson exact interval"
 TOLERANCE = 1e-12
 
 
@@ -38,9 +36,6 @@ class Exceedance(Estimate):
     n_above: int
     ratio: float
     """Geometric mean of value/bound over all values."""
-    ratio_lower: float
-    ratio_upper: float
-    ratio_interval: str
     largest_ratio: float
 
 
@@ -57,21 +52,17 @@ class Accuracy(Estimate):
 class Threshold(Estimate):
     """The best cut of a score; `estimate`, `lower`, `upper` are the cut, the p-value allows for the search."""
 
-    positive_above: bool
-    """True where scores above the cut are predicted positive."""
     accuracy: float
     """In-sample balanced accuracy at the best cut: optimistic, compare with `accuracy_by_chance`."""
     accuracy_by_chance: float
     """Mean best balanced accuracy over shuffled outcomes."""
-    auc: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignPermutation(Estimate):
     """Is the sign a matter of lab? The unit of `p_value` is the family."""
 
-    p_families: float
-    counted_families: str
+    counted: str
     """How the arrangements were counted."""
     n_families: int
     n_labs: int
@@ -84,19 +75,6 @@ class ClusteredShare(Estimate):
     """A share of units; `effective_n` is how many independent units would tell as much."""
 
     effective_n: float
-    n_groups: int
-
-
-def two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
-    """Return a 2 × 2 table of counts (rows: groups, columns: outcomes); UsageError for an empty row or column."""
-    counts = np.asarray(table, dtype=np.float64)
-    if counts.shape != (2, 2) or not np.isfinite(counts).all() or (counts < 0).any() or (counts % 1 != 0).any():
-        raise UsageError(
-            "not a 2 × 2 table of counts", got=counts.tolist(), allowed="two rows of two whole numbers, 0 or more"
-        )
-    if (counts.sum(axis=0) == 0).any() or (counts.sum(axis=1) == 0).any():
-        raise UsageError("an empty row or column decides nothing", got=counts.tolist(), allowed="margins above 0")
-    return counts.astype(np.int64)
 
 
 def fisher_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Estimate:
@@ -106,7 +84,7 @@ def fisher_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Est
     are possible). Both margins are taken as fixed, every count as independent: models of one family are not. Raises
     UsageError for anything but a 2 × 2 table of counts with margins above 0.
     """
-    counts = two_by_two(table)
+    counts = _two_by_two(table)
     result: Any = stats.contingency.odds_ratio(counts, kind="conditional")
     interval = result.confidence_interval(probability(level))
     return Estimate(
@@ -128,7 +106,7 @@ def barnard_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Es
     interval (1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I), which is not exact. Raises
     UsageError as `fisher_exact` does.
     """
-    counts = two_by_two(table)
+    counts = _two_by_two(table)
     (a, _), (c, _) = counts.tolist()
     n1, n2 = map(int, counts.sum(axis=1))
     low, high = confint_proportions_2indep(a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - probability(level))
@@ -148,20 +126,15 @@ def proportion(k: int, n: int, *, against: float = 0.5, level: float = 0.95) -> 
     """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given share."""
     if not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer)) or n < 1 or not 0 <= k <= n:
         raise UsageError("not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1")
-    result = stats.binomtest(int(k), int(n), probability(against, "against"))
-    return _binomial(result, f"binomial test of the share against {against:g}", level)
+    return _binomial(
+        k, n, probability(against, "against"), "two-sided", f"binomial test of the share against {against:g}", level
+    )
 
 
 def one_sample_bound(
-    values: ArrayLike,
-    bounds: ArrayLike | float,
-    *,
-    tolerated: float = 0.05,
-    level: float = 0.95,
-    seed: int,
-    resamples: int = RESAMPLES,
+    values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05, level: float = 0.95
 ) -> Exceedance:
-    """Share of values above their own bounds, and the geometric mean of value/bound with a BCa interval.
+    """Share of values above their own bounds, and the geometric mean of value/bound.
 
     The p-value is the one-sided exact binomial P(K ≥ k | share = tolerated): how surprising so many exceedances are if
     at most that share may lie above, by error of measurement. A strict bound is refuted by one. Raises UsageError for
@@ -170,20 +143,10 @@ def one_sample_bound(
     x = numbers(values, "values", positive=True)
     limit = numbers(np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds, "bounds", positive=True)
     same_length(values=x, bounds=limit)
-    above = int((x > limit).sum())
-    test = stats.binomtest(above, x.size, probability(tolerated, "tolerated"), alternative="greater")
-    share = _binomial(test, f"binomial test that at most {tolerated:g} of the values lie above their bounds", level)
-    logs = np.log(x / limit)
-    low, high, kind = bca([logs], np.mean, level=level, seed=seed, resamples=resamples)
-    return Exceedance(
-        **vars(share),
-        n_above=above,
-        ratio=math.exp(logs.mean()),
-        ratio_lower=math.exp(low),
-        ratio_upper=math.exp(high),
-        ratio_interval=kind,
-        largest_ratio=math.exp(logs.max()),
-    )
+    above, logs = int((x > limit).sum()), np.log(x / limit)
+    test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
+    share = _binomial(above, x.size, probability(tolerated, "tolerated"), "greater", test, level)
+    return Exceedance(**vars(share), n_above=above, ratio=math.exp(logs.mean()), largest_ratio=math.exp(logs.max()))
 
 
 def classification_accuracy(
@@ -201,10 +164,9 @@ def classification_accuracy(
     test = "binomial test of the accuracy against the share of the larger class"
     if majority == 1:
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
-    right = int((guess == truth).sum())
-    result = stats.binomtest(right, truth.size, majority, alternative="greater")
+    share = _binomial(int((guess == truth).sum()), truth.size, majority, "greater", test, level)
     return Accuracy(
-        **(vars(_binomial(result, test, level)) | ({"p_value": math.nan} if majority == 1 else {})),
+        **vars(share) | ({"p_value": math.nan} if majority == 1 else {}),
         majority=majority,
         balanced_accuracy=float(np.mean([(guess[truth == c] == c).mean() for c in classes])),
     )
@@ -225,22 +187,17 @@ def roc_threshold(
     interval is the percentile bootstrap of the best cut. Raises UsageError for fewer than 4 points, a constant score or
     one outcome only.
     """
-    x, y = numbers(scores, "scores", least=4, varied=True), np.asarray(outcomes, dtype=np.float64)
+    x, y = numbers(scores, "scores", least=4, varied=True), _true_or_false(outcomes, "outcome", "outcomes")
     same_length(scores=x, outcomes=y)
-    if not np.isin(y, (0.0, 1.0)).all() or len(set(y)) < 2:
-        raise UsageError(
-            "the outcome does not vary", where="outcomes", got=sorted(set(y)), allowed="both true and false"
-        )
     rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
-    cut, above, accuracy = _best_cut(x, y)
-    null = np.array([_best_cut(x, rng.permutation(y))[2] for _ in range(resamples)])
+    cut, accuracy = _best_cut(x, y)
+    null = np.array([_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
     cuts: list[float] = []
     while len(cuts) < resamples:
         chosen = rng.integers(0, x.size, x.size)
         if np.ptp(x[chosen]) > 0 and np.ptp(y[chosen]) > 0:
             cuts.append(_best_cut(x[chosen], y[chosen])[0])
     low, high = np.quantile(cuts, [tail, 1 - tail])
-    wins = np.sign(x[y == 1][:, None] - x[y == 0][None, :])
     return Threshold(
         test="permutation test of the best balanced accuracy over all cuts",
         estimate=cut,
@@ -250,10 +207,8 @@ def roc_threshold(
         interval="percentile bootstrap of the best cut, resamples with both outcomes and two scores or more",
         p_value=float((np.sum(null >= accuracy - TOLERANCE) + 1) / (resamples + 1)),
         n=x.size,
-        positive_above=above,
         accuracy=accuracy,
         accuracy_by_chance=float(null.mean()),
-        auc=float((1 + wins.mean()) / 2),
     )
 
 
@@ -280,19 +235,16 @@ def clustered_share(
     most = min(float(n), p * (1 - p) / variance) if variance > 0 else float(n)
     effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
     x = p * effective
-    lower = float(stats.beta.ppf(tail, x, effective - x + 1)) if x > 0 else 0.0
-    upper = float(stats.beta.isf(tail, x + 1, effective - x)) if p < 1 else 1.0
     return ClusteredShare(
         test="share of units",
         estimate=p,
-        lower=lower,
-        upper=upper,
+        lower=float(stats.beta.ppf(tail, x, effective - x + 1)) if x > 0 else 0.0,
+        upper=float(stats.beta.isf(tail, x + 1, effective - x)) if p < 1 else 1.0,
         level=level,
         interval="Korn–Graubard interval, units in groups",
-        p_value=float("nan"),
+        p_value=math.nan,
         n=n,
         effective_n=effective,
-        n_groups=k,
     )
 
 
@@ -311,25 +263,23 @@ def clustered_sign_permutation(
     two-sided, so that models of one recipe do not count as independent; the estimate is the same over models.
     Raises UsageError where there is one lab, one sign, an unknown focal lab, or a family spread over two labs.
     """
-    signs, lab, family = np.asarray(dampens, dtype=np.float64), labels(labs, "labs"), labels(families, "families")
+    signs, lab, family = _true_or_false(dampens, "sign", "dampens"), labels(labs, "labs"), labels(families, "families")
     same_length(dampens=signs, labs=lab, families=family)
-    if not np.isin(signs, (0.0, 1.0)).all() or len(set(signs)) < 2:
-        raise UsageError(
-            "the sign does not vary", where="dampens", got=sorted(set(signs)), allowed="both true and false"
-        )
     if len(set(lab)) < 2 or focal not in lab:
         allowed = f"two labs or more, the focal one of {sorted(set(lab))}"
         raise UsageError("no labs to compare", where="labs", got=focal, allowed=allowed)
-    units = (
-        pd.DataFrame({"family": family, "lab": lab, "share": signs})
-        .groupby("family")
-        .agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
-    )
+    by_family = pd.DataFrame({"family": family, "lab": lab, "share": signs}).groupby("family")
+    units = by_family.agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
     if (units["n_labs"] > 1).any():
         spread = list(units.index[units["n_labs"] > 1])
         raise UsageError("a family spread over labs", where="families", got=spread, allowed="one lab a family")
-    inside = (units["lab"] == focal).to_numpy()
-    p, counted, smallest = _over_families(units["share"].to_numpy(np.float64), inside, seed=seed, resamples=resamples)
+    sides = [units.loc[side, "share"].to_numpy(np.float64) for side in (units["lab"] == focal, units["lab"] != focal)]
+
+    def contrast(inside: Array, outside: Array, axis: int) -> Array:
+        return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))
+
+    result, exact, counted = permuted(sides, contrast, "independent", seed=seed, resamples=resamples)
+    null = result.null_distribution
     return SignPermutation(
         test=f"permutation test of the sign against the lab, unit: the family; {focal} against the rest, two-sided",
         estimate=float(signs[lab == focal].mean() - signs[lab != focal].mean()),
@@ -337,56 +287,53 @@ def clustered_sign_permutation(
         upper=math.nan,
         level=math.nan,
         interval=f"{NO_INTERVAL}: a test of no association",
-        p_value=p,
+        p_value=float(result.pvalue),
         n=signs.size,
-        p_families=p,
-        counted_families=counted,
+        counted=counted,
         n_families=len(units),
         n_labs=units["lab"].nunique(),
-        smallest_p_families=smallest,
+        smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE)) if exact else math.nan,
     )
 
 
-def _over_families(values: Array, inside: NDArray[np.bool_], *, seed: int, resamples: int) -> tuple[float, str, float]:
-    """p, how it was counted, and the smallest p possible (NaN where not exact)."""
-
-    def contrast(arranged: Array) -> Array:
-        return np.asarray(np.abs(arranged[:, inside].mean(axis=1) - arranged[:, ~inside].mean(axis=1)))
-
-    observed = float(contrast(values[None, :])[0])
-    size = int(inside.sum())
-    total = math.comb(values.size, size)
-    if total > MOST_ARRANGEMENTS:
-        null = contrast(np.random.default_rng(seed).permuted(np.tile(values, (resamples, 1)), axis=1))
-        p = float((np.sum(null >= observed - TOLERANCE) + 1) / (resamples + 1))
-        return p, f"Monte Carlo, (b + 1)/({resamples} + 1)", math.nan
-    chosen = np.zeros((total, values.size), dtype=bool)
-    for row, units in enumerate(itertools.combinations(range(values.size), size)):
-        chosen[row, list(units)] = True
-    every, arranged = np.tile(values, (total, 1)), np.empty((total, values.size))
-    arranged[:, inside] = every[chosen].reshape(total, size)
-    arranged[:, ~inside] = every[~chosen].reshape(total, values.size - size)
-    null = contrast(arranged)
-    smallest = float(np.mean(null >= null.max() - TOLERANCE))
-    return float(np.mean(null >= observed - TOLERANCE)), f"exact, all {total} arrangements", smallest
+def _two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
+    counts = np.asarray(table, dtype=np.float64)
+    if counts.shape != (2, 2) or not np.isfinite(counts).all() or (counts < 0).any() or (counts % 1 != 0).any():
+        raise UsageError(
+            "not a 2 × 2 table of counts", got=counts.tolist(), allowed="two rows of two whole numbers, 0 or more"
+        )
+    if (counts.sum(axis=0) == 0).any() or (counts.sum(axis=1) == 0).any():
+        raise UsageError("an empty row or column decides nothing", got=counts.tolist(), allowed="margins above 0")
+    return counts.astype(np.int64)
 
 
-def _binomial(result: Any, test: str, level: float) -> Estimate:
-    interval = stats.binomtest(result.k, result.n).proportion_ci(probability(level), method="exact")
+def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str) -> Array:
+    """0 and 1, both there."""
+    found = np.asarray(values, dtype=np.float64)
+    if set(found) != {0.0, 1.0}:
+        raise UsageError(
+            f"the {what} does not vary", where=where, got=sorted(set(found)), allowed="both true and false"
+        )
+    return found
+
+
+def _binomial(k: int, n: int, against: float, alternative: str, test: str, level: float) -> Estimate:
+    result: Any = stats.binomtest(int(k), int(n), against, alternative=alternative)
+    interval = stats.binomtest(int(k), int(n)).proportion_ci(probability(level), method="exact")
     return Estimate(
         test=test,
         estimate=result.k / result.n,
         lower=float(interval.low),
         upper=float(interval.high),
         level=level,
-        interval=CLOPPER_PEARSON,
+        interval="Clopper–Pearson exact interval",
         p_value=float(result.pvalue),
-        n=int(result.n),
+        n=int(n),
     )
 
 
-def _best_cut(x: Array, y: Array) -> tuple[float, bool, float]:
-    """Cut, direction (True: positive above) and balanced accuracy."""
+def _best_cut(x: Array, y: Array) -> tuple[float, float]:
+    """Cut and its balanced accuracy, in the better direction."""
     values = np.unique(x)
     cuts = (values[1:] + values[:-1]) / 2
     above = x[:, None] > cuts[None, :]
@@ -394,4 +341,4 @@ def _best_cut(x: Array, y: Array) -> tuple[float, bool, float]:
     both = np.maximum(balanced, 1 - balanced)
     ties = np.flatnonzero(both >= both.max() - TOLERANCE)
     best = int(ties[ties.size // 2])
-    return float(cuts[best]), bool(balanced[best] >= 0.5), float(both[best])
+    return float(cuts[best]), float(both[best])

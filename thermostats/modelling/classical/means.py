@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import (
@@ -34,12 +34,6 @@ class Difference(Estimate):
     ratio_upper: float
     p_permutation: float
     permutation: str
-    p_rank: float
-    """Wilcoxon signed-rank (one sample, pairs) or rank-sum (Welch) p."""
-    effect: float
-    """Cohen's d: mean over SD, or difference over pooled SD."""
-    effect_lower: float
-    effect_upper: float
 
 
 def one_sample(
@@ -51,27 +45,26 @@ def one_sample(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Difference:
-    """Mean of `values` against a given value: t interval, exact sign-flip permutation, Wilcoxon, Cohen's d = mean/SD.
+    """Mean of `values` against a given value: t interval and sign-flip permutation, exact for n ≤ 15.
 
     With `log` the natural logarithms are taken first, `against` is a ratio (such as 1 for a gain) and `ratio` is the
-    geometric mean; the estimate is then log(geometric mean / against), else mean − against. Sign flips are exact for
-    n ≤ 15. Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of values not above 0.
+    geometric mean; the estimate is then log(geometric mean / against), else mean − against.
+    Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of values not above 0.
     """
     x = numbers(values, "values", least=3, positive=log, varied=True)
     if log and against <= 0:
         raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
     shifted = np.log(x) - math.log(against) if log else x - against
     test = f"t test of the mean {'log ' * log}against {against:g}"
-    return _of_one_mean(shifted, test, log, against, level=level, seed=seed, resamples=resamples)
+    return _of_one_mean(shifted, test, log, against, level, seed, resamples)
 
 
 def paired_difference(
     a: ArrayLike, b: ArrayLike, *, log: bool = True, level: float = 0.95, seed: int, resamples: int = RESAMPLES
 ) -> Difference:
-    """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation, Wilcoxon, Cohen's d_z.
+    """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation; `ratio`: geometric mean of a/b.
 
-    `ratio` is the geometric mean of a/b. Raises UsageError for fewer than 3 pairs, constant differences, missing
-    values, or logs of values not above 0.
+    Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of values not above 0.
     """
     x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
     same_length(a=x, b=y)
@@ -84,17 +77,16 @@ def paired_difference(
             allowed="differences that vary",
         )
     test = f"paired t test of {'log(a/b)' if log else 'a − b'} against 0"
-    return _of_one_mean(differences, test, log, 1.0, level=level, seed=seed, resamples=resamples)
+    return _of_one_mean(differences, test, log, 1.0, level, seed, resamples)
 
 
 def welch_difference(
     a: ArrayLike, b: ArrayLike, *, log: bool = True, level: float = 0.95, seed: int, resamples: int = RESAMPLES
 ) -> Difference:
-    """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t.
+    """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t, |t| permuted.
 
-    Beside it the permutation of Welch's |t| over group labels, the Wilcoxon rank-sum (Mann–Whitney) p, and Cohen's d on
-    the pooled SD with its noncentral-t interval (which does assume equal variances). Raises UsageError for fewer than 3
-    values a group, both groups constant, missing values, or logs of values not above 0.
+    Raises UsageError for fewer than 3 values a group, both groups constant, missing values, or logs of values not
+    above 0.
     """
     x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
     x, y = (np.log(x), np.log(y)) if log else (x, y)
@@ -102,93 +94,50 @@ def welch_difference(
         raise UsageError(
             "both groups are constant", where="a, b", got=f"{x[0]:g} and {y[0]:g}", allowed="values that vary"
         )
-    return _record(
-        stats.ttest_ind(x, y, equal_var=False),
-        f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0",
-        "Welch t confidence interval",
-        log,
-        1.0,
-        level,
-        estimate=float(x.mean() - y.mean()),
-        n=x.size + y.size,
-        permutation=permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples),
-        p_rank=float(stats.mannwhitneyu(x, y).pvalue),
-        sd=math.sqrt(((x.size - 1) * x.var(ddof=1) + (y.size - 1) * y.var(ddof=1)) / (x.size + y.size - 2)),
-        sd_df=x.size + y.size - 2,
-        root=math.sqrt(x.size * y.size / (x.size + y.size)),
-    )
+    result = stats.ttest_ind(x, y, equal_var=False)
+    permutation = permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
+    test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
+    return _record(result, float(x.mean() - y.mean()), x.size + y.size, permutation, test, "Welch t", log, 1.0, level)
 
 
-def _of_one_mean(
-    x: Array, test: str, log: bool, against: float, *, level: float, seed: int, resamples: int
-) -> Difference:
+def _of_one_mean(x: Array, test: str, log: bool, against: float, level: float, seed: int, resamples: int) -> Difference:
     def distance(flipped: Array, axis: int) -> Array:
         return np.asarray(np.abs(np.mean(flipped, axis=axis)))
 
-    return _record(
-        stats.ttest_1samp(x, 0.0),
-        test,
-        "t confidence interval",
-        log,
-        against,
-        level,
-        estimate=float(x.mean()),
-        n=x.size,
-        permutation=permutation_p([x], distance, "samples", seed=seed, resamples=resamples),
-        p_rank=float(stats.wilcoxon(x).pvalue),
-        sd=float(x.std(ddof=1)),
-        sd_df=x.size - 1,
-        root=math.sqrt(x.size),
-    )
+    permutation = permutation_p([x], distance, "samples", seed=seed, resamples=resamples)
+    return _record(stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, test, "t", log, against, level)
 
 
 def _record(
     result: Any,
-    test: str,
-    interval: str,
-    log: bool,
-    against: float,
-    level: float,
-    *,
     estimate: float,
     n: int,
     permutation: tuple[float, str],
-    p_rank: float,
-    sd: float,
-    sd_df: int,
-    root: float,
+    test: str,
+    kind: str,
+    log: bool,
+    against: float,
+    level: float,
 ) -> Difference:
-    """`sd` with its degrees of freedom is the unit of Cohen's d, whose standard error is 1/`root`."""
     lower, upper = map(float, result.confidence_interval(probability(level)))
-    ratios = [against * math.exp(x) if log else math.nan for x in (estimate, lower, upper)]
-    effect_lower, effect_upper = _noncentral(estimate / sd * root, sd_df, level, root)
+    ratio, ratio_lower, ratio_upper = (against * math.exp(x) if log else math.nan for x in (estimate, lower, upper))
     return Difference(
         test=test,
         estimate=estimate,
         lower=lower,
         upper=upper,
         level=level,
-        interval=interval + " of the log" * log,
+        interval=f"{kind} confidence interval" + " of the log" * log,
         p_value=float(result.pvalue),
         n=n,
         statistic=float(result.statistic),
         df=float(result.df),
-        ratio=ratios[0],
-        ratio_lower=ratios[1],
-        ratio_upper=ratios[2],
+        ratio=ratio,
+        ratio_lower=ratio_lower,
+        ratio_upper=ratio_upper,
         p_permutation=permutation[0],
         permutation=permutation[1],
-        p_rank=p_rank,
-        effect=estimate / sd,
-        effect_lower=effect_lower,
-        effect_upper=effect_upper,
     )
-
-
-def _noncentral(t: float, df: float, level: float, root: float) -> tuple[float, float]:
-    """Interval of an effect δ = ncp/root by inverting the noncentral t distribution (Steiger and Fouladi 1997)."""
-    low, high = (float(special.nctdtrinc(df, (1 + side * level) / 2, t)) / root for side in (1, -1))
-    return low, high
 
 
 def _welch_t(x: Array, y: Array, axis: int = -1) -> Array:

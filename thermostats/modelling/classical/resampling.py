@@ -19,10 +19,10 @@ MOST_DEGENERATE = 0.05
 Kind = Literal["independent", "samples", "pairings"]
 
 
-def permutation_p(
+def permuted(
     data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
-) -> tuple[float, str]:
-    """Return P(statistic ≥ observed) over arrangements of `data`, and in words how it was counted.
+) -> tuple[Any, bool, str]:
+    """scipy's permutation test of P(statistic ≥ observed), whether it is exact, and in words how it was counted.
 
     `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis. `kind` is scipy's:
     pairings (shuffle the one sample given), samples (flip the signs of the one sample given), independent (shuffle
@@ -40,44 +40,35 @@ def permutation_p(
         n_resamples=total if exact else resamples,
         rng=np.random.default_rng(seed),
     )
-    return float(
-        result.pvalue
-    ), f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    return result, exact, f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
 
 
-def bca(
-    data: Sequence[Array],
-    statistic: Callable[..., Array],
-    *,
-    level: float,
-    seed: int,
-    paired: bool = False,
-    resamples: int = RESAMPLES,
-) -> tuple[float, float, str]:
+def permutation_p(
+    data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
+) -> tuple[float, str]:
+    """The p-value of `permuted`, and how it was counted."""
+    result, _, counted = permuted(data, statistic, kind, seed=seed, resamples=resamples)
+    return float(result.pvalue), counted
+
+
+def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:
     """BCa bootstrap bounds and their kind in words (Efron 1987, doi:10.1080/01621459.1987.10478410).
 
     Resamples where `statistic` is not finite are left out and counted; with more than 5 % of them, or where the
     jackknife is degenerate, the bounds are NaN and the words say so.
     """
+    common: dict[str, Any] = {"vectorized": True, "confidence_level": level}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a degenerate distribution is reported in words below
-        common: dict[str, Any] = {"paired": paired, "vectorized": True, "confidence_level": level}
         drawn: Any = stats.bootstrap(
-            tuple(data),
-            statistic,
-            method="percentile",
-            n_resamples=resamples,
-            rng=np.random.default_rng(seed),
-            **common,
+            (data,), statistic, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(seed), **common
         )
         finite = np.isfinite(drawn.bootstrap_distribution)
-        left_out = f"{int((~finite).sum())} of {resamples} resamples degenerate"
+        left_out = f"{int((~finite).sum())} of {RESAMPLES} resamples degenerate"
         if finite.mean() < 1 - MOST_DEGENERATE:
             return math.nan, math.nan, f"{NO_INTERVAL}: {left_out}"
         drawn.bootstrap_distribution = drawn.bootstrap_distribution[finite]
-        result: Any = stats.bootstrap(
-            tuple(data), statistic, method="BCa", n_resamples=0, bootstrap_result=drawn, **common
-        )
+        result: Any = stats.bootstrap((data,), statistic, method="BCa", n_resamples=0, bootstrap_result=drawn, **common)
     low, high = map(float, result.confidence_interval)
     if not (math.isfinite(low) and math.isfinite(high)):
         return math.nan, math.nan, f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}"

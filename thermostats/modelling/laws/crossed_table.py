@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
+from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
+from thermostats.modelling.inference.checks import Check, influence
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import NO_SOURCE
 
@@ -52,13 +54,7 @@ def crossed(table: pd.DataFrame) -> Crossed:
         labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
-    if rows.duplicated(["model_id", "prompt_id"]).any():
-        raise UsageError(
-            "a prompt stands twice for one model",
-            where="prompt_id",
-            allowed="one row a model and prompt",
-            next_step="choose one source",
-        )
+    one_row_a_prompt(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
         raise UsageError("a prompt stands in two categories", where="category", allowed="one category a prompt")
     model, models = pd.factorize(rows["model_id"])
@@ -121,9 +117,50 @@ def said_labs(table: pd.DataFrame, what: str) -> Iterator[str]:
         yield f"one model a lab: {what} is not yet one of labs"
 
 
-def said_sources(table: pd.DataFrame) -> tuple[str, ...]:
-    """A warning where the table does not say which files or measurements it is from."""
-    return () if "source" in table else (NO_SOURCE,)
+def one_row_a_prompt(table: pd.DataFrame) -> None:
+    """Raise UsageError where a model answered a prompt twice."""
+    if table.duplicated(["model_id", "prompt_id"]).any():
+        raise UsageError(
+            "a prompt stands twice for one model",
+            where="prompt_id",
+            allowed="one row a model and prompt",
+            next_step="choose one source",
+        )
+
+
+def sources_of(table: pd.DataFrame) -> tuple[str, ...]:
+    """Files or measurements of the rows; none where the table does not say which."""
+    return tuple(sorted(set(table["source"]))) if "source" in table else ()
+
+
+def about(table: pd.DataFrame, cells: Crossed, estimand: str) -> dict[str, Any]:
+    """What a fit's record says of its rows."""
+    return {
+        "estimand": at_position(estimand, table),
+        "sources": sources_of(table),
+        "n_models": len(cells.models),
+        "n_heritages": table["heritage"].nunique() if "heritage" in table else 0,
+    }
+
+
+def warnings_of(table: pd.DataFrame, cells: Crossed, what: str) -> tuple[str, ...]:
+    """What is to be said of the rows, of labs as of `what`, and of a table without sources."""
+    return (*cells.warnings, *said_labs(table, what), *(() if "source" in table else (NO_SOURCE,)))
+
+
+def left_out_each(
+    table: pd.DataFrame,
+    models: Sequence[str],
+    whole: str,
+    verdict: Callable[[Crossed, int], tuple[str, dict[str, float]]],
+) -> Check:
+    """Influence of every model, and of every lab of several, on a verdict that is `whole` with all of them.
+
+    `verdict`: the cells without one and the number of the refit, from 0, to the verdict without it and its figures.
+    """
+    rests = enumerate(without_each(table, models))
+    found = {name: verdict(rest, i) if rest is not None else (TOO_FEW, {}) for i, (name, rest) in rests}
+    return influence(whole, {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
 def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:

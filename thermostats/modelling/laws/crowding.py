@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows
-from thermostats.modelling.inference.checks import Statistic
-from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.draws import Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import (
     Rival,
@@ -31,7 +29,7 @@ from thermostats.modelling.inference.held_out import (
     rival,
 )
 from thermostats.modelling.inference.quadrature import Lines, posterior
-from thermostats.modelling.laws.lines import coefficient, fitted_line, points, sample
+from thermostats.modelling.laws.lines import coefficient, fitted_line, lab_statistics, points, sample
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
@@ -53,8 +51,6 @@ PRIORS = (
     ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
 )
 SLOPES = {"within": coefficient(1), "between": coefficient(2)}
-PUBLISHED = (0.15, 0.20)
-"""The study's threshold of ρ lies between these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +70,10 @@ class Crowded:
         return _line(self.rows.table, columns, spread)
 
 
-def crowding_rows(
-    table: pd.DataFrame,
-    estimand: str = "penultimate_gain",
-    *,
-    source: str | Sequence[str] | None = None,
-    error_from: str | None = None,
-    prompt_counts: Mapping[str, int] | None = None,
-) -> Crowded:
-    """The rows of `fit_crowding` and their model; raises as it does."""
+def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
+    """The rows of `fit_crowding` and their model; raises as it does. `chosen`: source, error_from, prompt_counts."""
     columns_of(table, "rho")
-    rows = model_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, least=5)
+    rows = model_rows(table, estimand, least=5, **chosen)
     frame, said = rows.table, list(rows.warnings)
     rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
     labs, x = frame["heritage"].astype(str), np.log(rho)
@@ -127,24 +116,19 @@ def fit_crowding(
     of c over the gaps between neighbouring values, with the step and the levels below and above it there), `rivals`
     (constant, slope, step, slope within and between apart: evidence, exact leave one model out, leave one lab out).
 
-    The classical counterparts: table `classical`, as `counterparts.of_slopes` gives it; of a threshold
-    `contingency.roc_threshold` and `contingency.classification_accuracy`.
-
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
     crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
-    frame, rho, x, apart = crowded.rows.table, crowded.rho, crowded.x, crowded.apart
+    frame, x, apart = crowded.rows.table, crowded.x, crowded.apart
     y, labs, said = apart.y, frame["heritage"].astype(str), list(crowded.warnings)
     fit = sample(apart, seed=seed, cache=cache)
     b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
-    step, cuts, widths = steps_of(crowded)
-    threshold, joint = threshold_of(step, cuts, widths, seed)
+    step, threshold, joint = thresholds(crowded, seed=seed)
     straight = {"constant": crowded.of(), "slope": crowded.of(x - x.mean()), "slopes apart": apart}
     rivals = compare(
         {name: rival(model) for name, model in straight.items()} | {"step": step},
         {"model": model_folds(y.size, said), "lab": few_folds(labs.tolist(), "labs", said)},
     )
-    spread = {"within": x - crowded.lab_mean, "between": crowded.lab_mean - x.mean()}
     return fitted_line(
         fit,
         frame,
@@ -152,7 +136,7 @@ def fit_crowding(
         judged=list(SLOPES),
         ways=[labs.tolist(), frame["model_id"].astype(str).tolist()],
         part="slopes",
-        statistics=_statistics(x, pd.factorize(labs)[0]),
+        statistics=lab_statistics(apart.groups, x, "log ρ") | {"largest": lambda y: y.max(axis=-1)},
         decisive={"within < 0": b_w < 0, "between < 0": b_b < 0},
         cache=cache,
         seed=seed,
@@ -170,47 +154,26 @@ def fit_crowding(
             "within < 0": float((b_w < 0).mean()),
             "between < 0": float((b_b < 0).mean()),
             "both < 0": float(((b_w < 0) & (b_b < 0)).mean()),
-            **_of_step(rivals, joint),
+            "a step rather than constant, slope or slopes apart": rivals.set_index("rival")["probability"]["step"],
+            "gain falls at the step": float((joint["step"] < 0).mean()),
+            "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
         },
-        numbers=_figures_of_step(rivals, joint["threshold"], rho),
+        numbers={
+            "threshold_median": float(np.median(joint["threshold"])),
+            **dict(zip(("threshold_lower", "threshold_upper"), equal_tailed(joint["threshold"]), strict=True)),
+        },
         tables={
             "threshold": threshold,
             "rivals": rivals,
             "models": frame[["model_id", "heritage", "rho"]].assign(
                 log_gain=y, error=apart.error, lab_mean_log_rho=crowded.lab_mean
             ),
-            "classical": counterparts.of_slopes(y, labs, spread, seed=seed),
         },
         warnings=tuple(said),
         figure=_figure,
         equations=EQUATIONS,
         priors=PRIORS,
     )
-
-
-def _of_step(rivals: pd.DataFrame, joint: Mapping[str, Array]) -> dict[str, float]:
-    """Probabilities of a step, and given that there is one."""
-    stated = (joint["threshold"] >= PUBLISHED[0]) & (joint["threshold"] <= PUBLISHED[1])
-    return {
-        "a step rather than constant, slope or slopes apart": rivals.set_index("rival")["probability"]["step"],
-        "gain falls at the step": float((joint["step"] < 0).mean()),
-        "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
-        "threshold within 0.15 to 0.20": float(stated.mean()),
-    }
-
-
-def _figures_of_step(rivals: pd.DataFrame, threshold: Array, rho: Array) -> dict[str, float]:
-    """Log Bayes factors, and where the threshold lies."""
-    log_evidence = rivals.set_index("rival")["log_evidence"]
-    pairs = (("step", "constant"), ("step", "slope"), ("slope", "constant"))
-    lower, upper = equal_tailed(threshold, LEVEL)
-    low, high = np.clip(np.log(PUBLISHED), np.log(rho.min()), np.log(rho.max()))
-    return {f"log_bayes_{one}_over_{other}": float(log_evidence[one] - log_evidence[other]) for one, other in pairs} | {
-        "prior_threshold_within_0.15_to_0.20": float((high - low) / np.log(rho.max() / rho.min())),
-        "threshold_median": float(np.median(threshold)),
-        "threshold_lower": float(lower),
-        "threshold_upper": float(upper),
-    }
 
 
 def _cuts(rho: Array) -> tuple[Array, Array]:
@@ -225,25 +188,22 @@ def _cuts(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def steps_of(crowded: Crowded) -> tuple[Rival, Array, Array]:
-    """The step model, one node a gap of log ρ with its width as prior weight; thresholds in the gaps and the widths."""
+def thresholds(crowded: Crowded, *, seed: int) -> tuple[Rival, pd.DataFrame, dict[str, Array]]:
+    """The step model, the posterior over its gaps, and joint draws of threshold, step and levels.
+
+    One node a gap of log ρ, with its width as prior weight.
+    """
     cuts, widths = _cuts(crowded.rho)
-    nodes = [crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
-    return mixture(nodes, widths), cuts, widths
-
-
-def threshold_of(steps: Rival, cuts: Array, widths: Array, seed: int) -> tuple[pd.DataFrame, dict[str, Array]]:
-    """Posterior over the gaps, and joint draws of threshold, step and levels."""
+    steps = mixture([crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts], widths)
     logs = steps.log_weights + node_evidence(steps)
     weights = np.exp(logs - logsumexp(logs))
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(8000, weights)
     found = [posterior(node, seed=seed + i, draws=4000) for i, node in enumerate(steps.nodes)]
-    ends = np.exp(np.log(cuts) - widths / 2), np.exp(np.log(cuts) + widths / 2)
     table = pd.DataFrame(
         {
-            "lower": ends[0],
-            "upper": ends[1],
+            "lower": np.exp(np.log(cuts) - widths / 2),
+            "upper": np.exp(np.log(cuts) + widths / 2),
             "prior": widths / widths.sum(),
             "probability": weights,
             "step": [f.beta[:, 1].mean() for f in found],
@@ -254,22 +214,7 @@ def threshold_of(steps: Rival, cuts: Array, widths: Array, seed: int) -> tuple[p
     beta = np.concatenate([f.beta[rng.integers(0, 4000, n)] for f, n in zip(found, counts, strict=True)])
     gap = np.repeat(np.arange(cuts.size), counts)
     drawn = np.exp(np.log(cuts[gap]) + widths[gap] * rng.uniform(-0.5, 0.5, gap.size))
-    return table, {"threshold": drawn, "step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
-
-
-def _statistics(x: Array, codes: NDArray[np.int64]) -> dict[str, Statistic]:
-    centred = x - x.mean()
-
-    def by_lab(y: Array | NDArray[np.bool_]) -> Array:
-        return np.stack([y[..., codes == g].mean(axis=-1) for g in set(codes)])
-
-    return {
-        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
-        "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
-        "spread of lab means": lambda y: by_lab(y).std(axis=0),
-        "covariance with log ρ": lambda y: (y * centred).mean(axis=-1),
-        "largest": lambda y: y.max(axis=-1),
-    }
+    return steps, table, {"threshold": drawn, "step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

@@ -1,48 +1,98 @@
 """log₁₀ Gᵢ = m (Lᵢ/L₀)^(−β) + u_lab + εᵢ: does the largest gain fall with depth, and does k = β = 1 bound it?
 
-The curve goes through the middle; an envelope of the same form lies above (`depth_curves`). Without a model: quantile
-lines, and who lies above 10^(1/L), errors and all.
+The curve goes through the middle and is drawn exactly by quadrature. An envelope of the same form lies above,
+y = m e^(−β x) − w + v (w half-normal, v normal: a stochastic frontier, Aigner, Lovell and Schmidt 1977,
+doi:10.1016/0304-4076(77)90052-5), sampled through the seam, and by importance weights for refits. Without a model:
+quantile lines, and who lies above 10^(1/L), errors and all.
 """
 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.interpolate import Akima1DInterpolator
+from scipy.special import log_ndtr, logsumexp
 from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical import counterparts
-from thermostats.modelling.classical.estimates import numbers, same_length
+from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
-from thermostats.modelling.inference.checks import Check, Statistic, influence_of_refits, settled
-from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
+from thermostats.modelling.inference.checks import Check, Statistic, exact_pit, influence_of_refits, settled
+from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.fitted import Fitted, Part, direct_part, spaced
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
-from thermostats.modelling.laws.depth_curves import BETA, NOISE, Depths, Laws, curve, frontier, node, sample
+from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""
-NODES = 41
+BETA = (0.5, 1.0)
+"""Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
+NOISE = 1 / 6
+"""Prior scale of the noise around the envelope, as a share of that of the gains."""
+CURVE = ("middle", "beta", "sigma", "tau")
+FRONTIER = ("frontier_middle", "frontier_beta", "below", "noise")
 AT_MIDDLE = "frontier above 10^(1/L) at the middle depth"
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
-WIDER = (BETA[0], 2 * BETA[1])
-ONE_DEPTH = "one depth is left"
+STEPS = Settings(target_accept=0.97)
+RIVAL_NODES = 41
+NODES, REACH, NEGLIGIBLE = 31, 3.5, 10.0
+"""First nodes of β, prior standard deviations to either side, log density below the highest that is left out."""
+STEP, HALVINGS, FINE = 1.0, 30, 16
+"""Nodes are added until the log density changes by less than this from one to the next, at most so many times; and
+points between two nodes in which it is interpolated."""
+LEAST_EFFECTIVE = 200.0
+"""Effective draws below which a refit of the envelope says nothing."""
+PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
+"""Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
+FOLDED = np.array([True, False, True, True])
+"""Which of (m, β, below, noise) are never below 0."""
+IMAGES = np.array([(a, 1, b, c) for a in (1, -1) for b in (1, -1) for c in (1, -1)])
+"""Signs under which a proposal folded at 0 gives the same draw."""
 RESAMPLES = 1000
 ENUMERABLE = 200
 """Up to so many models the lines of resamples are found among all lines through two models."""
 FLOOR = 0.1
 """Outcomes not above 0 are put at this share of the smallest that is: a quantile line above them does not move."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depths:
+    """Rows of both models: y = log10 G, x = log(L/L₀), standard errors of y, labs, prior scale and prior of β."""
+
+    y: Array
+    x: Array
+    error: Array
+    groups: NDArray[np.int64]
+    """Labs from 0; −1 for one never seen."""
+    n_groups: int
+    """0: no effects of labs."""
+    scale: float
+    beta: tuple[float, float] = BETA
+
+    def rows(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Depths:
+        """The same model of some rows."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ("y", "x", "error", "groups")})
+
+    @property
+    def share(self) -> float:
+        """Prior scale of labs and of models within labs, half the variance each."""
+        return self.scale / 2**0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +110,15 @@ def bounded_rows(
     table: pd.DataFrame,
     estimand: str,
     *,
-    source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
-    prompt_counts: Mapping[str, int] | None = None,
     scale: float | None = None,
+    **chosen: Any,
 ) -> Bounded:
-    """The rows of `fit_kleiber`; raises as it does."""
+    """The rows of `fit_kleiber`; raises as it does. `chosen`: source and prompt_counts."""
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
     stands = error_from if error_from in table else None
-    rows = model_rows(table, estimand, source=source, error_from=stands, prompt_counts=prompt_counts, least=4)
+    rows = model_rows(table, estimand, error_from=stands, least=4, **chosen)
     frame, said = rows.table, list(rows.warnings)
     L = numbers(frame["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
     labs = frame["heritage"].astype(str)
@@ -112,8 +161,6 @@ def fit_kleiber(
     leave one lab out; `published` is k = β = 1 through the middle with its spread free), `sensitivity` (exact refits
     under other priors, without effects of labs, without labs of one model).
 
-    The classical counterparts: table `classical`, as `counterparts.of_depth` gives it, and `quantiles`.
-
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
     bounded = bounded_rows(
@@ -121,9 +168,14 @@ def fit_kleiber(
     )
     depths, L, middle = bounded.depths, bounded.L, bounded.middle_depth
     frame, said, y = bounded.rows.table, list(bounded.warnings), bounded.depths.y
-    laws = sample(depths, seed=seed, cache=cache)
-    draws = {**laws.curve_draws.values, **laws.frontier_draws.values}
-    models, rivals = _models(frame, depths, L), _compared(bounded, said)
+    top = sampling.fit(envelope_model, _envelope_data(depths), seed=seed, settings=STEPS, cache=cache)
+    through, effects = draw_curve(depths, seed=seed)
+    draws = {**through.values, **top.values}
+    above = probability_above(y, depths.error, 1 / L, frame["n_prompts"].astype("float64").to_numpy())
+    models = frame[["model_id", "heritage", "n_layers"]].assign(
+        log10_gain=y, error=depths.error, bound=1 / L, p_above=above
+    )
+    rivals = _compared(bounded, said)
     decided = {"beta": draws["beta"], "at the middle depth": draws["middle"]}
     over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
@@ -132,7 +184,10 @@ def fit_kleiber(
         sources=bounded.rows.sources,
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
-        parts={"curve": laws.curve(_statistics(L), decided), "frontier": laws.frontier(_statistics(L), over)},
+        parts={
+            "curve": curve_part(depths, through, effects, statistics=_statistics(L), decisive=decided),
+            "frontier": frontier_part(depths, top, statistics=_statistics(L), decisive=over),
+        },
         quantities={
             "k": draws["middle"] * middle ** draws["beta"],
             "beta": draws["beta"],
@@ -144,14 +199,13 @@ def fit_kleiber(
             "noise": draws["noise"],
             "frontier_over_bound": draws["frontier_middle"] * middle,
         },
-        probabilities=_probabilities(laws, middle, models["p_above"].to_numpy()),
-        numbers={"middle_depth": middle, "prior_scale": depths.scale} | _figures(models, rivals),
+        probabilities=_probabilities(draws, middle, above),
+        numbers={"middle_depth": middle, "prior_scale": depths.scale},
         tables={
             "models": models,
             "quantiles": quantile_power_law(L, y, seed=seed),
             "rivals": rivals,
             "sensitivity": _sensitivity(depths, middle, seed),
-            "classical": counterparts.of_depth(L, y, seed=seed),
         },
         warnings=tuple(said),
         figure=_figure,
@@ -163,42 +217,27 @@ def fit_kleiber(
             "envelope: yᵢ = m′ e^(−β′ xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)",
             "k = m L₀^β,  k′ = m′ L₀^β′;  the claim: k = β = 1 and y ≤ 1/L",
         ),
-        priors=_priors(depths),
+        priors=_stated_priors(depths),
         seed=seed,
     )
 
 
-def _probabilities(laws: Laws, middle: float, above: Array) -> dict[str, float]:
+def _probabilities(draws: Mapping[str, Array], middle: float, above: Array) -> dict[str, float]:
     """What the claim says, by its probability; `above`: P(above 10^(1/L)) of every model."""
-    curve_draws, top = laws.curve_draws, laws.frontier_draws
-    spread = np.hypot(curve_draws["sigma"], curve_draws["tau"])
+    spread = np.hypot(draws["sigma"], draws["tau"])
     return {
-        "beta > 0": float((curve_draws["beta"] > 0).mean()),
-        "beta < 1": float((curve_draws["beta"] < 1).mean()),
-        "frontier beta > 0": float((top["frontier_beta"] > 0).mean()),
-        AT_MIDDLE: float((top["frontier_middle"] * middle > 1).mean()),
+        "beta > 0": float((draws["beta"] > 0).mean()),
+        "beta < 1": float((draws["beta"] < 1).mean()),
+        "frontier beta > 0": float((draws["frontier_beta"] > 0).mean()),
+        AT_MIDDLE: float((draws["frontier_middle"] * middle > 1).mean()),
         "new model at the middle depth above 10^(1/L)": float(
-            stats.norm.sf((1 / middle - curve_draws["middle"]) / spread).mean()
+            stats.norm.sf((1 / middle - draws["middle"]) / spread).mean()
         ),
         "every model below 10^(1/L)": float(np.prod(1 - above)),
     }
 
 
-def _figures(models: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, float]:
-    """How many lie above the bound, of these models and of all such, and what the data say of rivals."""
-    over, evidence = int((models["log10_gain"] > models["bound"]).sum()), rivals.set_index("rival")["log_evidence"]
-    shares = {
-        "share_above": share_above(models["p_above"].to_numpy()),
-        "share_of_all_models": share_of_models(over, len(models)),
-    }
-    found = {"models_above": float(over)}
-    for name, bounds in shares.items():
-        found |= dict(zip((name, f"{name}_lower", f"{name}_upper"), bounds, strict=True))
-    rest = ("published", "constant")
-    return found | {f"log_bayes_power_law_over_{n}": float(evidence["power law"] - evidence[n]) for n in rest}
-
-
-def _priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
+def _stated_priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
     scale, share = f"{depths.scale:.2g}", f"{depths.share:.2g}"
     factor = f"log10 gains within a factor of {10**depths.scale:.2g} either way are no surprise"
     own = (
@@ -210,16 +249,6 @@ def _priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
         ("η", f"half-normal({NOISE * depths.scale:.2g})", "few lie above it, and not far: a sixth of that"),
     )
     return (*own, ("τ", f"half-normal({share})", "labs: the other half")) if depths.n_groups else own
-
-
-def _models(frame: pd.DataFrame, depths: Depths, L: Array) -> pd.DataFrame:
-    n = frame["n_prompts"].astype("float64").to_numpy()
-    return frame[["model_id", "heritage", "n_layers"]].assign(
-        log10_gain=depths.y,
-        error=depths.error,
-        bound=1 / L,
-        p_above=probability_above(depths.y, depths.error, 1 / L, n),
-    )
 
 
 def _statistics(L: Array) -> dict[str, Statistic]:
@@ -250,7 +279,7 @@ def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
             )
         )
 
-    grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], NODES)
+    grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], RIVAL_NODES)
     found = {
         "published": of(depths.y - 1 / bounded.L, np.empty((depths.y.size, 0))),
         "power law": mixture([node(depths, b) for b in grid], stats.norm.pdf(grid, *BETA)),
@@ -270,15 +299,15 @@ def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
 
 def _exact(depths: Depths, middle: float, seed: int) -> dict[str, float]:
     """What is decided, by exact refit; NaN where that of the envelope did not settle."""
-    found, top = curve(depths, seed=seed), frontier(depths, seed=seed)
+    found, top = curve(depths, seed=seed), settled_frontier(depths, seed=seed)
     low, high = equal_tailed(found.beta)
     return {
         "P(beta > 0)": float((found.beta > 0).mean()),
         "beta": float(np.median(found.beta)),
         "lower": float(low),
         "upper": float(high),
-        "frontier_beta": float(np.median(top.beta)) if top.settled else math.nan,
-        f"P({AT_MIDDLE})": float((top.middle * middle > 1).mean()) if top.settled else math.nan,
+        "frontier_beta": float(np.median(top["frontier_beta"])) if top else math.nan,
+        f"P({AT_MIDDLE})": float((top["frontier_middle"] * middle > 1).mean()) if top else math.nan,
     }
 
 
@@ -289,7 +318,7 @@ def _sensitivity(depths: Depths, middle: float, seed: int) -> pd.DataFrame:
         "as stated": depths,
         "half the prior scale": replace(depths, scale=depths.scale / 2),
         "twice the prior scale": replace(depths, scale=depths.scale * 2),
-        "twice as wide a prior of β": replace(depths, beta=WIDER),
+        "twice as wide a prior of β": replace(depths, beta=(BETA[0], 2 * BETA[1])),
         "gains taken as exact": replace(depths, error=np.zeros(depths.y.size)),
     }
     if depths.n_groups:
@@ -309,7 +338,7 @@ def _left_out(bounded: Bounded, seed: int) -> Check:
 
     def say(chosen: Depths) -> tuple[str, dict[str, float]]:
         if np.ptp(chosen.x) == 0:
-            return ONE_DEPTH, {}
+            return "one depth is left", {}
         figures = _exact(chosen, bounded.middle_depth, seed)
         p = (figures["P(beta > 0)"], figures[f"P({AT_MIDDLE})"])
         words = [settled(q, ("above", "below", "open against")) for q in p]
@@ -338,6 +367,352 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     return axes
 
 
+def envelope_model(pm: Any, data: Mapping[str, Any]) -> None:
+    """y_i = m (L_i/L₀)^(−β) − w_i + v_i, w ~ half-normal(below), v ~ N(0, noise² + error_i²).
+
+    w is summed out: with s² = below² + v² and λ = below/v the density of e = y − frontier is (2/s) φ(e/s) Φ(−e λ/s).
+    Data tell below and noise together better than apart: they are sampled as size r and angle θ, below = r sin θ and
+    noise = r cos θ, so that d below d noise = r² d log r dθ.
+    """
+    middle = pm.HalfNormal("frontier_middle", data["scale"])
+    beta = pm.Normal("frontier_beta", data["beta_mean"], data["beta_sd"])
+    log_size, angle = pm.Flat("log_size"), pm.Uniform("angle", 0.0, math.pi / 2)
+    in_scales = pm.math.stack([pm.math.sin(angle), pm.math.cos(angle) / NOISE]) * pm.math.exp(log_size)
+    pm.Potential("half_normals", 2 * log_size - 0.5 * pm.math.sum(in_scales**2))
+    below = pm.Deterministic("below", data["scale"] * in_scales[0])
+    noise = pm.Deterministic("noise", NOISE * data["scale"] * in_scales[1])
+    either = pm.math.sqrt(noise**2 + data["error"] ** 2)
+    spread = pm.math.sqrt(below**2 + either**2)
+    z = (data["y"] - middle * pm.math.exp(-beta * data["x"])) / spread
+    tilt = pm.logcdf(pm.Normal.dist(0.0, 1.0), -z * below / either)
+    pm.Potential("envelope", pm.math.sum(tilt - pm.math.log(spread) - 0.5 * z**2))
+
+
+def curve_part(depths: Depths, draws: Draws, effects: Array, **asked: Any) -> Part:
+    """The curve with what the checks need; replicates keep the labs' `effects`, draws × labs.
+
+    `asked`: statistics and decisive, as `direct_part` takes them.
+    """
+    chosen, names = spaced(draws), CURVE if depths.n_groups else CURVE[:-1]
+    centre, spread = _curve(depths, {name: draws.flat(name)[chosen] for name in CURVE})
+    if depths.n_groups:
+        centre = centre + effects[chosen][:, depths.groups]
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        rng = np.random.default_rng(seed)
+        own = _from_prior(depths, rng, size)
+        middle, around = _curve(depths, own)
+        if depths.n_groups:
+            middle = middle + (own["tau"][:, None] * rng.standard_normal((size, depths.n_groups)))[:, depths.groups]
+        return {name: own[name] for name in names}, np.asarray(rng.normal(middle, around))
+
+    def again(y: Array, seed: int) -> Refit:
+        return weighed(draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0])
+
+    priors = _priors(depths)
+    return direct_part(
+        draws,
+        observed=depths.y,
+        **asked,
+        priors={name: priors[name] for name in names},
+        simulator=Simulator(joint=joint, posterior=again),
+        replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(centre, spread)),
+        density=lambda: np.asarray(stats.norm.logpdf(depths.y, centre, spread)),
+        loo=partial(_left_out_check, depths, False),
+    )
+
+
+def frontier_part(depths: Depths, draws: Draws, **asked: Any) -> Part:
+    """The envelope in the same way."""
+    chosen, priors = spaced(draws), _priors(depths)
+    found = _frontier(depths, {name: draws.flat(name)[chosen] for name in FRONTIER})
+
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        rng = np.random.default_rng(seed)
+        own = _from_prior(depths, rng, size)
+        return {name: own[name] for name in FRONTIER}, _below(*_frontier(depths, own), rng)
+
+    return direct_part(
+        draws,
+        observed=depths.y,
+        **asked,
+        priors={name: priors[name] for name in FRONTIER},
+        simulator=by_sampling(
+            envelope_model,
+            _envelope_data(depths),
+            joint,
+            lambda y: {"y": y},
+            settings=replace(SHORT, target_accept=STEPS.target_accept),
+        ),
+        replicate=lambda seed: _below(*found, np.random.default_rng(seed)),
+        density=lambda: frontier_density(depths.y, *found),
+        loo=partial(_left_out_check, depths, True),
+    )
+
+
+def _envelope_data(depths: Depths) -> dict[str, Array]:
+    priors = {"scale": depths.scale, "beta_mean": depths.beta[0], "beta_sd": depths.beta[1]}
+    rows = {name: getattr(depths, name) for name in ("y", "x", "error")}
+    return rows | {name: np.array(value) for name, value in priors.items()}
+
+
+def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tuple[Draws, Array]:
+    """Independent draws of m, β, σ and τ, and of the labs' effects, draws × labs.
+
+    Where the quadrature did not settle the diagnostics fail.
+    """
+    start = time.perf_counter()
+    found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
+    draws = sampling.exact_draws(
+        dict(zip(CURVE, (found.found.beta[:, 0], found.beta, found.found.sigma, found.found.tau), strict=True)),
+        seed=seed,
+        settings=settings,
+        start=start,
+        effective=math.inf if found.settled else 0.0,
+        weights="β by quadrature",
+    )
+    return draws, found.found.effects
+
+
+def _priors(depths: Depths) -> dict[str, tuple[float, float]]:
+    """Centre and scale of the normal or half-normal prior of every quantity."""
+    return {
+        "middle": (0.0, depths.scale),
+        "beta": depths.beta,
+        "sigma": (0.0, depths.share),
+        "tau": (0.0, depths.share),
+        "frontier_middle": (0.0, depths.scale),
+        "frontier_beta": depths.beta,
+        "below": (0.0, depths.scale),
+        "noise": (0.0, NOISE * depths.scale),
+    }
+
+
+def _from_prior(depths: Depths, rng: np.random.Generator, size: int) -> dict[str, Array]:
+    found = {name: centre + scale * rng.standard_normal(size) for name, (centre, scale) in _priors(depths).items()}
+    return {name: v if name in ("middle", "beta", "frontier_beta") else np.abs(v) for name, v in found.items()}
+
+
+def _curve(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Height of the curve without effects of labs and spread around it, draws × rows."""
+    centre = values["middle"][:, None] * np.exp(-values["beta"][:, None] * depths.x)
+    return centre, np.hypot(values["sigma"][:, None], depths.error)
+
+
+def _frontier(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Envelope, width below it and noise around it, each draws × rows."""
+    top = values["frontier_middle"][:, None] * np.exp(-values["frontier_beta"][:, None] * depths.x)
+    noise = np.hypot(values["noise"][:, None], depths.error)
+    return top, np.broadcast_to(values["below"][:, None], top.shape), noise
+
+
+def _below(top: Array, below: Array, noise: Array, rng: np.random.Generator) -> Array:
+    """Outcomes below an envelope."""
+    return np.asarray(rng.normal(top - np.abs(rng.standard_normal(top.shape)) * below, noise))
+
+
+def _left_out_check(depths: Depths, envelope: bool, seed: int) -> Check:
+    """Models predicted from all others by exact refits; of many models every twentieth together."""
+    folds = few_folds([str(i) for i in range(depths.y.size)], "models")
+    return exact_pit(left_out_pit(depths, folds, envelope=envelope, seed=seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Draws of y = m e^(−β x) + u_lab + ε: m is the height at the middle depth L₀."""
+
+    beta: Array
+    found: Posterior
+    """Its `beta` is m."""
+    settled: bool
+    """Whether there are nodes enough to say anything."""
+
+
+def node(depths: Depths, beta: float) -> Lines:
+    """The curve at one exponent, a linear model."""
+    return Lines(
+        y=depths.y,
+        X=np.exp(-beta * depths.x)[:, None],
+        groups=depths.groups,
+        n_groups=depths.n_groups,
+        error=depths.error,
+        mean=np.zeros(1),
+        sd=np.array([depths.scale]),
+        sigma_scale=depths.share,
+        tau_scale=depths.share,
+    )
+
+
+def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
+    """Posterior of the curve in independent draws: β by nodes that are added where its density is, σ and τ by
+    `gaussian` at the nearest node, m and the effects of labs exactly given these.
+
+    No mode is missed for want of a path to it, as where gains lie almost on a curve: there a curve with and one without
+    effects of labs can both fit.
+    """
+    grid, density, settled = _nodes(depths)
+    fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(grid)])
+    fine = fine + np.repeat(np.diff(grid), FINE) / FINE / 2
+    width = np.repeat(np.diff(grid), FINE) / FINE
+    log_mass = np.asarray(Akima1DInterpolator(grid, density)(fine)) + np.log(width)
+    total = float(logsumexp(log_mass))
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(fine.size, draws, p=np.exp(log_mass - total)))
+    beta = fine[chosen] + width[chosen] * rng.uniform(-0.5, 0.5, draws)
+    nearest, counts = np.unique(np.abs(beta[:, None] - grid).argmin(axis=1), return_counts=True)
+    parts = [
+        posterior(node(depths, grid[i]), seed=seed + int(i), draws=int(n)) for i, n in zip(nearest, counts, strict=True)
+    ]
+    order = rng.permutation(draws)
+    sigma, tau = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("sigma", "tau"))
+    m, effects = _level(depths, beta[order], sigma, tau, rng)
+    evidence = total - math.log(depths.beta[1] * math.sqrt(2 * math.pi))
+    found = Posterior(log_evidence=evidence, beta=m[:, None], effects=effects, sigma=sigma, tau=tau)
+    return Curve(beta=beta[order], found=found, settled=settled)
+
+
+def _nodes(depths: Depths) -> tuple[Array, Array, bool]:
+    """Nodes of β, the log of p(y | β) exp(−z²/2) at them, and whether they are close enough."""
+    mean, sd = depths.beta
+
+    def at(beta: Array) -> Array:
+        return np.array([log_evidence(node(depths, b)) for b in beta]) - 0.5 * np.square((beta - mean) / sd)
+
+    grid = np.linspace(mean - REACH * sd, mean + REACH * sd, NODES)
+    density = at(grid)
+    for _ in range(HALVINGS):
+        steep = np.pad(np.abs(np.diff(density)) > STEP, 1)
+        near = steep[:-2] | steep[1:-1] | steep[2:]
+        near &= np.maximum(density[:-1], density[1:]) > density.max() - NEGLIGIBLE
+        if not near.any():
+            return grid, density, True
+        between = (grid[:-1] + grid[1:])[near] / 2
+        order = np.argsort(np.concatenate([grid, between]))
+        grid, density = (np.concatenate(pair)[order] for pair in ((grid, between), (density, at(between))))
+    return grid, density, False
+
+
+def _level(depths: Depths, beta: Array, sigma: Array, tau: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """m, and effects of labs (draws × labs), given the rest: with ⟨a, b⟩ = Σ a_i b_i/d_i − Σ_g κ_g A_g B_g,
+    A_g = Σ_{i∈g} a_i/d_i, d_i = σ² + error_i², κ_g = τ²/(1 + τ² Σ_{i∈g} 1/d_i): m ~ N(⟨f, y⟩/P, 1/P),
+    P = scale⁻² + ⟨f, f⟩, and u_g ~ N(κ_g (Y_g − m F_g), κ_g).
+    """
+    f = np.exp(-beta[:, None] * depths.x)
+    weight = 1 / (np.square(sigma)[:, None] + np.square(depths.error))
+    member = (depths.groups[:, None] == np.arange(depths.n_groups)).astype(np.float64)
+    of_f, of_y = (f * weight) @ member, (depths.y * weight) @ member
+    shrink = np.square(tau)[:, None] / (1 + np.square(tau)[:, None] * (weight @ member))
+    fy = (f * depths.y * weight).sum(axis=1) - (shrink * of_f * of_y).sum(axis=1)
+    precision = depths.scale**-2.0 + (f * f * weight).sum(axis=1) - (shrink * of_f * of_f).sum(axis=1)
+    m = fy / precision + rng.standard_normal(fy.size) / np.sqrt(precision)
+    effects = shrink * (of_y - m[:, None] * of_f) + np.sqrt(shrink) * rng.standard_normal(shrink.shape)
+    return m, effects
+
+
+def frontier_density(y: Array, top: Array, below: Array, noise: Array) -> Array:
+    """log p(y) of y = top − u + v: with s² = below² + noise² and e = y − top, (2/s) φ(e/s) Φ(−e below/(noise s))."""
+    s = np.hypot(below, noise)
+    z = (y - top) / s
+    return np.asarray(math.log(2) - 0.5 * math.log(2 * math.pi) - np.log(s) - 0.5 * z**2 + log_ndtr(-z * below / noise))
+
+
+def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> tuple[dict[str, Array], float, float]:
+    """Draws of the envelope, the effective number of their weights, and log p(y).
+
+    By tempered adaptive importance sampling of (m, β, below, noise).
+    """
+    rng = np.random.default_rng(seed)
+    spread = max(float(depths.y.std()), 0.01 * depths.scale)
+    top = max(float(np.quantile(depths.y, 0.9)), 0.1 * depths.scale)
+    centre = np.array([top, depths.beta[0], spread, spread / 3])
+    factor = np.diag([0.7 * top, 0.7 * depths.beta[1], spread, spread / 2])
+    for _ in range(ROUNDS):
+        theta, log_ratio = _propose(depths, centre, factor, rng)
+        power = _tempered(log_ratio)
+        weights = np.exp(power * log_ratio - logsumexp(power * log_ratio))
+        centre = weights @ theta
+        factor = np.linalg.cholesky(np.cov(theta.T, aweights=weights) + np.diag(1e-12 + 1e-6 * np.square(centre)))
+        if power == 1.0:
+            break
+    batches: list[tuple[Array, Array]] = []
+    effective = 0.0
+    while effective < WANTED and len(batches) < ROUNDS:
+        batches += [_propose(depths, centre, factor, rng) for _ in range(2)]
+        every, ratios = (np.concatenate(part) for part in zip(*batches, strict=True))
+        weights = np.exp(ratios - logsumexp(ratios))
+        effective = float(1 / np.square(weights).sum())
+    chosen = every[rng.choice(len(every), draws, p=weights)]
+    evidence = float(logsumexp(ratios)) - math.log(len(every))
+    return dict(zip(FRONTIER, chosen.T, strict=True)), effective, evidence
+
+
+def settled_frontier(depths: Depths, *, seed: int) -> dict[str, Array]:
+    """Draws of the envelope; none where the weights are too uneven to say anything."""
+    values, effective, _ = frontier(depths, seed=seed)
+    return values if effective >= LEAST_EFFECTIVE else {}
+
+
+def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: int) -> Array:
+    """Share of predictive draws below every outcome, predicted from the folds it is not in, by exact refits.
+
+    NaN where a refit of the envelope did not settle.
+    """
+    fold_of, pit = np.asarray(folds), np.full(depths.y.size, np.nan)
+    for k, fold in enumerate(dict.fromkeys(folds)):
+        out = fold_of == fold
+        rest, asked = depths.rows(~out), depths.rows(out)
+        asked = replace(asked, groups=np.where(np.isin(asked.groups, rest.groups), asked.groups, -1))
+        if not envelope:
+            found = curve(rest, seed=seed + k)
+            flat = predict(found.found, replace(node(asked, 0.0), X=np.zeros((asked.y.size, 1))), seed=seed + k)
+            drawn = flat + found.found.beta * np.exp(-found.beta[:, None] * asked.x)
+        elif top := settled_frontier(rest, seed=seed + k):
+            drawn = _below(*_frontier(asked, top), np.random.default_rng(seed + k))
+        else:
+            continue
+        pit[out] = (drawn < asked.y).mean(axis=0)
+    return pit
+
+
+def _propose(depths: Depths, centre: Array, factor: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draws of a multivariate Student-t, its scales folded at 0, and the log of what they should have over has."""
+    z = rng.standard_normal((PROPOSED, 4)) / np.sqrt(rng.chisquare(TAIL, (PROPOSED, 1)) / TAIL)
+    theta = np.where(FOLDED, np.abs(centre + z @ factor.T), centre + z @ factor.T)
+    constant = math.lgamma((TAIL + 4) / 2) - math.lgamma(TAIL / 2) - 2 * math.log(TAIL * math.pi)
+    inverse = np.linalg.inv(factor)
+    images = [np.square((theta * signs - centre) @ inverse.T).sum(axis=1) for signs in IMAGES]
+    density = logsumexp([-0.5 * (TAIL + 4) * np.log1p(image / TAIL) for image in images], axis=0)
+    return theta, _log_joint(depths, theta) - (constant + density - np.log(np.diag(factor)).sum())
+
+
+def _log_joint(depths: Depths, theta: Array) -> Array:
+    """log p(y, θ) of draws of θ = (m, β, below, noise)."""
+    m, beta, below, noise = np.maximum(theta, [1e-12, -np.inf, 1e-12, 1e-12]).T
+    top = m[:, None] * np.exp(-np.clip(beta[:, None] * depths.x, -40, 40))
+    found = frontier_density(depths.y, top, below[:, None], np.hypot(noise[:, None], depths.error)).sum(axis=1)
+    mean, sd = depths.beta
+    found = found - 0.5 * np.square((beta - mean) / sd) - math.log(sd * math.sqrt(2 * math.pi))
+    for value, scale in ((m, depths.scale), (below, depths.scale), (noise, NOISE * depths.scale)):
+        found = found + 0.5 * math.log(2 / math.pi) - math.log(scale) - 0.5 * np.square(value / scale)
+    return np.asarray(found)
+
+
+def _tempered(log_ratio: Array) -> float:
+    """Largest power up to 1 at which the weights have the effective number wanted."""
+
+    def enough(power: float) -> bool:
+        scaled = power * log_ratio
+        return bool(2 * logsumexp(scaled) - logsumexp(2 * scaled) >= math.log(WANTED))
+
+    if enough(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return max(low, 1e-6)
+
+
 def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
     """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal where n is not known.
 
@@ -349,27 +724,6 @@ def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Arr
     return np.asarray(np.where(error > 0, found, (value > bound).astype(np.float64)))
 
 
-def share_above(probabilities: Array, level: float = LEVEL) -> tuple[float, float, float]:
-    """Mean and equal-tailed interval of the share of these models that lie above, each with its own probability.
-
-    The number above is a sum of independent coins (Poisson-binomial, by convolution).
-    """
-    mass = np.ones(1)
-    for p in probabilities:
-        mass = np.convolve(mass, [1 - p, p])
-    below = np.cumsum(mass)
-    low, high = (int(np.searchsorted(below, q)) for q in ((1 - level) / 2, (1 + level) / 2))
-    n = probabilities.size
-    return float(probabilities.mean()), low / n, min(high, n) / n
-
-
-def share_of_models(above: int, n: int, level: float = LEVEL) -> tuple[float, float, float]:
-    """Posterior mean and equal-tailed interval of the share of all such models above: Beta(½ + above, ½ + below)."""
-    law = stats.beta(0.5 + above, 0.5 + n - above)
-    low, high = law.ppf([(1 - level) / 2, (1 + level) / 2])
-    return float(law.mean()), float(low), float(high)
-
-
 def quantile_power_law(
     L: Array, y: Array, quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95), *, seed: int, level: float = LEVEL
 ) -> pd.DataFrame:
@@ -379,14 +733,10 @@ def quantile_power_law(
     with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile bootstrap over models, asymptotic above
     `ENUMERABLE` models. One row a quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
     line lies above 1/L at the mean log depth. No row where no y is above 0.
-
-    Raises UsageError for fewer than 4 models, one depth only, a depth not above 0, or values that are not finite.
     """
-    same_length(L=L, y=y)
-    depth, value = numbers(L, "n_layers", least=4, positive=True, varied=True), numbers(y, "log10 gain", least=4)
-    if not (value > 0).any():
+    if not (y > 0).any():
         return pd.DataFrame(columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"])
-    x, z = np.log10(depth), np.log10(np.maximum(value, FLOOR * value[value > 0].min()))
+    x, z = np.log10(L), np.log10(np.maximum(y, FLOOR * y[y > 0].min()))
     counts = np.random.default_rng(seed).multinomial(x.size, np.full(x.size, 1 / x.size), RESAMPLES)
     few = x.size <= ENUMERABLE
     rows = []
@@ -412,13 +762,13 @@ def quantile_power_law(
                 "level": level,
                 "interval": "bootstrap over models" if few else "asymptotic, kernel",
                 "n": x.size,
-                "n_floored": int((value <= 0).sum()),
+                "n_floored": int((y <= 0).sum()),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _line(x: NDArray[np.float64], z: NDArray[np.float64], tau: float) -> tuple[float, float, NDArray[np.float64]]:
+def _line(x: Array, z: Array, tau: float) -> tuple[float, float, Array]:
     """Intercept, slope and their covariance."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IterationLimitWarning)  # it cycles between lines of equal loss

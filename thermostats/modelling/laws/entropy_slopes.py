@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,6 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import within_correlation
-from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
@@ -27,13 +26,13 @@ from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
 from thermostats.modelling.laws.crossed_table import (
     TOO_FEW,
     Crossed,
+    about,
     crossed,
+    left_out_each,
     refuse_large,
-    said_labs,
-    said_sources,
     stack,
     sum_zero,
-    without_each,
+    warnings_of,
 )
 
 SLOPE_SD = 0.5
@@ -77,69 +76,41 @@ def components(cells: Crossed) -> Components | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slopes:
-    """Draws of the slopes; `draws` holds fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r)."""
+def part(model: Components, draws: Draws, x: Array) -> Part:
+    """What the checks need; `x`: log gains of the cells."""
+    chosen, fixed = spaced(draws), draws["fixed"]
+    effects = np.column_stack([draws.flat("fixed")[chosen], draws.flat("own")[chosen]])
+    mean, rest = effects @ model.U.T, draws.flat("rest")[chosen][:, None]
 
-    draws: Draws
-    model: Components
-    effective: float
-    """Effective number of the weights by which the scales were chosen."""
+    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
+        first, rng = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        scales = np.abs(first.normal(0, model.scales, (size, model.scales.size)))
+        slopes = first.normal(0, SLOPE_SD, (size, 2))
+        own = rng.normal(0, scales[:, :-1] @ model.kind.T)
+        outcomes = np.asarray(rng.normal(np.column_stack([slopes, own]) @ model.U.T, scales[:, -1:]))
+        return {"fixed": slopes, "own_spreads": scales[:, :-1], "rest": scales[:, -1]}, outcomes
 
-    def quantities(self, n_models: int) -> dict[str, Array]:
-        """Slopes by model, their mean and spread, and the slope between prompts, chain × draw × …"""
-        slope = self.draws["fixed"][..., 0]
-        return {
-            "slopes": slope[..., None] + self.draws["own"][..., :n_models],
-            "slope": slope,
-            "slope_sd": self.draws["own_spreads"][..., 0],
-            "between": self.draws["fixed"][..., 1],
-        }
+    def again(outcome: Array, seed: int) -> Refit:
+        return weighed(sample(replace(model, z=outcome), seed=seed, settings=SHORT)[0])
 
-    def p_positive(self) -> float:
-        """P(slope > 0) inside prompts."""
-        return float((self.draws["fixed"][..., 0] > 0).mean())
-
-    def part(self, cells: Crossed) -> Part:
-        """What the checks need."""
-        model, chosen, fixed = self.model, spaced(self.draws), self.draws["fixed"]
-        effects = np.column_stack([self.draws.flat("fixed")[chosen], self.draws.flat("own")[chosen]])
-        mean, rest = effects @ model.U.T, self.draws.flat("rest")[chosen][:, None]
-
-        def again(outcome: Array, seed: int) -> Refit:
-            return weighed(sample(replace(model, z=outcome), seed=seed, settings=SHORT).draws)
-
-        return direct_part(
-            self.draws,
-            observed=model.z,
-            statistics={
-                "correlation with gain": lambda z: (z * cells.x).mean(axis=-1),
-                "spread": lambda z: z.std(axis=-1),
-            },
-            decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
-            priors={"fixed": (0.0, SLOPE_SD), "own_spreads": (0.0, model.scales[:-1]), "rest": (0.0, model.scales[-1])},
-            simulator=Simulator(joint=partial(_joint, model), posterior=again),
-            replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
-            density=lambda: np.asarray(stats.norm.logpdf(model.z, mean, rest)),
-            loo=self._pit,
-        )
-
-    def _pit(self, seed: int) -> checks.Check:
+    def pit(seed: int) -> checks.Check:
         """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
-        scales = np.column_stack([self.draws.flat("own_spreads"), self.draws.flat("rest")])
-        chosen = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
-        found = left_out_components(self.model, scales[chosen])
-        return checks.weighted_pit(stats.norm.logpdf(self.model.z, *found), stats.norm.cdf(self.model.z, *found))
+        scales = np.column_stack([draws.flat("own_spreads"), draws.flat("rest")])
+        taken = np.random.default_rng(seed).choice(len(scales), min(CHECKED, len(scales)), replace=False)
+        found = left_out_components(model, scales[taken])
+        return checks.weighted_pit(stats.norm.logpdf(model.z, *found), stats.norm.cdf(model.z, *found))
 
-
-def _joint(model: Components, seed: int, size: int) -> tuple[dict[str, Array], Array]:
-    """Slopes and scales from their priors, and entropies of them, draws × cells."""
-    first, rng = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    scales = np.abs(first.normal(0, model.scales, (size, model.scales.size)))
-    fixed = first.normal(0, SLOPE_SD, (size, 2))
-    own = rng.normal(0, scales[:, :-1] @ model.kind.T)
-    outcomes = np.asarray(rng.normal(np.column_stack([fixed, own]) @ model.U.T, scales[:, -1:]))
-    return {"fixed": fixed, "own_spreads": scales[:, :-1], "rest": scales[:, -1]}, outcomes
+    return direct_part(
+        draws,
+        observed=model.z,
+        statistics={"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)},
+        decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
+        priors={"fixed": (0.0, SLOPE_SD), "own_spreads": (0.0, model.scales[:-1]), "rest": (0.0, model.scales[-1])},
+        simulator=Simulator(joint=joint, posterior=again),
+        replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
+        density=lambda: np.asarray(stats.norm.logpdf(model.z, mean, rest)),
+        loo=pit,
+    )
 
 
 def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, settings: Settings = DRAWS) -> Fitted:
@@ -161,32 +132,29 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
             got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
             next_step="; ".join(cells.warnings) or "give entropies of more models",
         )
-    said = (*cells.warnings, *said_labs(table, "a slope over models"), *said_sources(table))
-    found = sample(model, seed=seed, settings=settings)
-    quantities = found.quantities(len(cells.models))
-    positive = quantities["slopes"] > 0
+    draws, effective = sample(model, seed=seed, settings=settings)
+    slope, between = draws["fixed"][..., 0], draws["fixed"][..., 1]
+    slopes = slope[..., None] + draws["own"][..., : len(cells.models)]
+    positive = slopes > 0
     return Fitted(
         family="slopes",
-        estimand=at_position(estimand, table),
-        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
-        n_models=len(cells.models),
-        n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
-        parts={"entropies": found.part(cells)},
-        quantities=quantities,
+        **about(table, cells, estimand),
+        parts={"entropies": part(model, draws, cells.x)},
+        quantities={"slopes": slopes, "slope": slope, "slope_sd": draws["own_spreads"][..., 0], "between": between},
         probabilities={
-            "slope > 0": float((quantities["slope"] > 0).mean()),
-            "between > 0": float((quantities["between"] > 0).mean()),
+            "slope > 0": float((slope > 0).mean()),
+            "between > 0": float((between > 0).mean()),
             "slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean())),
         },
-        numbers={"n_prompts": float(len(cells.prompts)), "effective": found.effective},
+        numbers={"n_prompts": float(len(cells.prompts)), "effective": effective},
         tables={
-            "slopes": _slopes(cells, quantities["slopes"]),
+            "slopes": _slopes(cells, slopes),
             "correlation": _correlation(table, cells, seed),
             "sensitivity": _sensitivity(model, seed),
         },
-        warnings=said,
+        warnings=warnings_of(table, cells, "a slope over models"),
         figure=_figure,
-        influence=partial(_influence, table, cells.models, found) if len(set(cells.xz_model.tolist())) > 2 else None,
+        influence=partial(_influence, table, cells.models, draws) if len(set(cells.xz_model.tolist())) > 2 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -194,8 +162,11 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
     )
 
 
-def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
-    """Independent draws, as many as `settings` ask for."""
+def sample(model: Components, *, seed: int, settings: Settings) -> tuple[Draws, float]:
+    """Independent draws, as many as `settings` ask for, and the effective number of the weights of their scales.
+
+    The draws: fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r).
+    """
     start = time.perf_counter()
     found = draw_components(model, seed=seed, draws=settings.chains * settings.draws)
     flat = {
@@ -205,15 +176,14 @@ def sample(model: Components, *, seed: int, settings: Settings) -> Slopes:
         "rest": found.scales[:, -1],
     }
     draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, effective=found.effective)
-    return Slopes(draws=draws, model=model, effective=found.effective)
+    return draws, found.effective
 
 
 def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
     slopes = slopes.reshape(-1, len(cells.models))
     lower, upper = equal_tailed(slopes)
-    by_model = pd.DataFrame({"m": cells.xz_model, "x": cells.x, "z": cells.z}).groupby("m")
-    alone = {m: float((own["x"] * own["z"]).mean()) for m, own in by_model}
-    n = {m: len(own) for m, own in by_model}
+    by_model = pd.Series(cells.x * cells.z).groupby(cells.xz_model)
+    models = range(len(cells.models))
     return pd.DataFrame(
         {
             "model_id": cells.models,
@@ -221,8 +191,8 @@ def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
             "lower": lower,
             "upper": upper,
             "p_positive": (slopes > 0).mean(axis=0),
-            "correlation_alone": [alone.get(i, np.nan) for i in range(len(cells.models))],
-            "n_prompts": [n.get(i, 0) for i in range(len(cells.models))],
+            "correlation_alone": by_model.mean().reindex(models),
+            "n_prompts": by_model.size().reindex(models, fill_value=0),
         }
     )
 
@@ -257,23 +227,21 @@ def _without_kind(model: Components, out: int) -> Components:
     return replace(model, U=model.U[:, columns], kind=model.kind[kept][:, kinds], scales=scales)
 
 
-def _influence(table: pd.DataFrame, models: Sequence[str], whole: Slopes, seed: int) -> checks.Check:
+def _influence(table: pd.DataFrame, models: Sequence[str], whole: Draws, seed: int) -> checks.Check:
     """P(slope > 0) without each model and each lab of several, against that of all models."""
-    expected, said = checks.settled(whole.p_positive(), DIRECTION), {}
-    figures: dict[str, dict[str, float]] = {}
-    for number, (name, cells) in enumerate(without_each(table, models)):
-        model = components(cells) if cells is not None else None
-        if model is None:
-            said[name], figures[name] = TOO_FEW, {}
-            continue
-        rest = sample(model, seed=seed + number, settings=REFIT)
-        said[name] = (
-            f"slope {checks.settled(rest.p_positive(), DIRECTION)}"
-            if rest.draws.status == PASSED
-            else rest.draws.status
-        )
-        figures[name] = {"P(slope > 0)": rest.p_positive()}
-    return checks.influence(f"slope {expected}", said, figures)
+
+    def p_positive(draws: Draws) -> float:
+        return float((draws["fixed"][..., 0] > 0).mean())
+
+    def verdict(cells: Crossed, number: int) -> tuple[str, dict[str, float]]:
+        if (model := components(cells)) is None:
+            return TOO_FEW, {}
+        draws, _ = sample(model, seed=seed + number, settings=REFIT)
+        p = p_positive(draws)
+        said = f"slope {checks.settled(p, DIRECTION)}" if draws.status == PASSED else draws.status
+        return said, {"P(slope > 0)": p}
+
+    return left_out_each(table, models, f"slope {checks.settled(p_positive(whole), DIRECTION)}", verdict)
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

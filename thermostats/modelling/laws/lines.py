@@ -48,6 +48,12 @@ BEYOND = 1.0
 """Where an open outcome is put at first: this far beyond its one bound."""
 LEAST_KNOWN = 30.0
 """Standard error of an outcome of which its bounds say nothing."""
+STATISTICS: dict[str, Statistic] = {
+    "mean": lambda y: y.mean(axis=-1),
+    "spread": lambda y: y.std(axis=-1),
+    "largest": lambda y: y.max(axis=-1),
+    "smallest": lambda y: y.min(axis=-1),
+}
 Quantity = Callable[[Posterior], Array]
 """A quantity whose sign is asked, one a draw."""
 
@@ -104,7 +110,7 @@ def fit_line(
         judged=[[*sizes][-1]],
         ways=_ways(levels, table["model_id"].astype(str).tolist()),
         part="line",
-        statistics=_statistics({name: spread[name][0] for name in covariates}),
+        statistics=STATISTICS | {f"covariance with {n}": partial(_covariance, z) for n, (z, *_) in spread.items()},
         decisive=decided,
         group="lab" if grouped == "heritage" else str(grouped),
         cache=cache,
@@ -123,6 +129,10 @@ def fit_line(
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),
     )
+
+
+def _covariance(z: Array, y: Array) -> float:
+    return (y * z).mean(axis=-1)  # type: ignore[no-any-return]
 
 
 def _levels(table: pd.DataFrame, group: str | None) -> tuple[list[str], list[str]]:
@@ -144,31 +154,23 @@ def _ways(groups: Sequence[str], models: Sequence[str]) -> list[Sequence[str]]:
     return [*found, *([models] if finer and len(set(models)) > 1 else [])]
 
 
-def _statistics(columns: dict[str, Array]) -> dict[str, Statistic]:
-    found: dict[str, Statistic] = {
-        "mean": lambda y: y.mean(axis=-1),
-        "spread": lambda y: y.std(axis=-1),
-        "largest": lambda y: y.max(axis=-1),
-        "smallest": lambda y: y.min(axis=-1),
-    }
-    for name, z in columns.items():
-        found[f"covariance with {name}"] = lambda y, z=z: (y * z).mean(axis=-1)  # type: ignore[misc]
-    return found
-
-
 def _equations(outcome: str, covariates: Sequence[str], group: str | None, error: str | None) -> tuple[str, ...]:
     slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(covariates) + 1))
-    level = f" + u_{group}(i)" if group else ""
-    named = tuple(f"z_{k}: {name}, standardised" for k, name in enumerate(covariates, 1))
-    noise = f"ε_i ~ N(0, σ² + {error}_i²)" if error else "ε_i ~ N(0, σ²)"
-    return (f"{outcome}_i = a{slopes}{level} + ε_i", *named, *((f"u_{group} ~ N(0, τ²)",) if group else ()), noise)
+    return (
+        f"{outcome}_i = a{slopes}{f' + u_{group}(i)' if group else ''} + ε_i",
+        *(f"z_{k}: {name}, standardised" for k, name in enumerate(covariates, 1)),
+        *([f"u_{group} ~ N(0, τ²)"] if group else []),
+        f"ε_i ~ N(0, σ²{f' + {error}_i²' if error else ''})",
+    )
 
 
 def _priors(scale: float, covariates: Sequence[str], group: str | None) -> tuple[tuple[str, str, str], ...]:
     why = f"a difference of {scale:g} would be no surprise"
-    rows = [("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}")]
-    rows += [(f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(covariates, 1)]
-    return (*rows, *((name, f"half-normal({scale:g})", why) for name in ("σ", "τ")[: 2 if group else 1]))
+    return (
+        ("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
+        *((f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(covariates, 1)),
+        *((name, f"half-normal({scale:g})", why) for name in ("σ", "τ")[: 2 if group else 1]),
+    )
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -207,11 +209,22 @@ def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
 
 def coefficient(column: int, factor: float = 1.0) -> Quantity:
     """A coefficient, times a factor."""
-    return partial(_coefficient, column, factor)
+    return lambda found: factor * found.beta[:, column]
 
 
-def _coefficient(column: int, factor: float, found: Posterior) -> Array:
-    return factor * found.beta[:, column]
+def lab_statistics(labs: NDArray[np.int64], x: Array, name: str) -> dict[str, Statistic]:
+    """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x; `labs` from 0."""
+    centred = x - x.mean()
+
+    def by_lab(y: Array | NDArray[np.bool_]) -> Array:
+        return np.stack([y[..., labs == g].mean(axis=-1) for g in range(labs.max() + 1)])
+
+    return {
+        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+        "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
+        "spread of lab means": lambda y: by_lab(y).std(axis=0),
+        f"covariance with {name}": lambda y: (y * centred).mean(axis=-1),
+    }
 
 
 def fitted_line(
@@ -239,7 +252,7 @@ def fitted_line(
     return Fitted(
         n_models=rows["model_id"].nunique(),
         n_heritages=rows["heritage"].nunique(),
-        parts={part: fit.part(statistics, decisive)},
+        parts={part: fit.part(statistics=statistics, decisive=decisive)},
         tables={**tables, "sensitivity": sensitivity(model, asked, seed=seed, group=group)},
         refits=partial(sensitivity_anew, model, asked, group=group, cache=cache),
         influence=partial(without_each, model, {name: asked[name] for name in judged}, ways) if ways else None,
@@ -318,8 +331,11 @@ class LinesFit:
     sigma: Array
     tau: Array
 
-    def part(self, statistics: Mapping[str, Statistic], decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
-        """What the checks need of this fit; replicates keep the groups' effects."""
+    def part(self, **asked: Any) -> Part:
+        """What the checks need of this fit; replicates keep the groups' effects.
+
+        `asked`: statistics and decisive, as `direct_part` takes them.
+        """
         model, size, chosen = self.lines, self.sigma.size, spaced(self.draws)
         mean = self.beta.reshape(size, -1)[chosen] @ model.X.T
         if model.n_groups:
@@ -329,15 +345,19 @@ class LinesFit:
         return direct_part(
             self.draws,
             observed=model.y,
-            statistics=statistics,
-            decisive=decisive,
+            **asked,
             priors=priors | ({"tau": (0.0, model.tau_scale)} if model.n_groups else {}),
             values={"beta": self.beta, "sigma": self.sigma, "tau": self.tau},
             simulator=simulator(model),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, spread)),
             density=lambda: np.asarray(stats.norm.logpdf(model.y, mean, spread)),
-            loo=partial(_left_out_pit, model),
+            loo=self._left_out_pit,
         )
+
+    def _left_out_pit(self, seed: int) -> Check:
+        """Rows predicted from all others by exact refits; of many rows every twentieth together."""
+        folds = few_folds([str(i) for i in range(self.lines.y.size)], "rows")
+        return exact_pit(held_out(self.lines, folds, seed=seed, draws=LEFT_OUT).pit)
 
 
 def sample(lines: Lines, *, seed: int, cache: bool = True) -> LinesFit:
@@ -391,32 +411,25 @@ def _rows(lines: Lines) -> NDArray[np.int64]:
 def simulator(lines: Lines) -> Simulator:
     """The same lines with other outcomes, fitted as `sample` does it."""
     p = lines.X.shape[1]
+
+    def joint(seed: int, draws: int) -> tuple[dict[str, Array], Array]:
+        rng = np.random.default_rng(seed)
+        beta = rng.normal(lines.mean, lines.sd, (draws, p))
+        sigma, tau = (np.abs(rng.normal(0, scale, (draws, 1))) for scale in (lines.sigma_scale, lines.tau_scale))
+        mean = beta @ lines.X.T
+        if lines.n_groups:
+            mean = mean + (tau * rng.standard_normal((draws, lines.n_groups)))[:, lines.groups]
+        outcomes = np.asarray(rng.normal(mean, np.sqrt(sigma**2 + lines.error**2)))
+        return {"beta": beta, "sigma": sigma[:, 0]} | ({"tau": tau[:, 0]} if lines.n_groups else {}), outcomes
+
     return by_sampling(
         lines_model,
         model_data(lines),
-        partial(_joint, lines),
+        joint,
         lambda y: {"y": y},
         settings=replace(SHORT, target_accept=STEPS.target_accept),
         quantities=lambda drawn: {**drawn, "beta": drawn["beta"][..., :p]},
     )
-
-
-def _joint(lines: Lines, seed: int, draws: int) -> tuple[dict[str, Array], Array]:
-    """β, σ and τ from their priors, and outcomes of them, draws × rows."""
-    rng = np.random.default_rng(seed)
-    beta = rng.normal(lines.mean, lines.sd, (draws, lines.X.shape[1]))
-    sigma, tau = (np.abs(rng.normal(0, scale, (draws, 1))) for scale in (lines.sigma_scale, lines.tau_scale))
-    mean = beta @ lines.X.T
-    if lines.n_groups:
-        mean = mean + (tau * rng.standard_normal((draws, lines.n_groups)))[:, lines.groups]
-    outcomes = np.asarray(rng.normal(mean, np.sqrt(sigma**2 + lines.error**2)))
-    return {"beta": beta, "sigma": sigma[:, 0]} | ({"tau": tau[:, 0]} if lines.n_groups else {}), outcomes
-
-
-def _left_out_pit(lines: Lines, seed: int) -> Check:
-    """Rows predicted from all others by exact refits; of many rows every twentieth together."""
-    folds = few_folds([str(i) for i in range(lines.y.size)], "rows")
-    return exact_pit(held_out(lines, folds, seed=seed, draws=LEFT_OUT).pit)
 
 
 def sensitivity_anew(

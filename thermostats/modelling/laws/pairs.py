@@ -6,7 +6,7 @@ Pairs j of a base model and the model tuned from it, one population of pairs, wi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from thermostats.modelling.inference.sensitivity import (
     rescaled,
     weighted,
 )
+from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_of
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
@@ -93,7 +94,7 @@ def fit_invariance(
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     pairs = pairs_of(table, only_related=only_related)
-    n, data = len(pairs.names), arrays(pairs)
+    names, data = tuple(pairs.pairs["pair"]), arrays(pairs)
     draws = sampling.fit(pairs_model, data, seed=seed, settings=settings, cache=cache)
     level, change, shift = (draws.flat(name) for name in ("level", "change", "shift"))
     flips = (level > 0) != (level + change > 0)
@@ -101,16 +102,16 @@ def fit_invariance(
     rng = np.random.default_rng(seed)
     new = _new_pairs({name: draws.flat(name) for name in HYPER}, rng, margin)
     prior = _new_pairs(_hyperprior(rng), rng, margin)
-    sources = _sources(table, pairs)
-    bound = 1 - (1 - LEVEL) ** (1 / n)
+    models = set(pairs.pairs["base"]) | set(pairs.pairs["tuned"])
+    sources = sources_of(table[table["model_id"].isin(list(models))])
     how: dict[str, Any] = {"settings": settings, "cache": cache, "stated": draws}
     return Fitted(
         family="invariance",
         estimand=at_position(estimand, table),
         sources=sources,
-        n_models=len({model for pair in pairs.models for model in pair}),
-        n_heritages=len(set(pairs.heritages)),
-        parts=_parts(pairs, data, draws),
+        n_models=len(models),
+        n_heritages=pairs.pairs["heritage"].nunique(),
+        parts=_parts(data, draws),
         quantities={"ratio": np.exp(draws["change"]), "ratio_of_all": np.exp(draws["shift"])}
         | {name: draws[name] for name in ("shift_sd", "level_sd")},
         probabilities={
@@ -121,37 +122,32 @@ def fit_invariance(
             "new pair changes sides": new["any pair"],
             "new pair within the margin": new.pop("within"),
         },
-        numbers={
-            "margin": margin,
-            "n_pairs": float(n),
-            "upper_bound_of_flips_had_none_flipped": bound,
-            "pairs_needed_for_10_percent": math.ceil(math.log(1 - LEVEL) / math.log(0.9)),
-        },
+        numbers={"margin": margin, "n_pairs": float(len(names))},
         tables={
-            "pairs": _by_pair(pairs, level, change, flips, within),
+            "pairs": _by_pair(pairs, level, change, margin),
             "new_pair": pd.DataFrame(
                 [{"pair": name, "p_sign_changes": p, "from_prior_alone": prior[name]} for name, p in new.items()]
             ),
-            "shown": _shown(n),
+            "shown": _shown(len(names)),
             "sensitivity": _sensitivity(data, draws),
         },
-        warnings=(*pairs.warnings, *_warnings(n, bound, level), *(() if sources else (NO_SOURCE,))),
+        warnings=(*pairs.warnings, *_warnings(len(names), level), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
         refits=lambda s: refitted(pairs_model, others_of(data), _asked, data["base"].size, seed=s, **how),
-        influence=partial(_influence, pairs, draws, settings, cache) if n > 1 else None,
+        influence=partial(_influence, pairs, draws, settings, cache) if len(names) > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
-        labels={"ratio": pairs.names},
+        labels={"ratio": names},
     )
 
 
-def _warnings(n: int, bound: float, level: Array) -> list[str]:
+def _warnings(n: int, level: Array) -> list[str]:
     said = []
     if n < FEW:
         said.append(
-            f"{n} pairs: had none of them changed sides, up to {bound:.0%} of pairs still might (exact {LEVEL:.0%} "
-            "bound); what is said of a new pair rests on the priors of the spreads over pairs"
+            f"{n} pairs: had none of them changed sides, up to {_most_unseen(n):.0%} of pairs still might (exact "
+            f"{LEVEL:.0%} bound); what is said of a new pair rests on the priors of the spreads over pairs"
         )
     if (level.mean(axis=0) >= 0).all():
         said.append("no base model dampens: whether a dampener can be tuned into an expander was not seen")
@@ -179,16 +175,15 @@ def _sensitivity(data: Mapping[str, Any], draws: Draws) -> pd.DataFrame:
     return weighted(ratios, _asked(draws), data["base"].size)
 
 
-def _sources(table: pd.DataFrame, pairs: Pairs) -> tuple[str, ...]:
-    """Files or measurements of the models that are in a pair."""
-    taken = table["model_id"].isin([model for pair in pairs.models for model in pair])
-    return tuple(sorted(set(table.loc[taken, "source"]))) if "source" in table else ()
+def _most_unseen(n: Any) -> Any:
+    """Exact bound on the share of pairs that change sides, had none of n done so."""
+    return 1 - (1 - LEVEL) ** (1 / n)
 
 
 def _shown(n: int) -> pd.DataFrame:
     """What n pairs can show, and 3, 10, 30 and 100."""
     sizes = np.unique([n, 3, 10, 30, 100])
-    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": 1 - (1 - LEVEL) ** (1 / sizes)})
+    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)})
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in ASKED})
 
 
@@ -198,14 +193,14 @@ def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed
     Is the mean change below 1, above, or open; P(a new pair changes sides).
     """
 
-    codes, labs = pd.factorize(np.array(pairs.heritages))
-    ways = {name: np.arange(len(pairs.names)) == j for j, name in enumerate(pairs.names)}
-    ways |= {f"all pairs of {lab}": codes == k for k, lab in enumerate(labs) if 1 < (codes == k).sum() < codes.size}
+    ways = {name: [name] for name in pairs.pairs["pair"]}
+    by_lab = pairs.pairs.groupby("heritage", sort=False)["pair"]
+    ways |= {f"all pairs of {lab}": own.tolist() for lab, own in by_lab if 1 < len(own) < len(ways)}
 
     def say(way: str | None) -> tuple[str, dict[str, float]]:
         found = draws
         if way is not None:
-            rest, own = arrays(without(pairs, ways[way])), seed + [*ways].index(way)
+            rest, own = arrays(pairs.without(ways[way])), seed + [*ways].index(way)
             found = sampling.fit(pairs_model, rest, seed=own, settings=settings, cache=cache)
         below = float((found.flat("shift") < 0).mean())
         new = _new_pairs({name: found.flat(name) for name in HYPER}, np.random.default_rng(seed))["any pair"]
@@ -239,60 +234,58 @@ def _hyperprior(rng: np.random.Generator, draws: int = 20_000) -> dict[str, Arra
     return {"centre": centre, "level_sd": level_sd, "shift": shift, "shift_sd": shift_sd}
 
 
-def _by_pair(
-    pairs: Pairs, level: Array, change: Array, flips: NDArray[np.bool_], within: NDArray[np.bool_]
-) -> pd.DataFrame:
+def _by_pair(pairs: Pairs, level: Array, change: Array, margin: float) -> pd.DataFrame:
+    """`level` and `change`: draws × pairs."""
     low, high = equal_tailed(change)
     rows = []
-    for j, name in enumerate(pairs.names):
-        own = pairs.pair == j
-        base, tuned = pairs.base[own], pairs.base[own] + pairs.change[own]
+    for j, (name, own) in enumerate(pairs.prompts.groupby("pair", sort=False)):
+        base, tuned = own["base"], own["base"] + own["change"]
+        mu, delta = level[:, j], change[:, j]
         rows.append(
             {
                 "pair": name,
-                "heritage": pairs.heritages[j],
-                "related": pairs.related[j],
-                "n_prompts": int(own.sum()),
-                "base": math.exp(level[:, j].mean()),
-                "tuned": math.exp((level + change)[:, j].mean()),
-                "ratio": math.exp(np.median(change[:, j])),
+                "n_prompts": len(own),
+                "base": math.exp(mu.mean()),
+                "tuned": math.exp((mu + delta).mean()),
+                "ratio": math.exp(np.median(delta)),
                 "ratio_lower": math.exp(low[j]),
                 "ratio_upper": math.exp(high[j]),
-                "p_sign_changes": float(flips[:, j].mean()),
-                "p_within_margin": float(within[:, j].mean()),
-                "p_base_dampens": float((level[:, j] < 0).mean()),
+                "p_sign_changes": float(((mu > 0) != (mu + delta > 0)).mean()),
+                "p_within_margin": float((np.abs(delta) < math.log(margin)).mean()),
+                "p_base_dampens": float((mu < 0).mean()),
                 "prompts_that_change_sides": float(((base > 0) != (tuned > 0)).mean()),
-                "t_test_p": float(stats.ttest_1samp(pairs.change[own], 0.0).pvalue),
+                "t_test_p": float(stats.ttest_1samp(own["change"], 0.0).pvalue),
             }
         )
-    return pd.DataFrame(rows)
+    return pairs.pairs[["pair", "heritage", "related"]].merge(pd.DataFrame(rows), on="pair")
 
 
-def _parts(pairs: Pairs, data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
-    n, of_pairs = len(pairs.names), simulator(data, draws.settings.target_accept)
+def _parts(data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
+    own = [data["pair"] == j for j in range(data["n_pairs"])]
 
     def means(y: Array) -> Array:
-        return np.array([y[pairs.pair == j].mean() for j in range(n)])
+        return np.array([y[rows].mean() for rows in own])
 
     def largest_skew(y: Array) -> float:
-        return max((float(stats.skew(y[pairs.pair == j])) for j in range(n)), key=abs)
+        return max((float(stats.skew(y[rows])) for rows in own), key=abs)
 
+    of_pairs = simulator(data, draws.settings.target_accept)
     part = partial(sampled_part, pairs_model, data, draws, top=HYPER, simulator=of_pairs)
     changes = part(
         "changes",
-        observed=pairs.change,
+        observed=data["change_observed"],
         decisive={"shift": draws["shift"], "shift_sd": draws["shift_sd"]},
         statistics={
             "largest mean change": lambda y: float(np.abs(means(y)).max()),
             "spread": lambda y: float(y.std()),
             "largest skew of a pair": largest_skew,
             "largest": lambda y: float(np.abs(y).max()),
-            "share that change sides": lambda y: float(((pairs.base > 0) != (pairs.base + y > 0)).mean()),
+            "share that change sides": lambda y: float(((data["base"] > 0) != (data["base"] + y > 0)).mean()),
         },
     )
     bases = part(
         "bases",
-        observed=pairs.base,
+        observed=data["base"],
         decisive={"level_sd": draws["level_sd"]},
         statistics={
             "share that dampen": lambda y: float((y < 0).mean()),
@@ -357,11 +350,14 @@ def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
 
 def arrays(pairs: Pairs) -> dict[str, Any]:
     """What `pairs_model` takes."""
-    n, means = len(pairs.names), np.bincount(pairs.pair, pairs.base) / np.bincount(pairs.pair)
-    first = np.eye(n)[0]
+    pair, n = pd.factorize(pairs.prompts["pair"])[0], len(pairs.pairs)
     turned = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
-    observed = {"base": pairs.base, "base_mean": means, "change_observed": pairs.change}
-    return observed | {"pair": pairs.pair, "rotation": turned, "common": n * first, "n_pairs": n}
+    outcomes = _outcomes(pair, pairs.prompts["base"].to_numpy(), pairs.prompts["change"].to_numpy())
+    return {**outcomes, "pair": pair, "rotation": turned, "common": n * np.eye(n)[0], "n_pairs": n}
+
+
+def _outcomes(pair: NDArray[np.int64], base: Array, change: Array) -> dict[str, Array]:
+    return {"base": base, "base_mean": np.bincount(pair, base) / np.bincount(pair), "change_observed": change}
 
 
 def simulator(data: Mapping[str, Any], target_accept: float) -> Simulator:
@@ -375,27 +371,31 @@ def simulator(data: Mapping[str, Any], target_accept: float) -> Simulator:
         noise = np.random.default_rng([seed, 1]).standard_t(NU, (size, n)) * drawn["residual"][:, pair]
         return {name: drawn[name] for name in RANKED}, np.concatenate([bases, middle + noise], axis=1)
 
-    def arrays_of(outcome: Array) -> dict[str, Array]:
-        base, change = np.split(outcome, 2)
-        return {"base": base, "base_mean": np.bincount(pair, base) / np.bincount(pair), "change_observed": change}
-
-    return by_sampling(pairs_model, data, joint, arrays_of, settings=replace(SHORT, target_accept=target_accept))
+    return by_sampling(
+        pairs_model,
+        data,
+        joint,
+        lambda outcome: _outcomes(pair, *np.split(outcome, 2)),
+        settings=replace(SHORT, target_accept=target_accept),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """Prompts answered by both models of a pair: log gain of the base and log(tuned/base)."""
+    """Prompts answered by both models of a pair."""
 
-    names: tuple[str, ...]
-    models: tuple[tuple[str, str], ...]
-    """Base and tuned model of every pair."""
-    heritages: tuple[str, ...]
-    related: tuple[bool, ...]
-    """Whether the tuned model was tuned from this base."""
-    pair: NDArray[np.int64]
-    base: Array
-    change: Array
+    pairs: pd.DataFrame
+    """A row a pair: pair (its name), base, tuned, heritage, and related: whether it was tuned from this base."""
+    prompts: pd.DataFrame
+    """A row a pair and prompt: pair, base (log gain of the base) and change, log(tuned/base)."""
     warnings: tuple[str, ...]
+
+    def without(self, names: Collection[str]) -> Pairs:
+        """The other pairs."""
+        kept = {
+            name: frame[~frame["pair"].isin(list(names))] for name, frame in vars(self).items() if name != "warnings"
+        }
+        return replace(self, **kept)
 
 
 def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
@@ -409,85 +409,51 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     """
     columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
     gains = table.assign(value=numbers(table["value"].astype("float64"), "value", positive=True))
-    if gains.duplicated(["model_id", "prompt_id"]).any():
-        raise UsageError(
-            "a prompt stands twice for one model",
-            where="prompt_id",
-            allowed="one row a model and prompt",
-            next_step="choose one source",
-        )
+    one_row_a_prompt(gains)
     labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
-    names, models_of, labs, related, parts, said = [], [], [], [], [], []
-    taken, unshared = set(), []
+    rows: list[dict[str, object]] = []
+    parts, said, unshared = [], [], []
     for child, row in models[models["variant"] != "base"].sort_index().iterrows():
         family = bases.index[bases["family"] == row["family"]]
-        true = row["parent"] in bases.index
-        if not true and (only_related or len(family) != 1):
+        related = row["parent"] in bases.index
+        if not related and (only_related or len(family) != 1):
             said.append(f"{child} left out: its parent is not in the table")
             continue
-        base = row["parent"] if true else family[0]
-        if not true:
+        base = row["parent"] if related else family[0]
+        if not related:
             said.append(f"{child} was not tuned from {base}")
-        taken.add(base)
         either = wide[[base, child]].dropna(how="all")
         both = either.dropna()
         if len(both) < 3:
             raise UsageError("too few shared prompts", where=f"{base}, {child}", got=len(both), allowed="at least 3")
         _varies(both.to_numpy(), f"{base}, {child}")
-        names.append(f"{base} → {child}")
-        models_of.append((str(base), str(child)))
+        pair = f"{base} → {child}"
         if len(both) < len(either):
-            unshared.append(f"{len(either) - len(both)} of {len(either)} in {names[-1]}")
-        labs.append(str(row["heritage"]))
-        related.append(bool(true))
-        parts.append(both.set_axis(["base", "tuned"], axis=1))
+            unshared.append(f"{len(either) - len(both)} of {len(either)} in {pair}")
+        lab = str(row["heritage"])
+        rows.append({"pair": pair, "base": str(base), "tuned": str(child), "heritage": lab, "related": bool(related)})
+        parts.append(pd.DataFrame({"pair": pair, "base": both[base], "change": both[child] - both[base]}))
     if not parts:
         raise UsageError(
             "no pair of base and tuned model",
             got="; ".join(said) or "no tuned model",
             allowed="a tuned model whose parent is in the table",
         )
+    pairs = pd.DataFrame(rows)
     if unshared:
         said.append("prompts that one model of a pair did not answer, left out: " + named(unshared))
-    if alone := set(bases.index) - taken:
+    if alone := set(bases.index) - set(pairs["base"]):
         said.append("no model tuned from it in the table, left out: " + named(alone))
-    bases_taken = [base for base, _ in models_of]
-    if shared := {base for base in taken if bases_taken.count(base) > 1}:
+    if shared := set(pairs.loc[pairs["base"].duplicated(), "base"]):
         said.append("base of several pairs, which count as independent of each other: " + named(shared))
-    if len(names) > 1 and len(set(labs)) == 1:
-        said.append(f"all pairs are of {labs[0]}: what tuning does in other labs is not seen")
-    if len(names) > MANY:
-        said.append(f"{len(names)} pairs: sampling takes minutes")
-    rows = pd.concat(parts, ignore_index=True)
-    return Pairs(
-        names=tuple(names),
-        models=tuple(models_of),
-        heritages=tuple(labs),
-        related=tuple(related),
-        pair=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
-        base=rows["base"].to_numpy(),
-        change=(rows["tuned"] - rows["base"]).to_numpy(),
-        warnings=tuple(said),
-    )
-
-
-def without(pairs: Pairs, left_out: NDArray[np.bool_]) -> Pairs:
-    """The other pairs; `left_out`: true or false for every pair."""
-    kept, others = ~left_out[pairs.pair], np.flatnonzero(~left_out)
-    number = np.cumsum(~left_out) - 1
-    return replace(
-        pairs,
-        names=tuple(pairs.names[j] for j in others),
-        models=tuple(pairs.models[j] for j in others),
-        heritages=tuple(pairs.heritages[j] for j in others),
-        related=tuple(pairs.related[j] for j in others),
-        pair=number[pairs.pair[kept]],
-        base=pairs.base[kept],
-        change=pairs.change[kept],
-    )
+    if len(pairs) > 1 and pairs["heritage"].nunique() == 1:
+        said.append(f"all pairs are of {pairs['heritage'][0]}: what tuning does in other labs is not seen")
+    if len(pairs) > MANY:
+        said.append(f"{len(pairs)} pairs: sampling takes minutes")
+    return Pairs(pairs=pairs, prompts=pd.concat(parts, ignore_index=True), warnings=tuple(said))
 
 
 def _varies(both: Array, where: str) -> None:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, by_sampling
 from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
@@ -34,15 +33,14 @@ from thermostats.modelling.inference.sensitivity import (
     weighted,
 )
 from thermostats.modelling.laws.crossed_table import (
-    TOO_FEW,
     Crossed,
+    about,
     crossed,
+    left_out_each,
     refuse_large,
-    said_labs,
-    said_sources,
     stack,
     sum_zero,
-    without_each,
+    warnings_of,
 )
 from thermostats.modelling.laws.entropy_slopes import DIRECTION, components, fit_slopes
 
@@ -76,7 +74,6 @@ LONGER = Settings(draws=3000, target_accept=0.98)
 """With four models the spread of models by category mixes slowly."""
 REFIT = Settings(draws=1500, tune=750, target_accept=0.95)
 """Enough for the slowest spread to pass the gate at the first attempt."""
-PUBLISHED_ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
 TOP = ("centre", "apart", "sigma_centre", "sigma_spread", "spreads")
 """Quantities that no other depends on."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
@@ -94,8 +91,8 @@ def fit_benchmark(
     """Posterior ranks of the models, P(order), shares of the variance, and slopes of entropy on log gain.
 
     `table`: one row a model and prompt, as `crossed` takes it; `estimand` names the gain in `value`. `order`: models
-    from low to high whose order is asked for; by default the study's four where they are all there, else the order of
-    the means (which any table has, so that its probability is no test). Quantities: gain (exp μ by model), the spreads,
+    from low to high whose order is asked for; by default that of the means (which any table has, so that its
+    probability is no test). Quantities: gain (exp μ by model), the spreads,
     share (finite-population: realised variance of each part over these cells), entropy slopes by model, slope (their
     mean) and between. Tables: `ranks` (P(rank) by model), `shares`, `slopes`,
     `correlation` (mean over models, prompts permuted: the classical counterpart), `sensitivity` (importance weights,
@@ -105,69 +102,80 @@ def fit_benchmark(
     """
     cells = crossed(table)
     data = arrays(cells)
-    kinds = tuple(blocks(cells))
-    said = [*cells.warnings, *said_labs(table, "an order of models"), *said_sources(table)]
-    asked, said_order = _order(cells, order)
-    said += said_order
+    said = list(warnings_of(table, cells, "an order of models"))
+    asked, at = _order(cells, order, said)
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
     slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
     if slopes is None and "entropy" in table:
         said.append("no slopes of entropy: fewer than two models whose gain and entropy vary over 4 prompts or more")
     level = draws.flat("level")
-    at = [cells.models.index(name) for name in asked]
     shares = _shares(cells, data, draws)
     asks = partial(_asked, cells, data, at)
-    new = _new_prompts(cells, data, draws, seed)[:, at]
-    spreads = {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(kinds)}
-    quantities = {"gain": np.exp(draws["level"]), **spreads, "share": shares}
-    probabilities = {
-        "order": _in_order(level[:, at]),
-        "order on a new prompt": _in_order(new),
-        **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
-    }
     how: dict[str, Any] = {"settings": settings, "cache": cache, "stated": draws}
-    return Fitted(
+    fitted = Fitted(
         family="benchmark",
-        estimand=at_position(estimand, table),
-        sources=tuple(sorted(set(table["source"]))) if "source" in table else (),
-        n_models=len(cells.models),
-        n_heritages=table["heritage"].nunique() if "heritage" in table else 0,
-        parts={"gains": _gains(cells, data, draws)} | dict(slopes.parts if slopes else {}),
-        quantities=quantities | dict(slopes.quantities if slopes else {}),
-        probabilities=probabilities | dict(slopes.probabilities if slopes else {}),
-        numbers={"n_categories": float(len(cells.categories)), "n_prompts": float(len(cells.prompts))}
-        | dict(slopes.numbers if slopes else {}),
+        **about(table, cells, estimand),
+        parts={"gains": _gains(cells, data, draws)},
+        quantities={
+            "gain": np.exp(draws["level"]),
+            **{f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
+            "share": shares,
+        },
+        probabilities={
+            "order": _in_order(level[:, at]),
+            **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
+        },
+        numbers={"n_categories": float(len(cells.categories)), "n_prompts": float(len(cells.prompts))},
         tables={
             "ranks": _ranks(cells, level),
             "shares": _by_part(shares.reshape(-1, len(PARTS))),
-            **(slopes.tables if slopes else {}),
-            "sensitivity": _alternatives(weighted(log_ratios(cells, data, draws), asks(draws), cells.y.size), slopes),
+            "sensitivity": weighted(log_ratios(cells, data, draws), asks(draws), cells.y.size),
             "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
         },
         warnings=tuple(said),
         figure=_figure,
-        refits=lambda s: _alternatives(
-            refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, **how), slopes
-        ),
-        influence=partial(_influence, table, cells, draws, slopes, asked, cache) if len(cells.models) > 2 else None,
+        refits=lambda s: refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, **how),
+        influence=partial(_influence, table, cells, draws, asked, cache) if len(cells.models) > 2 else None,
         seed=seed,
-        equations=EQUATIONS + (slopes.equations if slopes else ()),
-        priors=PRIORS + (slopes.priors if slopes else ()),
+        equations=EQUATIONS,
+        priors=PRIORS,
         labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
+    )
+    return _with_slopes(fitted, slopes) if slopes else fitted
+
+
+def _with_slopes(gains: Fitted, slopes: Fitted) -> Fitted:
+    """Both fits of the same rows as one."""
+    both: dict[str, Any] = {
+        name: {**getattr(gains, name), **getattr(slopes, name)}
+        for name in ("parts", "quantities", "probabilities", "numbers")
+    }
+    others = slopes.table("sensitivity")
+    found = [one.influence for one in (gains, slopes) if one.influence]
+    return replace(
+        gains,
+        **both,
+        tables={
+            **slopes.tables,
+            **gains.tables,
+            "sensitivity": pd.concat([gains.table("sensitivity"), others], ignore_index=True),
+        },
+        refits=lambda seed: pd.concat([gains.sensitivity(seed=seed), others], ignore_index=True),
+        influence=(lambda seed: checks.joined([one(seed) for one in found])) if gains.influence else None,
+        equations=gains.equations + slopes.equations,
+        priors=gains.priors + slopes.priors,
     )
 
 
-def _order(cells: Crossed, order: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    if order is not None:
-        if len(order) < 2 or set(order) - set(cells.models) or len(set(order)) < len(order):
-            raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(cells.models))
-        return list(order), []
-    if set(PUBLISHED_ORDER) <= set(cells.models):
-        return list(PUBLISHED_ORDER), []
-    means = pd.Series(cells.y).groupby(cells.model).mean().sort_values()
-    return [cells.models[i] for i in means.index], [
-        "no order was asked for: that of the means is taken, which is no test"
-    ]
+def _order(cells: Crossed, order: Sequence[str] | None, said: list[str]) -> tuple[list[str], list[int]]:
+    """Models from low to high, and which of the cells' models they are."""
+    if order is None:
+        said.append("no order was asked for: that of the means is taken, which is no test")
+        at = [int(i) for i in pd.Series(cells.y).groupby(cells.model).mean().sort_values().index]
+        return [cells.models[i] for i in at], at
+    if len(order) < 2 or set(order) - set(cells.models) or len(set(order)) < len(order):
+        raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(cells.models))
+    return list(order), [cells.models.index(name) for name in order]
 
 
 def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
@@ -192,24 +200,6 @@ def _asked(cells: Crossed, data: Mapping[str, Any], at: Sequence[int], draws: Dr
     return {"smallest step of the order": steps} | {
         f"share of {name}": shares[..., i] for i, name in enumerate(PARTS) if name in kinds
     }
-
-
-def _alternatives(levels: pd.DataFrame, slopes: Fitted | None) -> pd.DataFrame:
-    return pd.concat([levels, slopes.table("sensitivity")], ignore_index=True) if slopes else levels
-
-
-def _new_prompts(cells: Crossed, data: Mapping[str, Any], draws: Draws, seed: int) -> Array:
-    """Log gains of every model on a new prompt a draw, of one of these categories, less what all models share."""
-    rng = np.random.default_rng(seed)
-    level, sigma = draws.flat("level"), np.exp(draws.flat("log_sigma"))
-    kinds = list(blocks(cells))
-    if "model × category" in kinds:
-        n, c = len(level), sum_zero(len(cells.categories))
-        own = data["kind"][:, kinds.index("model × category")] > 0
-        z = draws.flat("effects")[:, own].reshape(n, len(cells.models) - 1, -1)
-        kind = c[rng.integers(0, len(cells.categories), n)]
-        level = level + np.einsum("nij,nj->ni", z, kind) @ sum_zero(len(cells.models)).T
-    return np.asarray(level + sigma * rng.standard_t(NU, level.shape))
 
 
 def _ranks(cells: Crossed, level: Array) -> pd.DataFrame:
@@ -268,40 +258,25 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
 
 
 def _influence(
-    table: pd.DataFrame,
-    cells: Crossed,
-    draws: Draws,
-    slopes: Fitted | None,
-    asked: Sequence[str],
-    cache: bool,
-    seed: int,
+    table: pd.DataFrame, cells: Crossed, draws: Draws, asked: Sequence[str], cache: bool, seed: int
 ) -> checks.Check:
-    """Exact refits of the table without each model, and without all models of a lab that has several.
+    """P(order of the others) without each model and each lab of several, by exact refits of the table."""
+    whole = "as with all models"
 
-    Against all models: P(order) of the others and P(slope > 0).
-    """
-    whole, verdicts = "as with all models", {}
-    figures: dict[str, dict[str, float]] = {}
-    for number, (name, rest) in enumerate(without_each(table, cells.models)):
-        others = [other for other in asked if rest is not None and other in rest.models]
-        if rest is None or len(others) < 2:
-            verdicts[name], figures[name] = TOO_FEW if rest is None else "fewer than two of the order left", {}
-            continue
+    def verdict(rest: Crossed, number: int) -> tuple[str, dict[str, float]]:
+        others = [name for name in asked if name in rest.models]
+        if len(others) < 2:
+            return "fewer than two of the order left", {}
         refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
         before, now = (
-            _in_order(drawn.flat("level")[:, [of.models.index(other) for other in others]])
+            _in_order(drawn.flat("level")[:, [of.models.index(name) for name in others]])
             for drawn, of in ((draws, cells), (refit, rest))
         )
         kept, found = (checks.settled(p, DIRECTION) for p in (before, now))
         said = whole if found == kept else f"order {found}"
-        verdicts[name] = said if refit.status == PASSED else refit.status
-        figures[name] = {"P(order of the others)": now}
-    return checks.joined(
-        [
-            checks.influence(whole, verdicts, figures),
-            *([slopes.influence(seed)] if slopes is not None and slopes.influence else []),
-        ]
-    )
+        return said if refit.status == PASSED else refit.status, {"P(order of the others)": now}
+
+    return left_out_each(table, cells.models, whole, verdict)
 
 
 def _in_order(level: Array) -> float:
@@ -396,21 +371,17 @@ def arrays(cells: Crossed) -> dict[str, Any]:
 
 
 def centred(data: Mapping[str, Any], y: Array) -> Array:
-    """How far every effect is sampled on its own scale where these are the outcomes."""
-    return np.asarray(data["kind"] @ _determined(y, data["which"], data["design"], data["kind"]))
+    """How far every effect is sampled on its own scale rather than in units of its spread, 0 to 1, for outcomes y.
 
-
-def _determined(y: Array, which: Array, design: Array, kind: Array) -> Array:
-    """How far every kind of effect is sampled on its own scale rather than in units of its spread, 0 to 1.
-
-    [1 − s² mean(diag (DᵀD)⁻¹) / mean(ê²)]², from the share of the squared effects that is not noise, 0 below
-    0.8. It changes how the sampler moves, not the posterior.
+    By kind of effect [1 − s² mean(diag (DᵀD)⁻¹) / mean(ê²)]², from the share of the squared effects that is not noise,
+    0 below 0.8. It changes how the sampler moves, not the posterior.
     """
-    both = np.concatenate([which, design], axis=1)
+    kind, first = data["kind"], data["n_models"]
+    both = np.concatenate([data["which"], data["design"]], axis=1)
     inverse = np.linalg.pinv(both.T @ both)
     found = inverse @ both.T @ y
     noise = np.square(y - both @ found).sum() / max(y.size - np.linalg.matrix_rank(both), 1)
-    size = np.square(found[which.shape[1] :]) @ kind
-    error = noise * np.diag(inverse)[which.shape[1] :] @ kind
+    size = np.square(found[first:]) @ kind
+    error = noise * np.diag(inverse)[first:] @ kind
     share = np.square(np.clip(1 - error / np.maximum(size, 1e-300), 0.0, 1.0))
-    return np.asarray(np.where(share < 0.8, 0.0, share))
+    return np.asarray(kind @ np.where(share < 0.8, 0.0, share))

@@ -17,7 +17,6 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical import counterparts
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference.checks import Statistic
@@ -27,18 +26,14 @@ from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
 from thermostats.modelling.laws.lines import between, coefficient, fitted_line, sample
 
-PUBLISHED = (0.11, 0.012, 4.9)
-"""a, b, c of the study's L* = L (a + b L + c/H)."""
+Formula = tuple[float, float, float]
+"""a, b, c of L* = L (a + b L + c/H)."""
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5 % to 95 % of the depth; slopes (over one SD), labs and the rest share 1."""
 ROUNDING = 12**-0.5
 """Standard error of L* in layers: it is a whole number."""
 SYMBOLS = {"n_layers": "b", "n_heads": "c"}
 SHAPES = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
-OTHER_EQUATIONS = (
-    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
-    "refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ;  published: a = 0.11, b = 0.012, c = 4.9",
-)
 PRIORS = (
     ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5 % to 95 % of the depth are no surprise"),
     ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12 % of the depth at its middle is no surprise"),
@@ -127,24 +122,23 @@ def fit_transition(
     definition: str = "first_sign_change",
     *,
     source: str | Sequence[str] | None = None,
+    published: Formula | None = None,
     seed: int,
     cache: bool = True,
 ) -> Fitted:
     """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
 
-    In the first and the last layer one of these bounds is infinite on the logit (`rounding.between`).
+    In the first and the last layer one of these bounds is infinite on the logit (`lines.between`).
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
     there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Beside
-    it, each refitted without the lab that is predicted: the published polynomial with its terms free (`polynomial`),
-    the mean fraction, and without any fit L/2 and the published formula. Tables: `models` (L* and every prediction from
-    other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative
-    to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval, share of predictions
-    and of intervals inside the network, coverage and width of the intervals), `errors_within_labs` (the same of
-    networks whose lab has others, each predicted from all others, so that its lab is known), `sensitivity` (exact
-    refits; t errors by weights).
-
-    The classical counterparts: table `classical`, as `counterparts.of_transition` gives it.
+    it, each refitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction,
+    and without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Tables: `models` (L* and
+    every prediction from other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted −
+    L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval,
+    share of predictions and of intervals inside the network, coverage and width of the intervals), `errors_within_labs`
+    (the same of networks whose lab has others, each predicted from all others, so that its lab is known), `polynomial`
+    (its terms), `sensitivity` (exact refits; t errors by weights).
 
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
@@ -153,8 +147,9 @@ def fit_transition(
     frame, L, full = placed.frame, placed.L, placed.full
     labs, said = frame["heritage"].astype(str).tolist(), list(placed.warnings)
     fit = sample(full, seed=seed, cache=cache)
-    models, errors = _compared(placed, few_folds(labs, "labs", said), np.ones(L.size, dtype=bool), seed)
-    new = predict(posterior(full, seed=seed), _elsewhere(full), seed=seed)
+    models, errors = _compared(placed, few_folds(labs, "labs", said), np.ones(L.size, dtype=bool), published, seed)
+    middle = replace(full.rows(np.array([0])), X=np.eye(1, full.X.shape[1]), groups=np.array([-1]), error=np.zeros(1))
+    new = predict(posterior(full, seed=seed), middle, seed=seed)
     new_low, new_high = equal_tailed(expit(new[:, 0]))
     depth = expit(fit.beta[..., 0])
     slopes = {name: fit.beta[..., i] for i, name in enumerate(placed.shape, 1)}
@@ -183,27 +178,30 @@ def fit_transition(
             "more heads turn relatively earlier": 1 - above["n_heads"],
             "L* of a network like these lies behind the middle": float((new > 0).mean()),
         },
-        numbers={
-            "new_network_depth_lower": float(new_low),
-            "new_network_depth_upper": float(new_high),
-            "rank_of_polynomial": float(np.linalg.matrix_rank(placed.polynomial.X)),
-        },
+        numbers={"new_network_depth_lower": float(new_low), "new_network_depth_upper": float(new_high)},
         tables={
             "errors": errors,
-            "errors_within_labs": _within_labs(placed, seed),
+            "errors_within_labs": _within_labs(placed, published, seed),
             "models": models,
-            "classical": counterparts.of_transition(frame, seed=seed),
-            "polynomial": _terms(placed, seed),
+            "polynomial": _terms(placed, published, seed),
         },
         warnings=tuple(said),
         figure=_figure,
-        equations=(_equation(placed.shape), *OTHER_EQUATIONS),
+        equations=_equations(placed.shape, published),
         priors=tuple(line for line in PRIORS if line[0] in symbols or line[0] not in SYMBOLS.values()),
     )
 
 
-def _equation(shape: Sequence[str]) -> str:
-    return "logit((L*ᵢ − ½)/Lᵢ) = a" + "".join(f" + {SYMBOLS[n]} z({SHAPES[n]})" for n in shape) + " + u_lab(i) + εᵢ"
+def _equations(shape: Sequence[str], published: Formula | None) -> tuple[str, ...]:
+    terms = "".join(f" + {SYMBOLS[name]} z({SHAPES[name]})" for name in shape)
+    stated = (
+        ";  published: " + ", ".join(f"{n} = {v:g}" for n, v in zip("abc", published, strict=True)) if published else ""
+    )
+    return (
+        f"logit((L*ᵢ − ½)/Lᵢ) = a{terms} + u_lab(i) + εᵢ",
+        "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
+        f"refitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ{stated}",
+    )
 
 
 def _rows(
@@ -262,29 +260,33 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(said)
 
 
-def _within_labs(placed: Placed, seed: int) -> pd.DataFrame:
+def _within_labs(placed: Placed, published: Formula | None, seed: int) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
     several = placed.frame["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
         return pd.DataFrame(columns=["rule", "error_of_depth"])
-    return _compared(placed, few_folds(placed.frame["model_id"].astype(str).tolist(), "networks"), several, seed)[1]
+    folds = few_folds(placed.frame["model_id"].astype(str).tolist(), "networks")
+    return _compared(placed, folds, several, published, seed)[1]
 
 
 def _compared(
-    placed: Placed, folds: Sequence[str], shown: NDArray[np.bool_], seed: int
+    placed: Placed, folds: Sequence[str], shown: NDArray[np.bool_], published: Formula | None, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predictions of every rule and L*, a row a network, and their errors, a row a rule, the best first.
 
     Rules that are fitted predict every fold from the others; only networks `shown` count.
     """
-    a, b, c = PUBLISHED
     L, star = placed.L[shown], placed.star[shown]
+    fixed = {"L/2": L / 2}
+    if published:
+        a, b, c = published
+        fixed["published formula"] = L * (a + b * L + c / placed.H[shown])
     on_logit = {"logit": placed.full, "mean fraction": placed.mean}
     drawn = {name: _layers(held_out(m, folds, seed=seed, exact=True).draws, placed.L) for name, m in on_logit.items()}
     drawn["polynomial"] = held_out(placed.polynomial, folds, seed=seed).draws * placed.L
     models = placed.frame.loc[shown, ["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy()
     errors: list[dict[str, object]] = []
-    for name, layers in {"L/2": L / 2, "published formula": L * (a + b * L + c / placed.H[shown])}.items():
+    for name, layers in fixed.items():
         models[name] = layers
         errors.append({"rule": name, "fitted": False, **_errors(layers, star, L)})
     for name, every in drawn.items():
@@ -321,20 +323,14 @@ def _layers(logits: Array, L: Array) -> Array:
     return np.asarray(np.clip(np.ceil(expit(logits) * L), 1, L))
 
 
-def _terms(placed: Placed, seed: int) -> pd.DataFrame:
+def _terms(placed: Placed, published: Formula | None, seed: int) -> pd.DataFrame:
     """The polynomial's terms as published and as refitted."""
     units = np.array([1.0, placed.L.max(), 1 / placed.H.min()])
     found = posterior(placed.polynomial, seed=seed).beta / units
     low, high = equal_tailed(found)
     median = np.median(found, axis=0)
-    return pd.DataFrame({"term": [*"abc"], "published": PUBLISHED, "median": median, "lower": low, "upper": high})
-
-
-def _elsewhere(full: Lines) -> Lines:
-    """The middle network of a lab never seen."""
-    row = full.rows(np.array([0]))
-    X = np.eye(1, full.X.shape[1])
-    return Lines(**{**vars(row), "X": X, "groups": np.array([-1]), "error": np.zeros(1)})
+    stated = {"published": published} if published else {}
+    return pd.DataFrame({"term": [*"abc"], **stated, "median": median, "lower": low, "upper": high})
 
 
 def _statistics(L: Array) -> dict[str, Statistic]:
@@ -352,7 +348,8 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     rows, L = np.arange(len(shown)), shown["n_layers"].astype("float64")
     axes.hlines(rows, shown["logit_lower"] / L, shown["logit_upper"] / L, alpha=0.4, linewidth=4)
     axes.plot(shown["logit"] / L, rows, "|", label="predicted from other labs")
-    axes.plot(shown["published formula"] / L, rows, "x", label="published formula")
+    if "published formula" in shown:
+        axes.plot(shown["published formula"] / L, rows, "x", label="published formula")
     axes.plot(shown["L_star"] / L, rows, "o", label="L*")
     axes.axvline(0.5, linewidth=0.8, linestyle="--")
     axes.set_yticks(rows, [str(name) for name in shown["model_id"]])

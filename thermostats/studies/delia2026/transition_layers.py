@@ -13,6 +13,8 @@ from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
+FORMULA = (0.11, 0.012, 4.9)
+"""a, b, c of the study's L* = L (a + b L + c/H)."""
 CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
 BY_MODEL = {
     "L* of {}, mean over prompts": r"/results/\d+/L_star_empirical",

@@ -21,7 +21,7 @@ def both_slopes(rows: pd.DataFrame) -> dict[str, Estimate]:
     return {on: Estimate(slope.estimate, slope.lower, slope.upper) for on, slope in found.items()}
 
 
-def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float, seed: int) -> pd.DataFrame:
+def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float) -> pd.DataFrame:
     """The same estimands here and over the published models, whose labs take the place of recipes.
 
     Columns: what, study, estimate, lower, upper, n_models, groups.
@@ -38,6 +38,6 @@ def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float,
             found.append((f"slope on {words}", study, s.estimate, s.lower, s.upper, s.n, s.n_groups))
     for study, frame, _, group in studies:
         of = frame.dropna(subset=LARGEST)
-        b = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=tolerated, seed=seed)
+        b = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=tolerated)
         found.append(("share above 10^(1/L)", study, b.estimate, b.lower, b.upper, b.n, of[group].nunique()))
     return pd.DataFrame(found, columns=["what", "study", "estimate", "lower", "upper", "n_models", "groups"])

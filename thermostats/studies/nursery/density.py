@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.laws.spectra import mediation
+from thermostats.modelling.classical.mediation import mediation
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.nursery.recipe_fit import too_few

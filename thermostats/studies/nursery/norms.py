@@ -7,11 +7,9 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.modelling.laws.spectra import norm_ratios
 from thermostats.studies.nursery.rows import final
 from thermostats.tables.vocabulary import NURSERY
 
-RIGHT, CUT = "right", "published_thirds"
 LATE = 0.75
 """Late layers are those beyond this share of the depth."""
 
@@ -36,9 +34,9 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     """
     rows = final(tables).assign(heritage=lambda f: f["recipe"])
     weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])
-    runs = weights[["run_id", "model_id", "source"]].drop_duplicates()
-    summaries = pd.DataFrame({"run_id": [], "prompt_id": [], "estimand": [], "value": []})
-    both = {cut: norm_ratios(runs, weights, summaries, slicing=cut).set_index("model_id") for cut in (RIGHT, CUT)}
+    means = weights.pivot_table(index="model_id", columns="matrix", values="spectral_norm")
+    means = means.reindex(columns=["W_V", "W_O", "W_V_published_thirds"]).dropna(subset=["W_V", "W_O"])
+    thirds = means["W_V_published_thirds"]
     layers = weights.pivot_table(index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm")
     layers = layers.reindex(columns=["W_V", "W_V_published_thirds"]).reset_index()
     layers["cut"] = layers["W_V_published_thirds"].fillna(layers["W_V"])
@@ -48,9 +46,9 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     half = stats.t.ppf(0.975, rows["penultimate_gain_n"].astype(float) - 1)
     half = half * rows["penultimate_gain_sd"] / np.sqrt(rows["penultimate_gain_n"].astype(float))
     return rows.assign(
-        ratio=names.map(both[RIGHT]["ratio"]),
-        ratio_cut=names.map(both[CUT]["ratio"]),
-        fused=names.map(both[CUT]["sliced"]).eq(CUT),
+        ratio=names.map(means["W_V"] / means["W_O"]),
+        ratio_cut=names.map(thirds.fillna(means["W_V"]) / means["W_O"]),
+        fused=names.map(thirds.notna()).eq(True),
         late=names.map(squared["W_V"]),
         late_cut=names.map(squared["cut"]),
         gain=rows["penultimate_gain"],

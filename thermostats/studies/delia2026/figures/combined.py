@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
-from thermostats.plots.column import COLUMN, lab_entry, plain_text
+from thermostats.plots.column import COLUMN, lab_entry
+from thermostats.plots.general import plain_text
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.words import first_sentences
 
@@ -34,13 +35,14 @@ def combine(figures: Sequence[Figure]) -> Figure:
         for number, part in enumerate(shown):
             panel = canvas.add_subplot(grid[divmod(number, COLUMNS)])
             part.draw(_rows_of(rows, part), panel)
-            if (legend := panel.get_legend()) is not None:
-                legend.remove()
+            if (own := panel.get_legend()) is not None:
+                own.remove()
             panel.set_title(f"{chr(ord('A') + number)}  {part.title}")
         for lab in sorted(rows["heritage"].dropna().unique()):
             lab_entry(axes, lab)
         labs = axes.get_legend_handles_labels()
-        plain_text(canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1))
+        legend = canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1)
+        plain_text(legend.get_texts())
         return axes
 
     def caption(rows: pd.DataFrame) -> str:
