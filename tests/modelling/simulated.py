@@ -38,23 +38,20 @@ def model_table(
 def pairs_table(
     rng: np.random.Generator, *, levels: list[float], changes: list[float], prompts: int = 25, spread: float = 0.1
 ) -> pd.DataFrame:
-    rows = []
-    for j, (level, change) in enumerate(zip(levels, changes, strict=True)):
+    pairs = []
+    for level, change in zip(levels, changes, strict=True):
         base = level + spread * rng.standard_normal(prompts)
-        tuned = base + change + spread / 2 * rng.standard_normal(prompts)
+        pairs.append((base, base + change + spread / 2 * rng.standard_normal(prompts)))
+    return pairs_of_log_gains(pairs)
+
+
+def pairs_of_log_gains(pairs: list[tuple[np.ndarray, np.ndarray]]) -> pd.DataFrame:
+    """Log gains of base and tuned model, by prompt, as rows of `by_prompt`."""
+    rows = []
+    for j, (base, tuned) in enumerate(pairs):
         for name, variant, parent, gains in ((f"b{j}", "base", "", base), (f"t{j}", "instruct", f"b{j}", tuned)):
-            rows += [
-                {
-                    "model_id": name,
-                    "heritage": f"lab{j}",
-                    "family": f"f{j}",
-                    "variant": variant,
-                    "parent": parent,
-                    "prompt_id": f"p{k:02d}",
-                    "value": float(np.exp(g)),
-                }
-                for k, g in enumerate(gains)
-            ]
+            facts = {"model_id": name, "heritage": f"lab{j}", "family": f"f{j}", "variant": variant, "parent": parent}
+            rows += [{**facts, "prompt_id": f"p{k:02d}", "value": float(np.exp(g))} for k, g in enumerate(gains)]
     return pd.DataFrame(rows)
 
 

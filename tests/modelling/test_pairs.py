@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from calibrated import assert_calibrated, assert_covered, within
 from scipy import stats
-from simulated import pairs_table
+from simulated import pairs_of_log_gains, pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.draws import Settings
@@ -193,24 +193,11 @@ def test_intervals_and_predictions_are_calibrated():
         level, change = rng.normal(centre, level_sd, 4), rng.normal(shift, shift_sd, 4)
         slope = rng.normal(0, 0.5, 3)
         spread, residual = np.abs(rng.normal(0, PROMPTS, 3)), np.abs(rng.normal(0, RESIDUAL, 3))
-        rows = []
+        pairs = []
         for j in range(3):
             base = rng.normal(level[j], spread[j], 25)
-            tuned = base + change[j] + slope[j] * (base - level[j]) + residual[j] * rng.standard_t(4, 25)
-            for name, variant, parent, gains in ((f"b{j}", "base", "", base), (f"t{j}", "instruct", f"b{j}", tuned)):
-                rows += [
-                    {
-                        "model_id": name,
-                        "heritage": f"lab{j}",
-                        "family": f"f{j}",
-                        "variant": variant,
-                        "parent": parent,
-                        "prompt_id": f"p{k}",
-                        "value": float(np.exp(g)),
-                    }
-                    for k, g in enumerate(gains)
-                ]
-        found = fit_invariance(pd.DataFrame(rows), seed=i, settings=SHORT, cache=False)
+            pairs.append((base, base + change[j] + slope[j] * (base - level[j]) + residual[j] * rng.standard_t(4, 25)))
+        found = fit_invariance(pairs_of_log_gains(pairs), seed=i, settings=SHORT, cache=False)
         drawn = {
             name: found.quantities[name].reshape(SHORT.chains * len(found.quantities[name][0]), -1)
             for name in ("ratio", "ratio_of_all", "shift_sd", "level_sd")

@@ -206,9 +206,9 @@ def variance_components(
     if I < 3 or J < 2:
         raise UsageError("too small a table", where=f"{rows} × {columns}", got=f"{I} × {J}", allowed="at least 3 × 2")
     if len(long) < I * J:
-        variance, notes = _by_reml(long)
+        variance, converged = _by_reml(long)
         low = high = np.full(3, math.nan)
-        interval = "; ".join([f"{NO_INTERVAL}: the table is incomplete", *notes])
+        interval = f"{NO_INTERVAL}: the table is incomplete" + ("" if converged else ", and REML did not converge")
     else:
         variance, low, high = _by_moments(long, level, seed, resamples)
         interval = "generalised confidence interval of the share"
@@ -247,8 +247,8 @@ def _by_moments(long: pd.DataFrame, level: float, seed: int, resamples: int) -> 
     return variances(ss / df), low, high
 
 
-def _by_reml(long: pd.DataFrame) -> tuple[Array, list[str]]:
-    """Variances of an incomplete table, and what is to be said of the fit."""
+def _by_reml(long: pd.DataFrame) -> tuple[Array, bool]:
+    """Variances of an incomplete table, and whether the fit converged."""
     model = smf.mixedlm(
         "value ~ 1",
         long,
@@ -256,6 +256,6 @@ def _by_reml(long: pd.DataFrame) -> tuple[Array, list[str]]:
         re_formula="0",
         vc_formula={"row": "0 + C(row)", "column": "0 + C(column)"},
     )
-    fit, notes = _fit_with_fallbacks(model, reml=True)
+    fit, _ = _fit_with_fallbacks(model, reml=True)
     by_name = dict(zip(model.exog_vc.names, map(float, fit.vcomp), strict=True))
-    return np.array([by_name["row"], by_name["column"], float(fit.scale)]), notes
+    return np.array([by_name["row"], by_name["column"], float(fit.scale)]), bool(fit.converged)
