@@ -205,132 +205,113 @@ BAD: dict[str, Callable[[Case], Table]] = {
     "constant geometry": geometry(48.0),
     "rank-deficient": lambda case: case.copied(case.good(12, 4)) if case.copied else pytest.fail("no such columns"),
 }
-NONE = (REFUSED, "labels are missing")
-LOGARITHM = (REFUSED, "logarithm is taken")
-INFINITE = (REFUSED, "missing or infinite values")
+COMMON = {
+    "no lab": (REFUSED, "labels are missing"),
+    "infinite gain": (REFUSED, "missing or infinite values"),
+    "constant gain": (REFUSED, "constant column decides nothing"),
+}
+LOGARITHMS = dict.fromkeys(("gain of zero", "gain below zero"), (REFUSED, "logarithm is taken"))
+COLUMNS = {
+    "two models": (REFUSED, "too few points"),
+    "geometry not known": (REFUSED, "missing or infinite values"),
+    "constant geometry": (REFUSED, "constant column decides nothing"),
+}
+UNKNOWN = {"gain not known": (REFUSED, "missing or infinite values")}
+"""What several fits have in common."""
 EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
-    "heritage": {
+    "heritage": COMMON
+    | {
         "one lab": (REFUSED, "one lab"),
         "one model a lab": (REFUSED, "every lab has one model"),
         "two models": (REFUSED, "too few models"),
-        "no lab": NONE,
         "gain of zero": (REFUSED, "not positive and finite"),
         "gain below zero": (REFUSED, "not positive and finite"),
         "infinite gain": (REFUSED, "not positive and finite"),
         "gain not known": (SAID, "1 of 12 rows have no gain and are left out, and with them"),
-        "constant gain": (REFUSED, "constant column decides nothing"),
         "geometry not known": (REFUSED, "missing geometry"),
         "constant geometry": (REFUSED, "a block without variation"),
         "rank-deficient": (SAID, "geometry has rank 2 of 3 columns"),
     },
-    "kleiber": {
+    "kleiber": COMMON
+    | LOGARITHMS
+    | COLUMNS
+    | {
         "one lab": (SAID, "one lab only"),
         "one model a lab": (SAID, "one model of every lab"),
-        "two models": (REFUSED, "too few points"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
         "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
-        "constant gain": (REFUSED, "constant column decides nothing"),
-        "geometry not known": INFINITE,
-        "constant geometry": (REFUSED, "constant column decides nothing"),
     },
-    "transition": {
+    "transition": COLUMNS
+    | {
         "one lab": (REFUSED, "no other lab to predict"),
         "one model a lab": (SAID, "one network of every lab"),
-        "two models": (REFUSED, "too few points"),
-        "no lab": NONE,
+        "no lab": (REFUSED, "labels are missing"),
         "gain of zero": (REFUSED, "outside its network"),
         "gain below zero": (REFUSED, "outside its network"),
         "infinite gain": (REFUSED, "infinite values"),
         "gain not known": (SAID, "no L* of this definition, left out: 1 of 12 models (m0)"),
         "constant gain": (SAID, "in every network: L*/L varies with the depth alone"),
-        "geometry not known": INFINITE,
         "constant geometry": (SAID, "L is the same in every network: no slope"),
         "rank-deficient": (SAID, "their slopes cannot be told apart"),
     },
-    "crowding": {
+    "crowding": COMMON
+    | LOGARITHMS
+    | COLUMNS
+    | {
         "one lab": (REFUSED, "nothing lies between labs"),
         "one model a lab": (SAID, "does not vary within any lab"),
-        "two models": (REFUSED, "too few points"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
         "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
-        "constant gain": (REFUSED, "constant column decides nothing"),
-        "geometry not known": INFINITE,
-        "constant geometry": (REFUSED, "constant column decides nothing"),
         "rank-deficient": (SAID, "does not vary within any lab"),
     },
-    "spectral": {
+    "spectral": COMMON
+    | LOGARITHMS
+    | COLUMNS
+    | {
         "one lab": (REFUSED, "labs are predicted from the others"),
         "one model a lab": (SAID, "one model a lab"),
-        "two models": (REFUSED, "too few points"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
         "gain not known": (SAID, "ratio known, gain not: m0000"),
-        "constant gain": (REFUSED, "constant column decides nothing"),
-        "geometry not known": INFINITE,
-        "constant geometry": (REFUSED, "constant column decides nothing"),
         "rank-deficient": (SAID, "the ratio differs between labs only"),
     },
-    "invariance": {
+    "invariance": COMMON
+    | LOGARITHMS
+    | UNKNOWN
+    | {
         "one lab": (SAID, "all pairs are of lab0"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
-        "gain not known": INFINITE,
         "constant gain": (REFUSED, "one gain of a pair is constant"),
         "rank-deficient": (REFUSED, "follows from the other exactly"),
     },
-    "benchmark": {
+    "benchmark": COMMON
+    | LOGARITHMS
+    | UNKNOWN
+    | {
         "one lab": (SAID, "one lab: an order of models says nothing of labs"),
         "one model a lab": (SAID, "one model a lab: an order of models is not yet one of labs"),
         "two models": (SAID, "2 models: what differs between models rests on the priors"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
-        "gain not known": INFINITE,
-        "constant gain": (REFUSED, "constant column decides nothing"),
         "rank-deficient": (SAID, "one prompt a category"),
     },
-    "slopes": {
+    "slopes": COMMON
+    | LOGARITHMS
+    | UNKNOWN
+    | {
         "one lab": (SAID, "one lab: a slope over models says nothing of labs"),
         "one model a lab": (SAID, "one model a lab: a slope over models is not yet one of labs"),
         "two models": (SAID, "2 models: what differs between models rests on the priors"),
-        "no lab": NONE,
-        "gain of zero": LOGARITHM,
-        "gain below zero": LOGARITHM,
-        "infinite gain": INFINITE,
-        "gain not known": INFINITE,
-        "constant gain": (REFUSED, "constant column decides nothing"),
         "rank-deficient": (SAID, "no slope of m0"),
     },
     "share": {
         "one lab": (SAID, "one heritage: units count as independent"),
         "one model a lab": (SAID, "one unit of every heritage"),
         "two models": (SAID, "2 units: the share stays close to its prior"),
-        "no lab": NONE,
+        "no lab": (REFUSED, "labels are missing"),
         "gain not known": (REFUSED, "neither true nor false"),
         "gain below zero": (REFUSED, "neither true nor false"),
         "constant gain": (SAID, "it holds for"),
     },
-    "line": {
+    "line": COMMON
+    | COLUMNS
+    | UNKNOWN
+    | {
         "one lab": (SAID, "one heritage: its level cannot be told from the mean"),
         "one model a lab": (SAID, "one row of every heritage"),
-        "two models": (REFUSED, "too few points"),
-        "no lab": NONE,
-        "infinite gain": INFINITE,
-        "gain not known": INFINITE,
-        "constant gain": (REFUSED, "constant column decides nothing"),
-        "geometry not known": INFINITE,
-        "constant geometry": (REFUSED, "constant column decides nothing"),
         "rank-deficient": (SAID, "columns of rank 1 of 2"),
     },
 }

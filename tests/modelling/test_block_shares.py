@@ -1,20 +1,143 @@
-"""Jackknifed shares of blocks against pseudo-values, and what too few rows come to."""
+"""Block tests and shares against statsmodels, another algorithm for LMG, simulated noise and pseudo-values."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy import stats
+from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import dominance, jackknifed_shares, with_differences
+from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, jackknifed_shares, with_differences
 
-BLOCKS = {"heritage": ["lab"], "geometry": ["depth"], "scale": ["size"]}
+BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
+
+
+def simulated(seed: int, effect: float = 0.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(24, 4)), columns=["depth", "heads", "head_width", "size"])
+    frame["lab"] = np.repeat(list("abcdefgh"), 3)
+    frame["gain"] = effect * frame["size"] + rng.normal(size=24)
+    return frame
+
+
+def test_block_f_is_the_type_two_anova_of_statsmodels() -> None:
+    frame = simulated(1, 0.5)
+    result = block_f(frame, "gain", {"heritage": ["lab"], "depth": ["depth"], "scale": ["size"]})
+    expected = anova_lm(smf.ols("gain ~ C(lab) + depth + size", frame).fit(), typ=2)
+    for block, row in {"heritage": "C(lab)", "depth": "depth", "scale": "size"}.items():
+        found = result[block]
+        assert (found.f, found.p_value, found.df_block) == pytest.approx(
+            tuple(expected.loc[row, ["F", "PR(>F)", "df"]])
+        )
+    full = smf.ols("gain ~ C(lab) + depth + size", frame).fit()
+    without = smf.ols("gain ~ C(lab) + depth", frame).fit()
+    assert result["scale"].estimate == pytest.approx(full.rsquared - without.rsquared)
+    assert result["scale"].r_squared == pytest.approx(full.rsquared)
+
+
+def test_a_column_determined_by_others_counts_once() -> None:
+    frame = simulated(2).assign(density=lambda f: f["heads"] - f["head_width"])
+    plain = block_f(frame, "gain", BLOCKS)["geometry"]
+    more = block_f(frame, "gain", BLOCKS | {"geometry": [*BLOCKS["geometry"], "density"]})["geometry"]
+    assert (more.f, more.df_block) == (pytest.approx(plain.f), 3)
+
+
+def test_block_f_and_freedman_lane_hold_their_size() -> None:
+    p = []
+    for i in range(80):
+        frame = simulated(100 + i)
+        f = block_f(frame, "gain", BLOCKS)["geometry"].p_value
+        p.append((f, freedman_lane(frame, "gain", BLOCKS, "geometry", seed=i, permutations=199).p_value))
+    assert (np.mean(np.array(p) <= 0.1, axis=0) <= 0.18).all()
+    assert np.abs(np.diff(p, axis=1)).mean() < 0.04
+
+
+def test_freedman_lane_sees_an_effect() -> None:
+    frame = simulated(3, 5.0)
+    result = freedman_lane(frame, "gain", BLOCKS, "scale", seed=0, permutations=999)
+    assert result.p_value == pytest.approx(1 / 1000)
+    assert result.estimate == pytest.approx(block_f(frame, "gain", BLOCKS)["scale"].f)
+
+
+def test_dominance_is_the_mean_over_all_orders_of_entry() -> None:
+    frame = simulated(4, 0.7)
+    terms = {"heritage": "C(lab)", "geometry": "depth + heads + head_width", "scale": "size"}
+    shares = dict.fromkeys(terms, 0.0)
+    for order in itertools.permutations(terms):
+        before = 0.0
+        for i, block in enumerate(order):
+            now = smf.ols("gain ~ " + " + ".join(terms[b] for b in order[: i + 1]), frame).fit().rsquared
+            shares[block] += (now - before) / 6
+            before = now
+    result = dominance(frame, "gain", BLOCKS, seed=0, permutations=50)
+    assert dict(result.shares) == pytest.approx(shares)
+    assert result.r_squared == pytest.approx(sum(shares.values()))
+
+
+def test_orthogonal_blocks_share_their_own_r_squared() -> None:
+    a, b = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
+    frame = pd.DataFrame({"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5})
+    result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
+    assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
+    assert result.order == ("first", "second")
+    assert list(result.table["adjusted_rank"]) == [1, 2]
+
+
+def test_noise_gives_the_published_order_by_block_size_alone() -> None:
+    orders, adjusted = [], []
+    for i in range(60):
+        result = dominance(simulated(500 + i), "gain", BLOCKS, seed=i, permutations=100)
+        orders.append(result.order == ("heritage", "geometry", "scale"))
+        adjusted.append(list(result.table["adjusted_rank"]) == [1, 2, 3])
+        assert 0.5 < result.asked_order_null_probability < 1
+    assert np.mean(orders) > 0.6
+    assert np.mean(adjusted) < 0.45
+    assert dict(result.table["df"]) == {"heritage": 7, "geometry": 3, "scale": 1}
+
+
+def test_null_r_squared_is_that_of_noise() -> None:
+    """R² of k columns on noise has mean k/(n − 1)."""
+    result = dominance(simulated(6), "gain", BLOCKS, seed=0, permutations=4000)
+    assert result.table["null_mean"].sum() == pytest.approx(11 / 23, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "blocks", "words"),
+    [
+        ({}, {"scale": ["volume"]}, "no such column"),
+        ({}, {"scale": ["size"], "again": ["size"]}, "adds nothing"),
+        ({"size": math.nan}, BLOCKS, "missing"),
+        ({"lab": "a"}, BLOCKS, "constant"),
+        ({"lab": [f"lab {i}" for i in range(24)]}, {"heritage": ["lab"]}, "more predictors"),
+        ({}, {"scale": []}, "a block without columns"),
+    ],
+)
+def test_bad_input_is_refused(change: dict[str, object], blocks: dict[str, list[str]], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        block_f(simulated(7).assign(**change), "gain", blocks)
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    frame = simulated(7)
+    with pytest.raises(UsageError, match="dominance"):
+        dominance(frame, "gain", {"scale": ["size"]}, seed=0)
+    with pytest.raises(UsageError, match="no such block"):
+        freedman_lane(frame, "gain", BLOCKS, "luck", seed=0)
+    with pytest.raises(UsageError, match="empty"):
+        block_f(frame.head(0), "gain", BLOCKS)
+
+
+SMALL = {"heritage": ["lab"], "geometry": ["depth"], "scale": ["size"]}
 DIFFERENCES = (("heritage", "geometry"), ("geometry", "scale"))
 
 
-def simulated(n: int) -> pd.DataFrame:
+def two_columns(n: int) -> pd.DataFrame:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["depth", "size"])
     frame["lab"] = list("abcd" * n)[:n]
@@ -22,16 +145,12 @@ def simulated(n: int) -> pd.DataFrame:
 
 
 def test_intervals_are_those_of_the_mean_of_pseudo_values() -> None:
-    frame = simulated(12)
-    found = jackknifed_shares(frame, "gain", BLOCKS, DIFFERENCES, seed=1, level=0.9)
+    frame = two_columns(12)
+    found = jackknifed_shares(frame, "gain", SMALL, DIFFERENCES, seed=1, level=0.9)
     assert list(found["what"]) == ["heritage", "geometry", "scale", "heritage − geometry", "geometry − scale"]
-    whole = with_differences(dominance(frame, "gain", BLOCKS, seed=1), DIFFERENCES)
-    pseudo = np.array(
-        [
-            12 * np.array(whole) - 11 * np.array(with_differences(dominance(part, "gain", BLOCKS, seed=1), DIFFERENCES))
-            for part in (frame.drop(index=i) for i in frame.index)
-        ]
-    )
+    whole = with_differences(dominance(frame, "gain", SMALL, seed=1), DIFFERENCES)
+    rests = [dominance(frame.drop(index=i), "gain", SMALL, seed=1) for i in frame.index]
+    pseudo = 12 * np.array(whole) - 11 * np.array([with_differences(rest, DIFFERENCES) for rest in rests])
     lower, upper = stats.t.interval(0.9, 11, loc=whole, scale=stats.sem(pseudo, axis=0))
     assert found["estimate"].to_numpy() == pytest.approx(whole)
     assert found["lower"].to_numpy() == pytest.approx(lower)
@@ -42,7 +161,7 @@ def test_intervals_are_those_of_the_mean_of_pseudo_values() -> None:
 
 
 def test_a_row_that_cannot_be_left_out_is_refused() -> None:
-    frame = simulated(7)
-    assert dominance(frame, "gain", BLOCKS, seed=1).n == 7
+    frame = two_columns(7)
+    assert dominance(frame, "gain", SMALL, seed=1).n == 7
     with pytest.raises(UsageError, match="more predictors than rows"):
-        jackknifed_shares(frame, "gain", BLOCKS, DIFFERENCES, seed=1)
+        jackknifed_shares(frame, "gain", SMALL, DIFFERENCES, seed=1)

@@ -98,30 +98,10 @@ def test_numbers_that_are_missing_do_not_pass() -> None:
         assert checks.prior_sensitivity({"half": ratio}, {"mean": values}).outcome == "undecided"
 
 
-def test_what_is_not_left_out_is_undecided_and_says_why() -> None:
-    none = checks.nothing_left_out("one pair")
-    assert (none.name, none.outcome, none.reason) == ("influence", "undecided", "one pair")
-    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
-    both = checks.joined([same, none])
-    assert (both.outcome, both.reason, both.table["left_out"].tolist()) == ("undecided", "one pair", ["a"])
-
-
-def test_joined_checks_have_the_worst_outcome_and_all_reasons() -> None:
-    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
-    other = checks.influence("supported", {"b": "inconclusive"}, {"b": {"p": 0.9}})
-    both = checks.joined([same, other])
-    assert (both.name, both.outcome, both.reason) == ("influence", "undecided", "the verdict changes without b")
-    assert both.table["left_out"].tolist() == ["a", "b"]
-    assert checks.joined([same]).reason == same.reason
-    with pytest.raises(UsageError, match="nothing to join"):
-        checks.joined([])
-
-
 def test_prior_sensitivity_against_conjugate_posteriors() -> None:
     """Prior N(0, 1), one datum 2: mean 1; prior to the power 0.5 is N(0, 2), mean 4/3."""
     mu = np.random.default_rng(3).normal(1, 0.5**0.5, size=(4, 5000))
-    ratio = checks.power_scaling(-0.5 * mu**2, power=0.5)
-    found = checks.prior_sensitivity({"half": ratio}, {"mu": mu, "positive": mu > 0})
+    found = checks.prior_sensitivity(checks.powers(-0.5 * mu**2, [0.5]), {"mu": mu, "positive": mu > 0})
     table = found.table.set_index("quantity")
     assert table["mean_under_alternative"]["mu"] == pytest.approx(4 / 3, abs=0.03)
     assert table["mean_under_alternative"]["positive"] == pytest.approx(
@@ -132,13 +112,25 @@ def test_prior_sensitivity_against_conjugate_posteriors() -> None:
     assert shifted.outcome == "undecided"
 
 
-def test_influence_and_gate() -> None:
-    same = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
-    other = checks.influence("supported", {"a": "supported", "b": "inconclusive"}, {"a": {"p": 0.97}, "b": {"p": 0.9}})
-    assert (same.outcome, other.outcome) == ("passed", "undecided")
-    failed = checks.Check(name="sampler", outcome="failed", reason="R-hat", table=other.table)
-    assert checks.Gate(checks=(same, other)).passes
-    gate = checks.Gate(checks=(same, other, failed))
+SAME = checks.influence("supported", {"a": "supported"}, {"a": {"p": 0.97}})
+OTHER = checks.influence("supported", {"a": "supported", "b": "inconclusive"}, {"a": {"p": 0.97}, "b": {"p": 0.9}})
+
+
+def test_joined_checks_have_the_worst_outcome_and_all_reasons() -> None:
+    assert (SAME.outcome, checks.joined([SAME]).reason) == ("passed", SAME.reason)
+    none = checks.nothing_left_out("one pair")
+    both = checks.joined([SAME, OTHER, none])
+    assert (both.name, both.outcome) == ("influence", "undecided")
+    assert both.reason == "the verdict changes without b; one pair"
+    assert both.table["left_out"].tolist() == ["a", "a", "b"]
+    with pytest.raises(UsageError, match="nothing to join"):
+        checks.joined([])
+
+
+def test_a_failed_check_closes_the_gate() -> None:
+    failed = checks.Check(name="sampler", outcome="failed", reason="R-hat", table=OTHER.table)
+    assert checks.Gate(checks=(SAME, OTHER)).passes
+    gate = checks.Gate(checks=(SAME, OTHER, failed))
     assert not gate.passes
     assert gate.reasons == ("influence undecided: the verdict changes without b", "sampler failed: R-hat")
     assert list(gate.table()["outcome"]) == ["passed", "undecided", "failed"]

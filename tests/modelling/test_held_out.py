@@ -36,8 +36,11 @@ def test_the_true_model_wins():
 
 
 def test_one_fold_is_refused():
+    lines, one = some_lines(1), ["x"] * 18
     with pytest.raises(UsageError, match="nothing to leave out"):
-        compare({"a": rival(some_lines(1))}, {"lab": ["x"] * 18})
+        compare({"a": rival(lines)}, {"lab": one})
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        held_out(lines, one, seed=1)
 
 
 def test_many_labs_are_left_out_in_groups_and_no_lab_is_parted():

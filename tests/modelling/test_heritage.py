@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -16,10 +14,8 @@ from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.model import block_contributions
 from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.modelling.heritage.sensitivity import verdict
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.fitted import Fitted
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")
@@ -37,27 +33,10 @@ def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> He
     """Prompts for all models but four, of which only mean and spread are known."""
     table = simulated.table
     chosen = sorted(set(table["model_id"]))[:4]
-    means = (
-        table[table["model_id"].isin(chosen)]
-        .groupby("model_id", as_index=False)
-        .agg(
-            {
-                **dict.fromkeys(("heritage", "n_layers", "n_heads", "d_head", "n_params"), "first"),
-                "gain": ["mean", "std", "size"],
-            }
-        )
-    )
-    means.columns = [
-        "model_id",
-        "heritage",
-        "n_layers",
-        "n_heads",
-        "d_head",
-        "n_params",
-        "gain",
-        "gain_sd",
-        "n_prompts",
-    ]
+    of_chosen = table[table["model_id"].isin(chosen)].groupby("model_id")
+    means = of_chosen[["heritage", "n_layers", "n_heads", "d_head", "n_params"]].first().reset_index()
+    gains = of_chosen["gain"].agg(["mean", "std", "size"]).to_numpy().T
+    means = means.assign(**dict(zip(("gain", "gain_sd", "n_prompts"), gains, strict=True)))
     mixed = pd.concat([table[~table["model_id"].isin(chosen)], means.assign(prompt_id="", category="")])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
@@ -82,30 +61,10 @@ def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
     sd = stacked_sds(block_contributions(fitted.design, drawn))
     sampled = fitted.quantities
     for b, block in enumerate(("heritage", "geometry", "scale", "model")):
-        assert sampled[f"sd_{block}"].mean() == pytest.approx(sd[:, b].mean(), abs=0.01), block
+        assert sampled[f"sd_{block}"].mean() == pytest.approx(sd[..., b].mean(), abs=0.01), block
         assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][..., b].mean(), abs=0.03), block
     for statement, probability in orders(sd).items():
         assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
-
-
-def test_result_shows_itself(fitted: HeritageFit) -> None:
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    assert fitted.plot(axes) is axes
-    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
-    assert record["n_models"] == 18
-    assert record["verdict"] == fitted.verdict()
-    assert record["estimand"] == "simulated"
-    assert (fitted.summary()["estimand"] == "simulated").all()
-    assert {"orders", "labs", "models", "classical", "dominance", "commonality"} == set(record["tables"])
-    labs = fitted.labs()
-    assert labs["n_models"].sum() == 18
-    assert labs["probability_dampens"].between(0, 1).all()
-    effects = (labs["mean"] * labs["n_models"]).sum()
-    assert effects == pytest.approx(0, abs=1e-9)
-    below = fitted.models().query("upper < 0")["probability_dampens"]
-    assert (below > 0.96).all()
 
 
 def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
@@ -116,21 +75,12 @@ def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
     assert student.startswith(("importance weights", "sampling"))
 
 
-def test_a_fit_can_be_reported_without_knowing_its_family(fitted: HeritageFit) -> None:
-    fit: Fitted = fitted
-    assert len(fit.equations) >= 4
-    assert all(len(line) == 3 for line in fit.priors)
-    assert fit.diagnostics()["passes"].all()
-    updates = fit.updates()
+def test_priors_are_shown_with_what_the_data_made_of_them(fitted: HeritageFit) -> None:
+    updates = fitted.updates()
     share = updates["share_heritage"]
     assert share.prior.mean() == pytest.approx(0.25, abs=0.01)
-    assert share.posterior.mean() == pytest.approx(fit.summary().set_index("quantity")["mean"]["share_heritage"])
     assert share.posterior.std() < share.prior.std()
     assert updates["total_sd"].prior.mean() == pytest.approx(fitted.total_sd * np.sqrt(2 / np.pi), rel=0.03)
-    shown = fit.replicates()["heritage"]
-    assert shown.replicated.shape[1] == shown.observed.size == fit.n_models
-    with pytest.raises(UsageError, match="no such table"):
-        fit.table("ranks")
 
 
 @pytest.mark.slow
@@ -148,12 +98,6 @@ def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     closed = refit_without(fitted, np.flatnonzero(out), seed=1).flat("m")
     assert closed[:, out].mean(axis=0) == pytest.approx(m[:, out].mean(axis=0), abs=0.03)
     assert closed[:, out].std(axis=0) == pytest.approx(m[:, out].std(axis=0), rel=0.2)
-
-
-def test_gains_that_are_all_the_same_are_refused() -> None:
-    table = simulate_heritage(model_facts(8, 3, np.random.default_rng(1)), shares={}, seed=1, n_prompts=3).table
-    with pytest.raises(UsageError, match="a constant column decides nothing"):
-        fit_heritage(table.assign(gain=1.5), estimand="simulated", seed=1)
 
 
 def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
@@ -177,14 +121,6 @@ def test_every_check_and_leave_one_model_out(fitted: HeritageFit, monkeypatch: p
     monkeypatch.setenv(CACHE_VARIABLE, "off")
     gate = fitted.check(seed=1)
     assert gate.passes, gate.reasons
-    assert {check.name for check in gate.checks} == {
-        "sampler",
-        "prior predictive",
-        "posterior predictive",
-        "LOO-PIT",
-        "prior sensitivity",
-        "influence",
-    }
     held = leave_one_out(fitted, by="model", seed=1)
     assert held.rmse < held.rmse_baseline  # the lab's share is 0.6: knowing it helps
     assert held.elpd_difference > 0
@@ -232,12 +168,3 @@ def test_blocks_have_unit_expected_variance() -> None:
         assert np.trace(basis @ basis.T) / 7 == pytest.approx(1)
     columns = rng.normal(size=(9, 2))
     assert scaled_basis(np.column_stack([columns, columns.sum(axis=1)])).shape == (9, 2)
-
-
-def test_rule() -> None:
-    assert [verdict(p) for p in (0.95, 0.949, 0.051, 0.05)] == [
-        "supported",
-        "inconclusive",
-        "inconclusive",
-        "not supported",
-    ]

@@ -9,14 +9,7 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.modelling.heritage.blocks import Design, design
-from thermostats.modelling.heritage.classical import (
-    block_dominance,
-    classical,
-    commonality,
-    dominance_table,
-    model_frame,
-    shape_parts,
-)
+from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame, shape_parts
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 
@@ -57,6 +50,7 @@ def test_what_cannot_be_tested_says_why() -> None:
     table = classical(design(facts, "simulated"), seed=1, permutations=99)
     assert table["note"].str.startswith("not possible").sum() >= 6
     assert len(table) == 9
+    assert "not possible" in dominance_table(design(facts, "simulated"), seed=1)["note"][0]
 
 
 def test_r_squared_adds_up(laid_out: Design) -> None:
@@ -69,7 +63,7 @@ def test_r_squared_adds_up(laid_out: Design) -> None:
 
 
 def test_dominance_stands_beside_its_null(laid_out: Design) -> None:
-    table = dominance_table(block_dominance(laid_out, seed=1))
+    table = dominance_table(laid_out, seed=1)
     assert list(table["block"]) == ["heritage", "geometry", "scale"]
     assert list(table["df"]) == [5, 3, 1]
     assert table["null_mean"].is_monotonic_decreasing  # by size alone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -29,7 +28,6 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
         threshold=0.95,
         rates=rates,
         errors=dict.fromkeys(rates, 0.01),
-        probabilities={"": np.empty(0)},
     )
     half, none = power.rows()
     assert (half["lower"], half["upper"]) == pytest.approx((39.83, 60.17), abs=0.01)

@@ -66,9 +66,9 @@ def power(
 
     study.check_size(models, labs, geometry)
     parts = study.parsed(shares)
-    from thermostats.modelling.heritage import power as planning  # noqa: PLC0415 - scipy
+    from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
 
-    found = planning.planned(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed)
+    found = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
     if as_json:
         print_json(found.to_dict())
     else:

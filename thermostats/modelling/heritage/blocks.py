@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, observations
 from thermostats.modelling.heritage.study import CAUSES
+from thermostats.modelling.inference.checks import settled
 from thermostats.modelling.inference.draws import Array
 
 Integers = NDArray[np.int64]
@@ -31,6 +33,7 @@ ORDER = "heritage > geometry > scale"
 ORDERS = ("heritage > geometry", "geometry > scale", ORDER)
 SMALL_STUDY, LARGE_STUDY = 10, 300
 ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
+NOBODY: Integers = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,10 @@ class Design:
         """Models per lab."""
         return np.bincount(self.lab, minlength=len(self.labs))
 
+    def lab_means(self) -> Array:
+        """M × labs: what values of models times this are means over the models of every lab."""
+        return np.asarray(np.eye(len(self.labs))[self.lab] / self.lab_sizes()[self.lab][:, None])
+
     def means(self) -> tuple[Array, Array]:
         """Mean log gain of every model over its prompts and its standard error.
 
@@ -112,16 +119,14 @@ class Design:
         }
 
 
-def design(
-    table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[str]] | None = None, residualise: str = ""
-) -> Design:
+def design(table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[str]] | None = None) -> Design:
     """Arrays of the heritage model from rows as `gain_rows` gives them.
 
     `blocks`: the columns of heritage (one, of names), geometry and scale (numbers, as they are); by default the lab and
-    the logs of `GEOMETRY` and `SCALE`. `residualise`: `scale` takes from scale what geometry determines, `geometry` the
-    reverse. Rows without a gain are left out and counted in `warnings`. Raises UsageError for gains that are not
-    positive and finite, missing geometry, other blocks, models with two labs, fewer than 4 models, one lab, one model
-    in every lab, a block without variation, a prompt twice in one model.
+    the logs of `GEOMETRY` and `SCALE`. Rows without a gain are left out and counted in `warnings`.
+
+    Raises UsageError for gains that are not positive and finite, missing geometry, other blocks, models with two labs,
+    fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt twice in one model.
     """
     heritage, chosen = _chosen(blocks)
     columns_of(table, "model_id", heritage, *chosen["geometry"], *chosen["scale"], "gain")
@@ -149,17 +154,15 @@ def design(
     models, labs = tuple(facts.index), tuple(sorted(set(facts["heritage"])))
     lab = np.array([labs.index(name) for name in facts["heritage"]], dtype=np.int64)
     warnings += _sizes(models, labs, lab)
-    families, family = _families(rows, facts, warnings) if heritage == "heritage" else ((), np.empty(0, dtype=np.int64))
+    families, family = _families(rows, facts, warnings) if heritage == "heritage" else ((), NOBODY)
     covariates = {
         name: _varied(facts[list(own)].to_numpy(np.float64), own, name, warnings, logs=blocks is None)
         for name, own in chosen.items()
     }
-    if residualise:
-        if residualise not in covariates:
-            raise UsageError("no such block to residualise", got=residualise, allowed="geometry, scale")
-        block, other = (covariates[name] for name in sorted(covariates, key=lambda name: name != residualise))
-        covariates[residualise] = residual(block - block.mean(axis=0), other - other.mean(axis=0))
-    bases = {name: _basis(block, name, warnings) for name, block in covariates.items()}
+    bases = {name: scaled_basis(block) for name, block in covariates.items()}
+    for name, block in covariates.items():
+        if bases[name].shape[1] < block.shape[1]:
+            warnings.append(f"{name} has rank {bases[name].shape[1]} of {block.shape[1]} columns")
     used = len(labs) + sum(basis.shape[1] for basis in bases.values())
     if used >= len(models):
         warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
@@ -215,12 +218,10 @@ def _facts(rows: pd.DataFrame, columns: Sequence[str], *, positive: bool) -> pd.
 
 def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> tuple[tuple[str, ...], Integers]:
     """Families within labs and the family of every model, or nothing where they are too few."""
-    stated = (
-        rows[["model_id", "family"]].dropna().drop_duplicates() if "family" in rows else facts.head(0).reset_index()
-    )
+    stated = rows[["model_id", "family"]].dropna().drop_duplicates() if "family" in rows else rows.head(0)
     if len(stated) != len(facts):
         warnings.append("families are not stated for every model, once: heritage is the lab")
-        return (), np.empty(0, dtype=np.int64)
+        return (), NOBODY
     within = facts["heritage"].astype(str) + " / " + stated.set_index("model_id")["family"].astype(str)
     sizes = within.groupby([facts["heritage"], within]).size()
     enough = (sizes >= ENOUGH_MODELS).groupby(level=0).sum() >= ENOUGH_FAMILIES
@@ -230,7 +231,7 @@ def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> t
             f"{ENOUGH_FAMILIES} families or more of {ENOUGH_MODELS} models or more, {ENOUGH_LABS} are needed): "
             "heritage is the lab"
         )
-        return (), np.empty(0, dtype=np.int64)
+        return (), NOBODY
     names, codes = np.unique(within.to_numpy(dtype=str), return_inverse=True)
     return tuple(map(str, names)), codes.astype(np.int64)
 
@@ -275,15 +276,6 @@ def _varied(x: Array, columns: Sequence[str], block: str, warnings: list[str], *
     return varied - varied.mean(axis=0) if logs else varied
 
 
-def _basis(block: Array, name: str, warnings: list[str]) -> Array:
-    basis = scaled_basis(block)
-    if basis.shape[1] == 0:
-        raise UsageError("a block is determined by the other", where=name, got="rank 0", allowed="rank 1 or more")
-    if basis.shape[1] < block.shape[1]:
-        warnings.append(f"{name} has rank {basis.shape[1]} of {block.shape[1]} columns")
-    return basis
-
-
 def lab_basis(lab: Integers) -> Array:
     """Centred indicators of groups, M × groups, scaled to unit expected variance of exchangeable effects."""
     indicators = np.eye(int(lab.max()) + 1)[lab]
@@ -321,14 +313,24 @@ def block_sds(contribution: Array) -> Array:
 
 
 def stacked_sds(contributions: Mapping[str, Array]) -> Array:
-    """`block_sds` of every block, draws × blocks."""
-    return np.stack([block_sds(part).ravel() for part in contributions.values()], axis=1)
+    """`block_sds` of every block, … × blocks."""
+    return np.stack([block_sds(part) for part in contributions.values()], axis=-1)
+
+
+def in_order(order: str, sd: Array) -> NDArray[np.bool_]:
+    """Whether standard deviations (… × blocks) come in an order such as `heritage > scale`."""
+    named = [sd[..., BLOCKS.index(name)] for name in order.split(" > ")]
+    return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 
 def orders(sd: Array) -> dict[str, float]:
-    """Probabilities that standard deviations (draws × blocks) come in the `ORDERS`."""
-    first, second = sd[:, 0] > sd[:, 1], sd[:, 1] > sd[:, 2]
-    return dict(zip(ORDERS, (float(held.mean()) for held in (first, second, first & second)), strict=True))
+    """Probabilities that standard deviations (… × blocks) come in the `ORDERS`."""
+    return {order: float(in_order(order, sd).mean()) for order in ORDERS}
+
+
+def verdict(probability: float) -> str:
+    """The decision rule for an order of blocks."""
+    return settled(probability, ("supported", "not supported", "inconclusive"))
 
 
 def bayes_factor(posterior: float, prior: float) -> float:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
-from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds
+from thermostats.modelling.heritage.blocks import BLOCKS, ORDERS, Design, in_order, stacked_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.model import CLOSED, arrays, block_contributions, heritage_model
+from thermostats.modelling.heritage.model import CLOSED, HeritagePosterior, block_contributions, heritage_model
 from thermostats.modelling.heritage.simulate import contributions
 from thermostats.modelling.inference import calibration, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import Array, Draws, Settings
 
-if TYPE_CHECKING:
-    from thermostats.modelling.heritage.fit import HeritageFit
 
-
-def of_fit(fit: HeritageFit) -> Simulator:
+def of_posterior(posterior: HeritagePosterior) -> Simulator:
     """The model of a fit with its design, priors and method."""
-    priors = {"total_sd": fit.total_sd, "concentration": fit.concentration}
-    if fit.method == CLOSED:
-        return by_weights(fit.design, **priors)
-    data = arrays(fit.design, **priors, lab_df=fit.lab_df)
-    return sampled(fit.design, data, settings=replace(SHORT, target_accept=fit.draws.settings.target_accept))
+    if posterior.method == CLOSED:
+        return by_weights(posterior.design, total_sd=posterior.total_sd, concentration=posterior.concentration)
+    settings = replace(SHORT, target_accept=posterior.draws.settings.target_accept)
+    return sampled(posterior.design, posterior.data(), settings=settings)
 
 
 def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = SHORT) -> Simulator:
@@ -38,12 +34,12 @@ def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = S
         outcomes = [drawn[name] for name in observed if name in drawn]
         return quantities(laid_out, drawn), np.concatenate(outcomes, axis=1)
 
-    def told(outcome: Array) -> dict[str, Array]:
+    def arrays_of(outcome: Array) -> dict[str, Array]:
         kept = [name for name in observed.values() if name in data]
         return dict(zip(kept, np.split(outcome, np.cumsum([data[name].size for name in kept])[:-1]), strict=True))
 
     return calibration.by_sampling(
-        heritage_model, data, joint, told, settings=settings, quantities=lambda v: quantities(laid_out, v)
+        heritage_model, data, joint, arrays_of, settings=settings, quantities=lambda v: quantities(laid_out, v)
     )
 
 
@@ -58,7 +54,7 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
         sd, y = np.empty_like(share), np.empty((size, laid_out.n_models))
         for i in range(size):
             parts = contributions(laid_out, dict(zip(BLOCKS, share[i], strict=True)), total[i], rng)
-            sd[i] = [block_sds(part) for part in parts.values()]
+            sd[i] = stacked_sds(parts)
             y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
         return _named(total, share, sd), y + rng.normal(size=y.shape) * error
 
@@ -73,16 +69,12 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
 
 def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
     """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
-    parts = block_contributions(laid_out, cast(Draws, values)).values()  # it reads by name alone
-    return _named(values["tau"], values["share"], np.stack([block_sds(part) for part in parts], axis=-1))
+    parts = block_contributions(laid_out, cast(Draws, values))  # it reads by name alone
+    return _named(values["tau"], values["share"], stacked_sds(parts))
 
 
 def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:
-    by_block = {
-        f"{kind}_{name}": values[..., b]
-        for kind, values in (("share", share), ("sd", sd))
-        for b, name in enumerate(BLOCKS)
-    }
-    h, g, s = (sd[..., b] for b in range(3))
-    orders = {"heritage > geometry": h > g, "geometry > scale": g > s, "heritage > geometry > scale": (h > g) & (g > s)}
-    return {"total_sd": total, **by_block, **{name: values.astype(np.float64) for name, values in orders.items()}}
+    found = {"total_sd": total}
+    for kind, values in (("share", share), ("sd", sd)):
+        found |= {f"{kind}_{name}": values[..., b] for b, name in enumerate(BLOCKS)}
+    return found | {order: in_order(order, sd).astype(np.float64) for order in ORDERS}

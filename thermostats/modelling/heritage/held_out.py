@@ -8,21 +8,26 @@ for the first, without geometry and scale for the second. Importance sampling ov
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import BLOCKS
+from thermostats.modelling.heritage.blocks import BLOCKS, Design
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.model import CLOSED, SAMPLING, arrays, block_contributions, heritage_model, without
+from thermostats.modelling.heritage.model import (
+    CLOSED,
+    SAMPLING,
+    HeritagePosterior,
+    arrays,
+    explained,
+    heritage_model,
+    without,
+)
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
-
-if TYPE_CHECKING:
-    from thermostats.modelling.heritage.fit import HeritageFit
 
 REFIT = Settings(draws=750, tune=500, target_accept=0.98)
 LEFT_OUT = {"model": ("geometry", "scale", "model"), "heritage": ("heritage", "model")}
@@ -64,7 +69,7 @@ class HeldOut:
 
 
 def leave_one_out(
-    fit: HeritageFit, *, by: str, seed: int, method: str = CLOSED, settings: Settings = REFIT, cache: bool = True
+    fit: HeritagePosterior, *, by: str, seed: int, method: str = CLOSED, settings: Settings = REFIT, cache: bool = True
 ) -> HeldOut:
     """Refit without each model (`by="model"`, labs of two or more) or without each lab (`by="heritage"`).
 
@@ -72,46 +77,20 @@ def leave_one_out(
     refitted in closed form in both. Raises UsageError for another `by` or `method`, or where no lab has two models.
     """
     laid_out = fit.design
-    sizes = laid_out.lab_sizes()[laid_out.lab]
     if by not in LEFT_OUT:
         raise UsageError("nothing to leave out", got=by, allowed=", ".join(LEFT_OUT))
     if by == "model":
-        held = [np.array([i]) for i in range(laid_out.n_models) if sizes[i] >= 2]
+        held = [np.array([i]) for i in np.flatnonzero(laid_out.lab_sizes()[laid_out.lab] >= 2)]
     else:
         held = [np.flatnonzero(laid_out.lab == j) for j in range(len(laid_out.labs))]
     if not held:
         raise UsageError("no lab has two models", got=by, allowed="heritage")
-    means, errors = laid_out.means()
     rows = []
     for number, out in enumerate(held):
         draws = refit_without(fit, out, seed=seed + number, method=method, settings=settings, cache=cache)
         rival = refit_without(fit, out, seed=seed + number, method=CLOSED, blocks=LEFT_OUT[by])
-        rest = np.setdiff1d(np.arange(laid_out.n_models), out)
-        density, other = (_log_density(fit, drawn, out) for drawn in (draws, rival))
-        for place, i in enumerate(out):
-            siblings = rest[laid_out.lab[rest] == laid_out.lab[i]]
-            noise = np.random.default_rng([seed, i]).normal(scale=errors[i], size=draws["tau"].size)
-            predictive = draws.flat("m")[:, i] + noise
-            lower, upper = equal_tailed(predictive)
-            rows.append(
-                {
-                    "model_id": laid_out.models[i],
-                    "heritage": laid_out.labs[laid_out.lab[i]],
-                    "observed": means[i],
-                    "predicted": predictive.mean(),
-                    "lower": float(lower),
-                    "upper": float(upper),
-                    "covered": bool(lower <= means[i] <= upper),
-                    "log_density": density[place],
-                    "baseline": means[rest].mean(),
-                    "lab_mean": means[siblings].mean() if siblings.size else np.nan,
-                    "status": draws.status,
-                    "rival": rival.flat("m")[:, i].mean(),
-                    "rival_log_density": other[place],
-                    "fold": number,
-                }
-            )
-    table = pd.DataFrame(rows)
+        rows.append(_predictions(laid_out, draws, rival, out, seed).assign(fold=number))
+    table = pd.concat(rows, ignore_index=True)
     gained = (table["log_density"] - table["rival_log_density"]).groupby(table["fold"]).sum()
     return HeldOut(
         left_out=by,
@@ -129,8 +108,35 @@ def leave_one_out(
     )
 
 
+def _predictions(laid_out: Design, draws: Draws, rival: Draws, out: NDArray[np.int64], seed: int) -> pd.DataFrame:
+    """The rows of `HeldOut.predictions` of models left out together, from draws that have not seen them."""
+    means, errors = laid_out.means()
+    rest, lab = np.setdiff1d(np.arange(laid_out.n_models), out), laid_out.lab
+    siblings = [means[rest[lab[rest] == lab[i]]] for i in out]
+    noise = [np.random.default_rng([seed, i]).normal(scale=errors[i], size=draws["tau"].size) for i in out]
+    predictive = draws.flat("m")[:, out] + np.column_stack(noise)
+    lower, upper = equal_tailed(predictive)
+    return pd.DataFrame(
+        {
+            "model_id": [laid_out.models[i] for i in out],
+            "heritage": [laid_out.labs[lab[i]] for i in out],
+            "observed": means[out],
+            "predicted": predictive.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+            "covered": (lower <= means[out]) & (means[out] <= upper),
+            "log_density": _log_density(laid_out, draws, out),
+            "baseline": means[rest].mean(),
+            "lab_mean": [own.mean() if own.size else np.nan for own in siblings],
+            "status": draws.status,
+            "rival": rival.flat("m")[:, out].mean(axis=0),
+            "rival_log_density": _log_density(laid_out, rival, out),
+        }
+    )
+
+
 def refit_without(
-    fit: HeritageFit,
+    fit: HeritagePosterior,
     models: Array,
     *,
     seed: int,
@@ -145,9 +151,7 @@ def refit_without(
     Raises UsageError for fewer blocks by sampling, and for Student-t lab effects in closed form.
     """
     if method == SAMPLING and tuple(blocks) == BLOCKS:
-        data = arrays(
-            without(fit.design, models), total_sd=fit.total_sd, concentration=fit.concentration, lab_df=fit.lab_df
-        )
+        data = arrays(without(fit.design, models), **fit.priors_given)
         return sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=False)
     if method != CLOSED or fit.lab_df:
         raise UsageError(
@@ -165,17 +169,14 @@ def refit_without(
     )
 
 
-def _log_density(fit: HeritageFit, draws: Draws, out: Array) -> Array:
+def _log_density(laid_out: Design, draws: Draws, out: NDArray[np.int64]) -> Array:
     """Log predictive density of the means of models left out: normal given lab, geometry and scale, over all draws."""
-    means, errors = fit.design.means()
-    parts = block_contributions(fit.design, draws)
-    explained = draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1])
-    own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).reshape(-1, 1)
-    centre = np.asarray(explained).reshape(own.size, -1)[:, out]
-    density = stats.norm.logpdf(means[out], centre, np.hypot(own, errors[out]))
+    means, errors = laid_out.means()
+    centre, own = explained(laid_out, draws)
+    density = stats.norm.logpdf(means[out], centre[:, out], np.hypot(own, errors[out]))
     return np.asarray(np.logaddexp.reduce(density, axis=0) - np.log(own.size))
 
 
 def _rmse(table: pd.DataFrame, column: str) -> float:
-    error = (table["observed"] - table[column]).to_numpy(dtype=np.float64)
-    return float(np.sqrt(np.mean(np.square(error)))) if np.isfinite(error).all() else float("nan")
+    """NaN where any prediction is missing."""
+    return float(np.sqrt((table["observed"] - table[column]).pow(2).mean(skipna=False)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds, orders
+from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds, in_order, orders, stacked_sds
 from thermostats.modelling.inference.draws import Array, Draws
 
 AUTO, SAMPLING, CLOSED = "auto", "sampling", "closed form"
@@ -18,16 +19,7 @@ TOTAL_SD = 0.5
 PRIOR_DRAWS, PRIOR_SHOWN = 20_000, 500
 PRIOR_NUMBERS = 6_000_000
 """Draws times models: of very many models fewer draws."""
-
-EQUATIONS = (
-    "log G_ip = m_i + c_k(p) + d_i,k(p) + e_ip,   e_ip ~ t_ν(0, σ_i)   (model i, prompt p, category k)",
-    "mean over prompts alone known: ȳ_i ~ t_(n_i − 1)(m_i, s_i/√n_i)",
-    "m_i = α + f_i,heritage + f_i,geometry + f_i,scale + f_i,model",
-    "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-    "heritage: X u = c·(u_lab(i) − mean over models); geometry: log L, log H, log d_h; scale: log of all weights",
-    "estimands: S_b = SD over the M models of f_b (finite population); order: S_heritage > S_geometry > S_scale",
-)
-FAMILY_EQUATION = "heritage with families: X u = (lab part + family part)/√2, each of unit expected variance"
+AVERAGES = ("average", "average_error", "average_df", "average_model")
 
 
 def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
@@ -108,6 +100,56 @@ def priors(total_sd: float, concentration: float, lab_df: float) -> tuple[tuple[
     )
 
 
+def equations(columns: Mapping[str, Sequence[str]], families: bool) -> tuple[str, ...]:
+    """The model in lines; `columns` of the blocks, none for those of labs, shape and size."""
+    heritage, geometry, scale = (", ".join(columns.get(name, ())) for name in BLOCKS[:-1])
+    shape = f"geometry: {geometry}; scale: {scale}"
+    if not columns:
+        heritage, shape = "lab", "geometry: log L, log H, log d_h; scale: log of all weights"
+    of_families = "heritage with families: X u = (lab part + family part)/√2, each of unit expected variance"
+    return (
+        "log G_ip = m_i + c_k(p) + d_i,k(p) + e_ip,   e_ip ~ t_ν(0, σ_i)   (model i, prompt p, category k)",
+        "mean over prompts alone known: ȳ_i ~ t_(n_i − 1)(m_i, s_i/√n_i)",
+        "m_i = α + f_i,heritage + f_i,geometry + f_i,scale + f_i,model",
+        "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        f"heritage: X u = c·(u_{heritage}(i) − mean over models); {shape}",
+        "estimands: S_b = SD over the M models of f_b (finite population); order: S_heritage > S_geometry > S_scale",
+        *((of_families,) if families else ()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeritagePosterior:
+    """Draws of the heritage model of a design, with its priors."""
+
+    design: Design
+    draws: Draws
+    method: str
+    """`sampling`, or `closed form`: Gaussian means of the models, prompts summed up beforehand."""
+    total_sd: float
+    concentration: float
+    lab_df: float
+    """Degrees of freedom of the lab effects; 0: normal."""
+    leave_out: tuple[str, ...] = ("heritage", "model")
+    """What the check of influence leaves out."""
+    seed: int
+    contributions: Mapping[str, Array]
+    """Contribution of every block to every model's log gain, chain × draw × model."""
+
+    @property
+    def priors_given(self) -> dict[str, float]:
+        """The numbers that the priors are made of."""
+        return {"total_sd": self.total_sd, "concentration": self.concentration, "lab_df": self.lab_df}
+
+    def data(self) -> dict[str, Any]:
+        """What `heritage_model` reads."""
+        return arrays(self.design, **self.priors_given)
+
+    def holds(self, order: str) -> NDArray[np.bool_]:
+        """Draws in which the blocks' standard deviations come in this order, chain × draw."""
+        return in_order(order, stacked_sds(self.contributions))
+
+
 def arrays(
     laid_out: Design, *, total_sd: float = TOTAL_SD, concentration: float = 1.0, lab_df: float = 0.0
 ) -> dict[str, Any]:
@@ -138,24 +180,15 @@ def arrays(
             record |= {"prompted": laid_out.prompted, "y_category": laid_out.y_category}
             record["contrasts"] = null_space(np.ones((1, len(laid_out.categories))))
     if record["averaged"]:
-        names = ("average", "average_error", "average_df", "average_model")
-        record |= {name: getattr(laid_out, name) for name in names}
+        record |= {name: getattr(laid_out, name) for name in AVERAGES}
     return record
 
 
 def without(laid_out: Design, models: Array) -> Design:
     """The same design with the observations of some models (their numbers) left out."""
     y, average = ~np.isin(laid_out.y_model, models), ~np.isin(laid_out.average_model, models)
-    return replace(
-        laid_out,
-        y=laid_out.y[y],
-        y_model=laid_out.y_model[y],
-        y_category=laid_out.y_category[y],
-        average=laid_out.average[average],
-        average_error=laid_out.average_error[average],
-        average_df=laid_out.average_df[average],
-        average_model=laid_out.average_model[average],
-    )
+    kept = {name: getattr(laid_out, name)[y] for name in ("y", "y_model", "y_category")}
+    return replace(laid_out, **kept, **{name: getattr(laid_out, name)[average] for name in AVERAGES})
 
 
 def block_contributions(laid_out: Design, draws: Draws) -> dict[str, Array]:
@@ -167,6 +200,14 @@ def block_contributions(laid_out: Design, draws: Draws) -> dict[str, Array]:
         "scale": scale[..., [2]] * (draws["b_scale"] @ laid_out.scale.T),
     }
     return {**parts, "model": draws["m"] - draws["alpha"][..., None] - sum(parts.values())}
+
+
+def explained(laid_out: Design, draws: Draws) -> tuple[Array, Array]:
+    """What labs, geometry and scale say of every model's mean, draws × M, and the SD of what is left, draws × 1."""
+    parts = block_contributions(laid_out, draws)
+    mean = np.asarray(draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1]))
+    own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).reshape(-1, 1)
+    return mean.reshape(own.size, -1), own
 
 
 def heritage_levels(laid_out: Design, draws: Draws) -> dict[str, Array]:

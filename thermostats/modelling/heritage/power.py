@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from thermostats.modelling.heritage.blocks import Design, design, orders, stacke
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
 from thermostats.modelling.heritage.simulate import contributions, model_facts
-from thermostats.modelling.inference.draws import Array, Settings
+from thermostats.modelling.inference.checks import SURE
+from thermostats.modelling.inference.draws import Settings
 
-SUPPORTED_ABOVE = 0.95
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
 DRAWN = Settings(chains=2, draws=250)
@@ -41,21 +41,27 @@ class Power:
     """Per statement, share of simulated studies in which its posterior probability is above the threshold."""
     errors: Mapping[str, float]
     """Standard errors of the rates, over drawn geometries."""
-    probabilities: Mapping[str, Array]
-    """Per statement, its posterior probability in every simulated study, designs × outcomes."""
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per statement: percent of simulated studies with P above the threshold.
 
-        `error`: its standard error over drawn geometries; lower, upper: Clopper–Pearson limits.
+        `error`: its standard error over drawn geometries; lower, upper: limits of Clopper and Pearson 1934.
         """
-        return [
-            {"statement": statement, "P above": self.threshold, "percent": 100 * rate}
-            | {"error": 100 * self.errors[statement]}
-            | dict(zip(("lower", "upper"), _limits(rate, self.simulations), strict=True))
-            | {"simulations": self.simulations}
-            for statement, rate in self.rates.items()
-        ]
+        rows = []
+        for statement, rate in self.rates.items():
+            limits = stats.binomtest(round(rate * self.simulations), self.simulations).proportion_ci(LEVEL)
+            rows.append(
+                {
+                    "statement": statement,
+                    "P above": self.threshold,
+                    "percent": 100 * rate,
+                    "error": 100 * self.errors[statement],
+                    "lower": 100 * float(limits.low),
+                    "upper": 100 * float(limits.high),
+                    "simulations": self.simulations,
+                }
+            )
+        return rows
 
     def sentence(self) -> str:
         """The rates in plain words."""
@@ -70,18 +76,8 @@ class Power:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as numbers and words."""
-        return {
-            "n_models": self.n_models,
-            "n_labs": self.n_labs,
-            "shares": dict(self.shares),
-            "geometry": self.geometry,
-            "simulations": self.simulations,
-            "seed": self.seed,
-            "threshold": self.threshold,
-            "level": LEVEL,
-            "rates": self.rows(),
-            "sentence": self.sentence(),
-        }
+        own = {name: value for name, value in asdict(self).items() if name not in ("rates", "errors")}
+        return {**own, "level": LEVEL, "rates": self.rows(), "sentence": self.sentence()}
 
 
 def power(
@@ -93,15 +89,16 @@ def power(
     error: float = 0.01,
     simulations: int = 400,
     geometry: str = "met",
-    threshold: float = SUPPORTED_ABOVE,
+    threshold: float = SURE,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool = False,
 ) -> Power:
     """What a study of N models in M labs could show if these were the shares, by the closed-form model.
 
     `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Shares are those of
-    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress` is told how
-    many are done and of how many. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts` does.
+    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress`: a bar on
+    standard error where that is a terminal. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts`
+    does.
 
     How geometry goes with labs decides much of the answer. Percent of 400 simulated studies with shares 0.60, 0.15,
     0.05 in which P(H > G), and P(H > G > S), were above 0.95 (standard errors up to 2.6; of 120 studies, and up to 4.6,
@@ -117,18 +114,16 @@ def power(
         raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
     if error <= 0 or total <= 0:
         raise UsageError("spreads of no study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
-    rng = np.random.default_rng(seed)
+    rng, console = np.random.default_rng(seed), Console(stderr=True)
     designs = -(-simulations // PER_DESIGN)
     found: dict[str, list[list[float]]] = {}
-    for number in range(designs):
-        blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
-        drawn = [_orders(blank, error, shares, total, rng) for _ in range(PER_DESIGN)]
-        for statement in drawn[0]:
-            found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
-        if progress is not None:
-            progress((number + 1) * PER_DESIGN, designs * PER_DESIGN)
-    probabilities = {statement: np.array(values) for statement, values in found.items()}
-    hits = {statement: (values > threshold).mean(axis=1) for statement, values in probabilities.items()}
+    with Progress(console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
+        for _ in bar.track(range(designs), description="simulating studies"):
+            blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
+            drawn = [_orders(blank, error, shares, total, rng) for _ in range(PER_DESIGN)]
+            for statement in drawn[0]:
+                found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
+    hits = {statement: (np.array(values) > threshold).mean(axis=1) for statement, values in found.items()}
     return Power(
         n_models=n_models,
         n_labs=n_labs,
@@ -139,7 +134,6 @@ def power(
         threshold=threshold,
         rates={statement: float(own.mean()) for statement, own in hits.items()},
         errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
-        probabilities=probabilities,
     )
 
 
@@ -152,30 +146,3 @@ def _orders(
     means = (y, np.full(y.size, error))
     drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
     return orders(stacked_sds(block_contributions(blank, drawn)))
-
-
-def planned(
-    n_models: int, n_labs: int, shares: Mapping[str, float], *, geometry: str, simulations: int, seed: int
-) -> Power:
-    """Simulate; a bar on standard error where that is a terminal.
-
-    Raises UsageError as `power` does.
-    """
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("simulating studies")
-        return power(
-            n_models,
-            n_labs,
-            shares,
-            geometry=geometry,
-            simulations=simulations,
-            seed=seed,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-
-
-def _limits(rate: float, size: int) -> tuple[float, float]:
-    """Limits of a rate in percent, Clopper and Pearson 1934."""
-    interval = stats.binomtest(round(rate * size), size).proportion_ci(LEVEL)
-    return 100 * float(interval.low), 100 * float(interval.high)

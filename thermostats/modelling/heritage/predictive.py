@@ -1,67 +1,104 @@
-"""What the heritage model predicts: means of new models, of models under the prior, and prompts left out."""
+"""What checks ask of the heritage model: new models, models under the prior, prompts left out, before and after."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from scipy import stats
 
-from thermostats.modelling.heritage.blocks import BLOCKS, Design
-from thermostats.modelling.heritage.model import CLOSED, arrays, heritage_model, prior_blocks
+from thermostats.modelling.heritage.blocks import BLOCKS, ORDERS, Design
+from thermostats.modelling.heritage.calibration import of_posterior
+from thermostats.modelling.heritage.model import (
+    CLOSED,
+    SAMPLING,
+    HeritagePosterior,
+    explained,
+    heritage_model,
+    prior_blocks,
+)
+from thermostats.modelling.heritage.sensitivity import alternatives
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
-
-if TYPE_CHECKING:
-    from thermostats.modelling.heritage.fit import HeritageFit
+from thermostats.modelling.inference.fitted import Part, Update
 
 REPLICATED = 400
 
 
+def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Part:
+    """What the checks need of a posterior and of the draws that are reported."""
+    tau = posterior.draws["tau"]
+    prompted = posterior.method == SAMPLING and posterior.design.prompted.size
+    return Part(
+        draws=posterior.draws,
+        observed=posterior.design.means()[0],
+        statistics=model_statistics(posterior.design),
+        decisive={**{order: posterior.holds(order) for order in ORDERS}, "total SD": tau},
+        prior=partial(from_prior, posterior),
+        replicate=partial(new_models, posterior),
+        density=partial(density_of_means, posterior),
+        log_prior=lambda: -0.5 * np.square(tau / posterior.total_sd),
+        alternatives=partial(alternatives, posterior),
+        updates=partial(_updates, posterior, quantities),
+        simulator=of_posterior(posterior),
+        loo=partial(prompt_pit, posterior) if prompted else None,
+    )
+
+
+def _updates(posterior: HeritagePosterior, quantities: Mapping[str, Array], seed: int) -> dict[str, Update]:
+    """Standard deviations of the blocks, shares and τ before and after the data."""
+    before = prior_blocks(posterior.design, **posterior.priors_given, seed=seed)
+    found = {"total_sd": Update(prior=before["total"], posterior=quantities["total_sd"].ravel())}
+    for b, name in enumerate(BLOCKS):
+        for kind in ("sd", "share"):
+            after = quantities[f"{kind}_{name}"].ravel()
+            found[f"{kind}_{name}"] = Update(prior=before[kind][:, b], posterior=after)
+    return found
+
+
 def model_statistics(design: Design) -> dict[str, checks.Statistic]:
     """Statistics of the models' mean log gains that the claims are about."""
-    sizes = design.lab_sizes()
-    indicators = np.eye(len(design.labs))[design.lab] / sizes[design.lab][:, None]
+    means = design.lab_means()
     return {
         "share of models that dampen": lambda m: float((m < 0).mean()),
-        "spread of labs' shares of dampeners": lambda m: float(((m < 0) @ indicators).std()),
-        "spread of lab means": lambda m: float((m @ indicators).std()),
+        "spread of labs' shares of dampeners": lambda m: float(((m < 0) @ means).std()),
+        "spread of lab means": lambda m: float((m @ means).std()),
         "largest": lambda m: float(m.max()),
         "smallest": lambda m: float(m.min()),
         "skew": lambda m: float(((m - m.mean()) ** 3).mean() / m.std() ** 3),
     }
 
 
-def new_models(fit: HeritageFit, seed: int, draws: int = REPLICATED) -> Array:
+def new_models(posterior: HeritagePosterior, seed: int) -> Array:
     """Mean log gains of new models with the same labs, geometry and scale, draws × M: their own part is drawn anew."""
-    explained, spread = _explained(fit, draws)
-    return np.asarray(explained + np.random.default_rng(seed).normal(size=explained.shape) * spread)
+    mean, spread = _chosen(posterior)
+    return np.asarray(mean + np.random.default_rng(seed).normal(size=mean.shape) * spread)
 
 
-def density_of_means(fit: HeritageFit) -> Array:
+def density_of_means(posterior: HeritagePosterior) -> Array:
     """Log density of the models' means given labs, geometry and scale, draws × M."""
-    return np.asarray(stats.norm.logpdf(fit.design.means()[0], *_explained(fit, REPLICATED)))
+    return np.asarray(stats.norm.logpdf(posterior.design.means()[0], *_chosen(posterior)))
 
 
-def prompt_pit(fit: HeritageFit, seed: int) -> checks.Check:
+def prompt_pit(posterior: HeritagePosterior, seed: int) -> checks.Check:
     """LOO-PIT of the log gains of prompts."""
-    data = _data(fit)
-    prompts = sampling.posterior_predictive(heritage_model, data, fit.draws, seed=seed, draws=REPLICATED)["log_gain"]
-    density = sampling.log_likelihood(heritage_model, data, fit.draws)["log_gain"]
+    given = (heritage_model, posterior.data(), posterior.draws)
+    prompts = sampling.posterior_predictive(*given, seed=seed, draws=REPLICATED)["log_gain"]
+    density = sampling.log_likelihood(*given)["log_gain"]
     density = density.reshape(-1, density.shape[-1])
     chosen = np.linspace(0, len(density) - 1, REPLICATED).astype(int)
-    return checks.loo_pit(density[chosen], prompts, fit.design.y, seed=seed)
+    return checks.loo_pit(density[chosen], prompts, posterior.design.y, seed=seed)
 
 
-def from_prior(fit: HeritageFit, seed: int, draws: int = REPLICATED) -> Array:
+def from_prior(posterior: HeritagePosterior, seed: int) -> Array:
     """Means of models under the prior, draws × M: over prompts where they were sampled, else about the model's mean."""
-    design = fit.design
-    if fit.method == CLOSED:
-        prior = {"total_sd": fit.total_sd, "concentration": fit.concentration, "lab_df": fit.lab_df}
-        m = prior_blocks(design, **prior, seed=seed)["m"][:draws]
+    design = posterior.design
+    if posterior.method == CLOSED:
+        m = prior_blocks(design, **posterior.priors_given, seed=seed)["m"][:REPLICATED]
         return np.asarray(m + np.random.default_rng(seed).normal(size=m.shape) * design.means()[1])
-    drawn = sampling.prior_predictive(heritage_model, _data(fit), seed=seed, draws=draws)
-    means = np.empty((draws, design.n_models))
+    drawn = sampling.prior_predictive(heritage_model, posterior.data(), seed=seed, draws=REPLICATED)
+    means = np.empty((REPLICATED, design.n_models))
     if "average_gain" in drawn:
         means[:, design.average_model] = drawn["average_gain"]
     for i in design.prompted:
@@ -69,14 +106,8 @@ def from_prior(fit: HeritageFit, seed: int, draws: int = REPLICATED) -> Array:
     return means
 
 
-def _data(fit: HeritageFit) -> dict[str, Any]:
-    return arrays(fit.design, total_sd=fit.total_sd, concentration=fit.concentration, lab_df=fit.lab_df)
-
-
-def _explained(fit: HeritageFit, draws: int) -> tuple[Array, Array]:
-    """What lab, geometry and scale say of every model's mean, and the SD of what is left, both draws × M."""
-    parts = fit.contributions
-    explained = np.asarray(fit.draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1]))
-    own = (fit.draws["tau"] * np.sqrt(fit.draws["share"][..., -1])).reshape(-1, 1)
-    chosen = np.linspace(0, len(own) - 1, draws).astype(int)
-    return explained.reshape(len(own), -1)[chosen], np.hypot(own[chosen], fit.design.means()[1])
+def _chosen(posterior: HeritagePosterior) -> tuple[Array, Array]:
+    """Mean and standard deviation of every model's observed mean for draws at even spacing, both draws × M."""
+    mean, own = explained(posterior.design, posterior.draws)
+    at = np.linspace(0, len(own) - 1, REPLICATED).astype(int)
+    return mean[at], np.hypot(own[at], posterior.design.means()[1])

@@ -71,26 +71,19 @@ def chosen_rows(
     unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
     table = table.assign(variant=table["variant"].mask(unstated, "base"))
     fit_for_it = (table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)
-    held = sorted(set(table.loc[fit_for_it, "source"]))
-    of_files = table["source"].isin(files) if files is not None else table["source"] != NURSERY
-    rows = table[fit_for_it & of_files]
-    if rows.empty:
-        raise UsageError(
-            "no row holds the gain asked for",
-            where=estimand,
-            got=f"source {', '.join(files)}" if files else "all sources",
-            allowed=", ".join(held) or "another gain",
-        )
-    sizes = prompts.groupby("prompt_set").size()
+    asked = _of_sources(table, estimand, files, fit_for_it)
+    rows, sizes = asked[fit_for_it[asked.index]], prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
-    said = _left_out(table[of_files], rows, estimand)
-    rows, twice = one_row_a_model(rows, list(files) if files is not None else None, first=["each"])
-    if twice:
-        said.append("measured more than once, one row taken: " + named(twice))
-    fewer = rows[rows["each"] & (rows["n_prompts"] < rows["prompt_set"].map(sizes))]
-    if len(fewer):
-        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
+    base = asked[asked["variant"] == "base"]
+    known = base[base[estimand].notna()]
+    said = left_out(base["model_id"], known["model_id"], f"no {estimand}")
+    if pinned := set(known["model_id"]) - set(rows["model_id"]):
+        said.append("left out, normed after the sum: " + named(pinned))
+    if tuned := set(asked.loc[asked[estimand].notna(), "model_id"]) - set(base["model_id"]):
+        said.append("left out, not a base model: " + named(tuned))
+    rows = one_row_a_model(rows, files, said, first=["each"])
+    _say_fewer(rows[rows["each"]], estimand, rows["prompt_set"].map(sizes), said)
     facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
@@ -109,16 +102,26 @@ def chosen_rows(
     return ordered
 
 
-def _left_out(asked: pd.DataFrame, rows: pd.DataFrame, estimand: str) -> list[str]:
-    """Models of the sources asked that give no row, and why."""
-    base = asked[asked["variant"] == "base"]
-    known = base[base[estimand].notna()]
-    said = left_out(base["model_id"], known["model_id"], f"no {estimand}")
-    if pinned := set(known["model_id"]) - set(rows["model_id"]):
-        said.append("left out, normed after the sum: " + named(pinned))
-    if tuned := set(asked.loc[asked[estimand].notna(), "model_id"]) - set(base["model_id"]):
-        said.append("left out, not a base model: " + named(tuned))
-    return said
+def _of_sources(
+    table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series | None = None
+) -> pd.DataFrame:
+    """Rows of the sources asked for, all but the controlled study by default; UsageError where none is usable."""
+    usable = table[estimand].notna() if usable is None else usable
+    asked = table["source"].isin(files) if files is not None else table["source"] != NURSERY
+    if not (asked & usable).any():
+        raise UsageError(
+            "no row holds the gain asked for",
+            where=estimand,
+            got=f"source {', '.join(files)}" if files else "all sources",
+            allowed=", ".join(sorted(set(table.loc[usable, "source"]))) or "another gain",
+        )
+    return table[asked]
+
+
+def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, said: list[str]) -> None:
+    """Name models that have this gain of fewer prompts than their set holds."""
+    if len(fewer := rows[rows["n_prompts"] < stated.reindex(rows.index)]):
+        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
 
 
 def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
@@ -127,11 +130,9 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
     Raises UsageError for a model with an average beside other rows, a prompt twice in one model, an average without its
     spread or number of prompts.
     """
-    prompt = rows["prompt_id"].fillna("") if "prompt_id" in rows else pd.Series("", index=rows.index)
-    has_sd = rows["gain_sd"].notna() if "gain_sd" in rows else pd.Series(False, index=rows.index)
-    averaged = (prompt == "") & has_sd
+    rows = rows.assign(prompt_id=_column(rows, "prompt_id", "").fillna(""))
+    averaged = (rows["prompt_id"] == "") & _column(rows, "gain_sd", np.nan).notna()
     single, means = rows[~averaged], rows[averaged]
-    number = {name: i for i, name in enumerate(models)}
     both = set(single["model_id"]) & set(means["model_id"])
     if both or means["model_id"].duplicated().any():
         raise UsageError(
@@ -139,13 +140,12 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
             got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
             allowed="prompt rows, or one average",
         )
-    named = prompt[~averaged] != ""
-    again = single.loc[named, ["model_id"]].assign(prompt=prompt[~averaged][named]).duplicated()
-    if again.any():
+    again = single[(single["prompt_id"] != "") & single.duplicated(["model_id", "prompt_id"])]
+    if len(again):
         raise UsageError(
             "a prompt twice in one model",
-            where=single["model_id"][again[again].index].iloc[0],
-            got=f"{int(again.sum())} rows beside others of the same prompt",
+            where=again["model_id"].iloc[0],
+            got=f"{len(again)} rows beside others of the same prompt",
             allowed="one row per model and prompt",
             next_step="take one run per model",
         )
@@ -166,14 +166,13 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
             got=", ".join(means["model_id"].to_numpy()[~((s > 0) & (n >= 2))][:5]),
             allowed="gain_sd above 0 and n_prompts of 2 or more",
         )
-    if "category" in single and (single["category"].fillna("") != "").all() and len(single):
-        category = single["category"].astype(str)
-    else:
-        category = pd.Series("all", index=single.index)
-        if "category" in single and (single["category"].fillna("") != "").any():
+    category = _column(single, "category", "").fillna("").astype(str)
+    if (category == "").any() or category.empty:
+        if (category != "").any():
             warnings.append("some prompts have no category: categories are left out")
-    names = sorted(set(category))
-    if len(set(rows["prompt_set"]) if "prompt_set" in rows else {""}) > 1:
+        category = pd.Series("all", index=single.index)
+    names, number = sorted(set(category)), {name: i for i, name in enumerate(models)}
+    if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
         warnings.append(
             "models were measured on different prompt sets: differences between sets are part of the models'"
         )
@@ -189,6 +188,11 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
         "average_df": n - 1,
         "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
     }
+
+
+def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
+    """A column, or one of a single value where the rows have none."""
+    return rows[name] if name in rows else pd.Series(absent, index=rows.index)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,29 +227,20 @@ def model_rows(
     without a lab, and for fewer than `least` models.
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
-    said: list[str] = []
-    files = [source] if isinstance(source, str) else list(source) if source is not None else None
-    asked = table[table["source"].isin(files) if files is not None else table["source"] != NURSERY]
+    files = [source] if isinstance(source, str) else source
+    asked = _of_sources(table, estimand, files)
     rows = asked[asked[estimand].notna()]
-    if rows.empty:
-        raise UsageError(
-            "no row holds the gain asked for",
-            where=estimand,
-            got=f"source {', '.join(files)}" if files else "all sources",
-            allowed=", ".join(sorted(set(table.loc[table[estimand].notna(), "source"]))) or "another gain",
-        )
     labels(rows["heritage"], "heritage")
-    said += left_out(asked["model_id"], rows["model_id"], f"no {estimand}")
-    if "comparable" in rows and not rows["comparable"].all():
-        said.append("left out, normed after the sum: " + named(set(rows.loc[~rows["comparable"], "model_id"])))
-        rows = rows[rows["comparable"]]
-    n = _prompts(rows, estimand, prompt_counts or {})
-    rows, twice = one_row_a_model(rows.assign(n_prompts=n.fillna(0)), files)
-    if twice:
-        said.append("measured more than once, one row taken: " + named(twice))
-    stated = rows["prompt_set"].map(dict(prompt_counts or {})) if "prompt_set" in rows else np.nan
-    if len(fewer := rows[rows["n_prompts"] < stated]):
-        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
+    said = left_out(asked["model_id"], rows["model_id"], f"no {estimand}")
+    pinned = ~_column(rows, "comparable", True).astype(bool)
+    if pinned.any():
+        said.append("left out, normed after the sum: " + named(set(rows.loc[pinned, "model_id"])))
+        rows = rows[~pinned]
+    stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
+    own = _column(rows, f"{estimand}_n", np.nan).astype("float64")
+    rows = one_row_a_model(rows.assign(n_prompts=own.where(own > 0).fillna(stated).fillna(0)), files, said)
+    stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
+    _say_fewer(rows, estimand, stated, said)
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
@@ -276,9 +271,9 @@ def model_rows(
 
 
 def one_row_a_model(
-    rows: pd.DataFrame, files: Sequence[str] | None = None, *, first: Sequence[str] = ()
-) -> tuple[pd.DataFrame, list[str]]:
-    """The row of every model from the first of `files`, then with most `n_prompts`; and the models that had several.
+    rows: pd.DataFrame, files: Sequence[str] | None, said: list[str], *, first: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The row of every model from the first of `files`, then with most `n_prompts`; who had several is added to `said`.
 
     `first`: true/false columns that come before the number of prompts, true first.
     """
@@ -286,8 +281,9 @@ def one_row_a_model(
     by = ["model_id", "_file", *first, "n_prompts", "source"]
     ascending = [True, True, *(False for _ in first), False, True]
     order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
-    twice = sorted(set(order.loc[order["model_id"].duplicated(), "model_id"]))
-    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True), twice
+    if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
+        said.append("measured more than once, one row taken: " + named(twice))
+    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 
 def standardised(values: pd.Series, name: str) -> tuple[np.ndarray, float, float]:
@@ -323,22 +319,12 @@ def lines(
     )
 
 
-def _prompts(rows: pd.DataFrame, estimand: str, counts: Mapping[str, int]) -> pd.Series:
-    own = rows[f"{estimand}_n"].astype("float64") if f"{estimand}_n" in rows else pd.Series(np.nan, index=rows.index)
-    own = own.where(own > 0)
-    stated = rows["prompt_set"].map(dict(counts)).astype("float64") if "prompt_set" in rows else np.nan
-    return own.fillna(stated)
-
-
 def _errors(rows: pd.DataFrame, gain: str) -> np.ndarray:
     """Standard error of the log gain, sd/(g √n); NaN where sd or n is not known."""
-    if f"{gain}_sd" not in rows:
-        return np.full(len(rows), np.nan)
-    n = rows[f"{gain}_n"].astype("float64").to_numpy() if f"{gain}_n" in rows else np.zeros(len(rows))
+    sd, n = (_column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n"))
     kept_apart = n > 0
-    n = np.where(kept_apart, n, rows["n_prompts"].astype("float64"))
-    sd = rows[f"{gain}_sd"].astype("float64").to_numpy()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divisor = np.where(kept_apart, np.sqrt(n), np.sqrt(n - 1))  # published sds of averages have the divisor n
-        found = sd / rows[gain].astype("float64").to_numpy() / divisor
+    divisor = np.sqrt(
+        n.where(kept_apart, (rows["n_prompts"].astype("float64") - 1).clip(lower=0))
+    )  # published sds: divisor n
+    found = (sd / rows[gain].astype("float64") / divisor).to_numpy()
     return np.where(np.isfinite(found), found, np.nan)

@@ -47,27 +47,37 @@ class Dominance:
     """Shapley (LMG) shares of R² per block, never without their permutation null."""
 
     test: str
-    shares: Mapping[str, float]
-    """Parts of `r_squared`; they sum to it."""
+    table: pd.DataFrame
+    """By block: df; share, which sum to `r_squared`; null_mean and null_upper, mean and 95 % quantile of the share with
+    the outcome shuffled; adjusted, (share − null mean)/(1 − null R²): 0 for noise, may be negative; p_value, P(shuffled
+    share ≥ share); rank and adjusted_rank, 1 for the largest."""
     r_squared: float
-    null_mean: Mapping[str, float]
-    """Mean share with the outcome shuffled: what the block's size alone gives."""
-    null_upper: Mapping[str, float]
-    """95 % quantile of the shuffled share."""
-    adjusted: Mapping[str, float]
-    """(share − null mean)/(1 − null R²): 0 for noise, may be negative."""
-    p_values: Mapping[str, float]
-    """P(shuffled share ≥ share)."""
-    order: tuple[str, ...]
-    """Blocks by raw share, largest first."""
-    adjusted_order: tuple[str, ...]
     null_order_probability: float
     """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
     asked_order_null_probability: float
     """How often shuffled outcomes give the order in which the blocks were passed."""
-    degrees_of_freedom: Mapping[str, int]
     n: int
     permutations: int
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Raw share of every block."""
+        return dict(self.table["share"].to_dict())
+
+    @property
+    def adjusted(self) -> dict[str, float]:
+        """Corrected share of every block."""
+        return dict(self.table["adjusted"].to_dict())
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """P(shuffled share ≥ share) of every block."""
+        return dict(self.table["p_value"].to_dict())
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Blocks by raw share, largest first."""
+        return tuple(self.table.sort_values("rank").index)
 
 
 def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
@@ -92,9 +102,7 @@ def freedman_lane(
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
     observed = _partial_f(frame, outcome, blocks, block)
-    y, designs = _designs(frame, outcome, blocks)
-    full = _basis(list(designs.values()), y.size)
-    reduced = _basis([design for name, design in designs.items() if name != block], y.size)
+    y, full, reduced = _nested(frame, outcome, blocks, block)
     fitted = reduced @ (reduced.T @ y)
     shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
     rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
@@ -121,36 +129,34 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     """
     if not 2 <= len(blocks) <= 4:
         raise UsageError("dominance analysis of so many blocks", got=len(blocks), allowed="2 to 4")
-    y, designs = _designs(frame, outcome, blocks)
-    rank = _basis(list(designs.values()), y.size).shape[1]
-    _leave_residuals(y.size - rank, y.size, rank)
+    y, bases = _outcome(frame, outcome, blocks), _bases(_designs(frame, blocks), len(frame))
+    _leave_residuals(y.size, bases[frozenset(blocks)].shape[1])
     shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
-    outcomes = np.vstack([y, shuffled])
-    outcomes = outcomes - outcomes.mean(axis=1, keepdims=True)
-    total = np.square(outcomes).sum(axis=1)
-    r_squared = {chosen: np.square(outcomes @ q).sum(axis=1) / total for chosen, q in _bases(designs, y.size).items()}
-    names, shares = list(blocks), _shapley(r_squared, list(blocks))
+    shares = _shapley(_r_squared(np.vstack([y, shuffled]), bases), list(blocks))
     observed, null = shares[0], shares[1:]
     null_mean = null.mean(axis=0)
     adjusted = (observed - null_mean) / (1 - null_mean.sum())
-    order, null_orders = np.argsort(-observed, kind="stable"), np.argsort(-null, axis=1, kind="stable")
-
-    def named(values: Array) -> dict[str, float]:
-        return dict(zip(names, map(float, values), strict=True))
-
+    rank, adjusted_rank = (1 + np.argsort(np.argsort(-own, kind="stable")) for own in (observed, adjusted))
+    null_orders = np.argsort(-null, axis=1, kind="stable")
+    table = pd.DataFrame(
+        {
+            "df": [bases[frozenset([block])].shape[1] - 1 for block in blocks],
+            "share": observed,
+            "null_mean": null_mean,
+            "null_upper": np.quantile(null, 0.95, axis=0),
+            "adjusted": adjusted,
+            "p_value": (np.sum(null >= observed - 1e-12, axis=0) + 1) / (permutations + 1),
+            "rank": rank,
+            "adjusted_rank": adjusted_rank,
+        },
+        index=pd.Index(blocks, name="block"),
+    )
     return Dominance(
         test=f"dominance analysis of {outcome}, outcome shuffled over rows",
-        shares=named(observed),
+        table=table,
         r_squared=float(observed.sum()),
-        null_mean=named(null_mean),
-        null_upper=named(np.quantile(null, 0.95, axis=0)),
-        adjusted=named(adjusted),
-        p_values=named((np.sum(null >= observed - 1e-12, axis=0) + 1) / (permutations + 1)),
-        order=tuple(names[i] for i in order),
-        adjusted_order=tuple(names[i] for i in np.argsort(-adjusted, kind="stable")),
-        null_order_probability=float((null_orders == order).all(axis=1).mean()),
-        asked_order_null_probability=float((null_orders == np.arange(len(names))).all(axis=1).mean()),
-        degrees_of_freedom={name: _basis([design], y.size).shape[1] - 1 for name, design in designs.items()},
+        null_order_probability=float((null_orders == np.argsort(rank)).all(axis=1).mean()),
+        asked_order_null_probability=float((null_orders == np.arange(len(table))).all(axis=1).mean()),
         n=y.size,
         permutations=permutations,
     )
@@ -178,11 +184,9 @@ def jackknifed_shares(
     does, also where one row less leaves no residual degree of freedom.
     """
     whole = whole or dominance(rows, outcome, blocks, seed=seed)
-    estimates = np.array(with_differences(whole, differences))
-    left_out = np.array(
-        [with_differences(dominance(rows.drop(index=i), outcome, blocks, seed=seed), differences) for i in rows.index]
-    )
-    n = len(rows)
+    rests = (dominance(rows.drop(index=i), outcome, blocks, seed=seed) for i in rows.index)
+    left_out = np.array([with_differences(rest, differences) for rest in rests])
+    n, estimates = len(rows), np.array(with_differences(whole, differences))
     errors = np.sqrt((n - 1) / n * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
     half = stats.t.ppf((1 + level) / 2, n - 1) * errors
     names = [*blocks, *(f"{a} − {b}" for a, b in differences)]
@@ -212,12 +216,24 @@ def drawn_shares(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int
     return _corrected(fitted + noise, bases, blocks)
 
 
+def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
+    """R² of `log_gain` by every set of blocks."""
+    y, bases = _outcome(frame, "log_gain", blocks), _bases(_designs(frame, blocks), len(frame))
+    return {chosen: float(found[0]) for chosen, found in _r_squared(y[None], bases).items()}
+
+
 def _corrected(outcomes: Array, bases: Mapping[frozenset[str], Array], blocks: Blocks) -> Array:
     """Corrected shares of every outcome (a row each), outcomes × blocks."""
-    y, df = outcomes - outcomes.mean(axis=1, keepdims=True), outcomes.shape[1] - 1
+    expected = {chosen: (q.shape[1] - 1) / (outcomes.shape[1] - 1) for chosen, q in bases.items()}
+    over = {chosen: found - expected[chosen] for chosen, found in _r_squared(outcomes, bases).items()}
+    return np.asarray(_shapley(over, list(blocks)) / (1 - expected[frozenset(blocks)]))
+
+
+def _r_squared(outcomes: Array, bases: Mapping[frozenset[str], Array]) -> dict[frozenset[str], Array]:
+    """R² of every set of blocks, one for every outcome (a row each)."""
+    y = outcomes - outcomes.mean(axis=1, keepdims=True)
     total = np.square(y).sum(axis=1)
-    over = {chosen: np.square(y @ q).sum(axis=1) / total - (q.shape[1] - 1) / df for chosen, q in bases.items()}
-    return np.asarray(_shapley(over, list(blocks)) / (1 - (bases[frozenset(blocks)].shape[1] - 1) / df))
+    return {chosen: np.square(y @ q).sum(axis=1) / total for chosen, q in bases.items()}
 
 
 def _shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
@@ -233,11 +249,9 @@ def _shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Ar
 
 def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> BlockF:
     """Partial F of one block, its p not yet adjusted."""
-    y, designs = _designs(frame, outcome, blocks)
-    full = _basis(list(designs.values()), y.size)
-    reduced = _basis([design for name, design in designs.items() if name != block], y.size)
+    y, full, reduced = _nested(frame, outcome, blocks, block)
     df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
-    _leave_residuals(df_residual, y.size, full.shape[1])
+    _leave_residuals(y.size, full.shape[1])
     if df == 0:
         raise UsageError(
             "a block adds nothing to the others",
@@ -245,18 +259,17 @@ def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) ->
             got=", ".join(blocks[block]),
             allowed="a block not determined by the others",
         )
-    rss_full, total = _rss(full, y), float(np.square(y - y.mean()).sum())
-    gained = _rss(reduced, y) - rss_full
-    f = gained / df / (rss_full / df_residual) if rss_full > 0 else math.inf
-    p = float(stats.f.sf(f, df, df_residual))
+    rss_full, rss_reduced = (float(np.square(y - q @ (q.T @ y)).sum()) for q in (full, reduced))
+    total = float(np.square(y - y.mean()).sum())
+    f = (rss_reduced - rss_full) / df / (rss_full / df_residual) if rss_full > 0 else math.inf
     return BlockF(
         test=f"partial F test of {block} given {', '.join(b for b in blocks if b != block) or 'the mean'}",
-        estimate=gained / total,
+        estimate=(rss_reduced - rss_full) / total,
         lower=math.nan,
         upper=math.nan,
         level=math.nan,
         interval=f"{NO_INTERVAL}: a change in R² has no simple interval",
-        p_value=p,
+        p_value=float(stats.f.sf(f, df, df_residual)),
         n=y.size,
         block=block,
         f=f,
@@ -267,8 +280,14 @@ def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) ->
     )
 
 
-def _designs(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, dict[str, Array]]:
-    """The outcome and one design matrix per block, intercept left out."""
+def _nested(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> tuple[Array, Array, Array]:
+    """The outcome, and bases of all blocks and of all but one."""
+    y, designs = _outcome(frame, outcome, blocks), _designs(frame, blocks)
+    others = [design for name, design in designs.items() if name != block]
+    return y, _basis(list(designs.values()), y.size), _basis(others, y.size)
+
+
+def _outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
     if not blocks or not all(blocks.values()):
         raise UsageError(
             "a block without columns",
@@ -276,8 +295,12 @@ def _designs(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, 
             allowed="one column or more a block",
         )
     columns_of(frame, outcome, *(column for columns in blocks.values() for column in columns))
-    designs = {name: np.column_stack([_coded(frame[column]) for column in columns]) for name, columns in blocks.items()}
-    return numbers(frame[outcome], outcome, least=3, varied=True), designs
+    return numbers(frame[outcome], outcome, least=3, varied=True)
+
+
+def _designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
+    """One design matrix per block, intercept left out."""
+    return {name: np.column_stack([_coded(frame[column]) for column in columns]) for name, columns in blocks.items()}
 
 
 def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
@@ -314,10 +337,6 @@ def _basis(designs: Sequence[Array], n: int) -> Array:
     return np.column_stack([np.full(n, n**-0.5), x])
 
 
-def _rss(basis: Array, y: Array) -> float:
-    return float(np.square(y - basis @ (basis.T @ y)).sum())
-
-
-def _leave_residuals(df: int, n: int, rank: int) -> None:
-    if df < 1:
+def _leave_residuals(n: int, rank: int) -> None:
+    if rank >= n:
         raise UsageError("more predictors than rows", got=f"{n} rows, rank {rank}", allowed="fewer columns than rows")

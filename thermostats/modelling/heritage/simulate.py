@@ -22,8 +22,6 @@ class Simulated:
     """A table as `fit_heritage` takes it, with what it was made from."""
 
     table: pd.DataFrame
-    shares: Mapping[str, float]
-    total: float
     contributions: Mapping[str, Array]
     """Per block, one value a model, models in order of their names."""
     means: Array
@@ -100,8 +98,6 @@ def simulate_heritage(
     )
     return Simulated(
         table=table.reset_index(drop=True),
-        shares=dict(shares),
-        total=total,
         contributions=parts,
         means=np.asarray(means),
         sds={name: float(block_sds(part)) for name, part in parts.items()},

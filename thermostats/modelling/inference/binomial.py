@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.quadrature import LARGEST, NEGLIGIBLE, narrowed, wide_axis
+from thermostats.modelling.inference.quadrature import LARGEST, where_the_mass_is, wide_axis
 
 MU_SD, TAU_SCALE = 1.5, 1.0
 NODES = 48
@@ -82,9 +82,8 @@ def prior(groups: int, *, grouped: bool, seed: int, draws: int) -> Shares:
     rng = np.random.default_rng(seed)
     mu = rng.normal(0.0, MU_SD, draws)
     tau = np.abs(rng.normal(0.0, TAU_SCALE, draws)) if grouped else np.zeros(draws)
-    return Shares(
-        mu=mu, tau=tau, p=np.asarray(expit(mu[:, None] + tau[:, None] * rng.standard_normal((draws, groups))))
-    )
+    z = rng.standard_normal((draws, groups))
+    return Shares(mu=mu, tau=tau, p=np.asarray(expit(mu[:, None] + tau[:, None] * z)))
 
 
 def left_out_pit(k: Counts, n: Counts, folds: Sequence[str], *, seed: int, draws: int) -> Array:
@@ -117,9 +116,7 @@ def _grid(k: Counts, n: Counts, z: Array, weight: Array, factor: float) -> tuple
     size, reach = NODES if grouped else 10 * NODES, MU_REACH * MU_SD * factor
     mu: Array = np.linspace(-reach, reach, size, dtype=np.float64)
     log_tau = wide_axis(TAU_SCALE * factor, size) if grouped else np.zeros(1)
-    density = _density(k, n, mu, log_tau, z, weight, factor)
-    kept = density > density.max() - NEGLIGIBLE
-    mu, log_tau = narrowed(mu, kept.any(axis=1)), narrowed(log_tau, kept.any(axis=0))
+    mu, log_tau = where_the_mass_is([mu, log_tau], lambda a: _density(k, n, a[0], a[1], z, weight, factor))
     return mu, log_tau, _density(k, n, mu, log_tau, z, weight, factor)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,8 @@ def calibrate(
     """
     if simulations < 2:
         raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
-    path = _path(simulator.key(), simulations, seed) if cache and simulator.key else None
+    folder = cache_folder() if cache and simulator.key else None
+    path = folder / "calibration" / f"{simulator.key()}-{simulations}-{seed}.csv" if folder and simulator.key else None
     rows = _read(path)
     if missing := [s for s in range(simulations) if s not in set(rows["simulation"])]:
         truths, outcomes = simulator.joint(seed, simulations)
@@ -165,15 +166,16 @@ def calibrate(
             refit = simulator.posterior(outcomes[number], seed + 1 + number)
             posterior = _elements({name: refit.values[name] for name in truths}, 2)
             truth = _elements({name: values[number] for name, values in truths.items()}, 0)
-            flat = {name: values.ravel() for name, values in posterior.items()}
             found = sampling.summary(posterior)
-            own = ranked(number, truth, flat, np.random.default_rng([seed, number])).assign(
+            own = _ranked(truth, posterior, np.random.default_rng([seed, number])).assign(
+                simulation=number,
                 rhat_max=found["rhat"].max(),
                 ess_min=min(found[["ess_bulk", "ess_tail"]].min(axis=None), refit.effective),
                 divergences=refit.divergences,
             )
-            rows = pd.concat([rows, own], ignore_index=True) if len(rows) else own
-            _write(path, rows)
+            rows = pd.concat([rows, own[list(COLUMNS)]], ignore_index=True) if len(rows) else own[list(COLUMNS)]
+            if path is not None:
+                write_whole(path, partial(rows.to_csv, index=False))
             if progress is not None:
                 progress(done, simulations)
     return Calibration(ranks=rows, ranked=RANKED)
@@ -253,22 +255,19 @@ def reliability(truth: Any, probability: Any) -> float:
     return float(min(1.0, 2 * min(distribution[: held + 1].sum(), distribution[held:].sum())))
 
 
-def ranked(
-    number: int, truth: Mapping[str, Array], posterior: Mapping[str, Array], rng: np.random.Generator
-) -> pd.DataFrame:
-    """Rows of one simulation: the rank of every truth among draws at even spacing, ties broken by chance.
+def _ranked(truth: Mapping[str, Array], posterior: Mapping[str, Array], rng: np.random.Generator) -> pd.DataFrame:
+    """The rank of every truth among draws at even spacing, ties broken by chance: quantity, truth, mean, rank.
 
     The probability of an order is (draws + 1)/(all + 2): so many draws show none nearer to 0 or 1.
     """
     rows = []
-    for name, draws in posterior.items():
-        true = float(truth[name])
+    for name, drawn in posterior.items():
+        draws, true = drawn.ravel(), float(truth[name])
         thinned = draws[np.linspace(0, draws.size - 1, RANKED).astype(int)]
-        ties = int((thinned == true).sum())
-        rank = int((thinned < true).sum()) + int(rng.integers(ties + 1))
+        rank = int((thinned < true).sum()) + int(rng.integers(int((thinned == true).sum()) + 1))
         mean = float((draws.sum() + 1) / (draws.size + 2)) if ">" in name else float(draws.mean())
-        rows.append((number, name, true, mean, rank, np.nan, np.nan, np.nan))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        rows.append((name, true, mean, rank))
+    return pd.DataFrame(rows, columns=["quantity", "truth", "mean", "rank"])
 
 
 def _elements(values: Mapping[str, Array], leading: int) -> dict[str, Array]:
@@ -297,21 +296,14 @@ def _smallest_tail(u: Array) -> Array:
     n = u.shape[1]
     points = np.arange(1, n) / n
     reached = np.stack([np.searchsorted(np.sort(row), points, side="right") for row in u])
-    table_below, table_above = _tails(n)
-    columns = np.arange(n - 1)
-    smaller = np.minimum(table_below[reached, columns], table_above[reached, columns])
-    return np.asarray(2 * smaller.min(axis=1))
+    return np.asarray(2 * _tails(n)[reached, np.arange(n - 1)].min(axis=1))
 
 
 @lru_cache(maxsize=8)
-def _tails(n: int) -> tuple[Array, Array]:
+def _tails(n: int) -> Array:
+    """The smaller tail of every count, counts × points."""
     counts, points = np.arange(n + 1)[:, None], np.arange(1, n) / n
-    return stats.binom.cdf(counts, n, points), stats.binom.sf(counts - 1, n, points)
-
-
-def _path(key: str, simulations: int, seed: int) -> Path | None:
-    folder = cache_folder()
-    return folder / "calibration" / f"{key}-{simulations}-{seed}.csv" if folder is not None else None
+    return np.asarray(np.minimum(stats.binom.cdf(counts, n, points), stats.binom.sf(counts - 1, n, points)))
 
 
 def _read(path: Path | None) -> pd.DataFrame:
@@ -324,9 +316,3 @@ def _read(path: Path | None) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
         return none
     return found if list(found.columns) == list(COLUMNS) else none
-
-
-def _write(path: Path | None, rows: pd.DataFrame) -> None:
-    """All simulations so far, whole or not at all."""
-    if path is not None:
-        write_whole(path, lambda file: rows.to_csv(file, index=False))

@@ -13,12 +13,11 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, Array, Draws
+from thermostats.modelling.inference.draws import Array, Draws
 
 PASSED, WARNED, FAILED, UNDECIDED = "passed", "warned", "failed", "undecided"
 Statistic = Callable[[Array], float]
 """One number from one data set; for replicated data it is asked once per draw."""
-
 Rows = TypeVar("Rows")
 """What is fitted, whole or in part."""
 
@@ -68,16 +67,8 @@ class Gate:
 
 def diagnostics(draws: Draws) -> Check:
     """The sampler's gate: R-hat, effective sample sizes, divergences, energy."""
-    d = draws.diagnostics
-    rows = [
-        ("R-hat", d.rhat_max, RHAT_LIMIT, d.rhat_name),
-        ("bulk ESS", d.ess_bulk_min, ESS_LIMIT, d.ess_bulk_name),
-        ("tail ESS", d.ess_tail_min, ESS_LIMIT, d.ess_tail_name),
-        ("divergences", float(d.divergences), 0.0, ""),
-        ("energy fraction", d.bfmi_min, BFMI_LIMIT, ""),
-    ]
-    failures = d.failures()
-    table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity"])
+    failures = draws.diagnostics.failures()
+    table = draws.diagnostics.table().drop(columns=["passes", "failure"])
     return _check("sampler", FAILED if failures else PASSED, "; ".join(failures) or "all within limits", table)
 
 
@@ -95,11 +86,9 @@ def posterior_predictive(replicates: Array, observed: Array, statistics: Mapping
     p = P(T(replicated) ≥ T(observed)), ties halved; the check fails where its tail is below 0.005.
     """
     table = _predictive(replicates, observed, statistics)
-    worst = float(table["tail"].min())
-    outcome = FAILED if worst < EXTREME else UNDECIDED if worst < DOUBTFUL else PASSED
     named = table.loc[table["tail"] < DOUBTFUL, "statistic"]
     reason = f"not reproduced: {', '.join(named)}" if len(named) else "all statistics are reproduced"
-    return _check("posterior predictive", outcome, reason, table)
+    return _check("posterior predictive", _by_tail(table["tail"].min()), reason, table)
 
 
 def loo_pit(log_likelihood: Array, replicates: Array, observed: Array, *, seed: int) -> Check:
@@ -108,8 +97,6 @@ def loo_pit(log_likelihood: Array, replicates: Array, observed: Array, *, seed: 
     `log_likelihood` and `replicates` are draws × n for the same draws. Undecided where more than `MOST_UNSTABLE` of
     the points have a Pareto k above 0.7. The transforms of one data set are not quite independent: approximate.
     """
-    if log_likelihood.shape != replicates.shape:
-        raise UsageError("likelihood and replicates of different draws", got=(log_likelihood.shape, replicates.shape))
     rng = np.random.default_rng(seed)
     return weighted_pit(log_likelihood, (replicates < observed) + rng.random(observed.size) * (replicates == observed))
 
@@ -117,8 +104,7 @@ def loo_pit(log_likelihood: Array, replicates: Array, observed: Array, *, seed: 
 def weighted_pit(log_likelihood: Array, below: Array) -> Check:
     """LOO-PIT from P(outcome < observed) of every draw (draws × n, 0 or 1 for a replicate), by importance weights."""
     log_weights, k = sampling.pareto_smooth(-log_likelihood.T)
-    weights = np.exp(log_weights - np.logaddexp.reduce(log_weights, axis=1)[:, None])
-    found = exact_pit(np.clip((weights * below.T).sum(axis=1), 0, 1))
+    found = exact_pit(np.clip((np.exp(log_weights) * below.T).sum(axis=1), 0, 1))
     unstable = float((~(k <= PARETO_LIMIT)).mean())
     return replace(
         found,
@@ -130,12 +116,11 @@ def weighted_pit(log_likelihood: Array, below: Array) -> Check:
 
 def exact_pit(pit: Array) -> Check:
     """Transforms of every outcome predicted from all others are uniform (Kolmogorov–Smirnov), from exact refits."""
-    if not np.isfinite(pit).all():
-        reason = f"{int((~np.isfinite(pit)).sum())} of {pit.size} outcomes have no transform"
-        return _check("LOO-PIT", UNDECIDED, reason, pd.DataFrame({"pit": pit}))
+    table, missing = pd.DataFrame({"pit": pit}), int((~np.isfinite(pit)).sum())
+    if missing:
+        return _check("LOO-PIT", UNDECIDED, f"{missing} of {pit.size} outcomes have no transform", table)
     p = float(stats.kstest(pit, "uniform").pvalue)
-    outcome = FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
-    return _check("LOO-PIT", outcome, f"Kolmogorov–Smirnov p = {p:.3g}", pd.DataFrame({"pit": pit}))
+    return _check("LOO-PIT", _by_tail(p), f"Kolmogorov–Smirnov p = {p:.3g}", table)
 
 
 def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, Array | NDArray[np.bool_]]) -> Check:
@@ -146,8 +131,7 @@ def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, 
     """
     rows = []
     for alternative, ratio in log_ratios.items():
-        log_weights, k = sampling.pareto_smooth(ratio.reshape(1, -1))
-        weights = np.exp(log_weights[0] - np.logaddexp.reduce(log_weights[0]))
+        log_weights, k = sampling.pareto_smooth(ratio.ravel())
         for name, values in quantities.items():
             flat = values.ravel().astype(np.float64)
             rows.append(
@@ -155,9 +139,9 @@ def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, 
                     "alternative": alternative,
                     "quantity": name,
                     "mean": flat.mean(),
-                    "mean_under_alternative": float(weights @ flat),
+                    "mean_under_alternative": float(np.exp(log_weights) @ flat),
                     "sd": flat.std(),
-                    "pareto_k": float(k[0]),
+                    "pareto_k": float(k),
                 }
             )
     table = pd.DataFrame(rows)
@@ -165,26 +149,21 @@ def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, 
     table["shift_in_sd"] = moved
     untrusted = ~(table["pareto_k"] <= PARETO_LIMIT) | moved.isna()
     shifted = table[(moved > LARGE_SHIFT) & ~untrusted]
-    outcome = UNDECIDED if untrusted.any() or len(shifted) else PASSED
     reasons = [
         f"{row.quantity} moves by {row.shift_in_sd:.2f} SD under {row.alternative}" for row in shifted.itertuples()
     ]
     reasons += [f"weights of {name} cannot be trusted" for name in sorted(set(table.loc[untrusted, "alternative"]))]
+    outcome = UNDECIDED if reasons else PASSED
     return _check("prior sensitivity", outcome, "; ".join(reasons) or "nothing moves by much", table)
 
 
-def power_scaling(log_density: Array, *, power: float) -> Array:
-    """Log ratio of a prior or likelihood raised to a power; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
-    return (power - 1) * log_density
-
-
-def powers(log_prior: Array, exponents: Sequence[float]) -> dict[str, Array]:
-    """Log ratios of a prior raised to powers, by name."""
-    return {f"prior to the power {p:g}": power_scaling(log_prior, power=p) for p in exponents}
+def powers(log_prior: Array, exponents: Sequence[float], prior: str = "prior") -> dict[str, Array]:
+    """Log ratios of a prior raised to powers, by name; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
+    return {f"{prior} to the power {p:g}": (p - 1) * log_prior for p in exponents}
 
 
 def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Mapping[str, float]]) -> Check:
-    """Verdicts with each lab or model left out, by exact refit; `figures` are shown beside them."""
+    """Verdicts with each lab or model left out, by exact refit; `figures` are shown with them."""
     rows = [{"left_out": name, "verdict": other, **figures[name]} for name, other in refits.items()]
     changed = [name for name, other in refits.items() if other != verdict]
     reason = f"the verdict changes without {', '.join(changed)}" if changed else "the verdict is the same in all refits"
@@ -232,10 +211,12 @@ def _predictive(replicates: Array, observed: Array, statistics: Mapping[str, Sta
         value = statistic(observed)
         p = float((simulated > value).mean() + 0.5 * (simulated == value).mean())
         lower, upper = np.quantile(simulated, [0.03, 0.97])
-        rows.append(
-            {"statistic": name, "observed": value, "lower": lower, "upper": upper, "p": p, "tail": min(p, 1 - p)}
-        )
-    return pd.DataFrame(rows)
+        rows.append((name, value, lower, upper, p, min(p, 1 - p)))
+    return pd.DataFrame(rows, columns=["statistic", "observed", "lower", "upper", "p", "tail"])
+
+
+def _by_tail(p: float) -> str:
+    return FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
 
 
 def _check(name: str, outcome: str, reason: str, table: pd.DataFrame) -> Check:

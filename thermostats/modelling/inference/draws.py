@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError
@@ -77,20 +78,24 @@ class Diagnostics:
     bfmi_min: float
     """Energy fraction of missing information, smallest over chains; Betancourt 2016, arXiv:1604.00695."""
 
+    def table(self) -> pd.DataFrame:
+        """One row a diagnostic: diagnostic, worst, limit, quantity, passes, and its failure in words."""
+        rows = [
+            ("R-hat", self.rhat_max, RHAT_LIMIT, self.rhat_name, "{0} {1:.3f} of {3} above {2}"),
+            ("bulk ESS", self.ess_bulk_min, ESS_LIMIT, self.ess_bulk_name, "{0} {1:.0f} of {3} below {2:.0f}"),
+            ("tail ESS", self.ess_tail_min, ESS_LIMIT, self.ess_tail_name, "{0} {1:.0f} of {3} below {2:.0f}"),
+            ("divergences", float(self.divergences), 0.0, "", "{1:.0f} divergent transitions"),
+            ("energy fraction", self.bfmi_min, BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
+        ]
+        table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
+        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
+        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
+        return table.assign(passes=passes, failure=[words.format(*row) for *row, words in rows])
+
     def failures(self) -> tuple[str, ...]:
         """What keeps these draws from being used, in words; empty where nothing does."""
-        found = []
-        if not self.rhat_max <= RHAT_LIMIT:
-            found.append(f"R-hat {self.rhat_max:.3f} of {self.rhat_name} above {RHAT_LIMIT}")
-        if not self.ess_bulk_min >= ESS_LIMIT:
-            found.append(f"bulk ESS {self.ess_bulk_min:.0f} of {self.ess_bulk_name} below {ESS_LIMIT:.0f}")
-        if not self.ess_tail_min >= ESS_LIMIT:
-            found.append(f"tail ESS {self.ess_tail_min:.0f} of {self.ess_tail_name} below {ESS_LIMIT:.0f}")
-        if self.divergences:
-            found.append(f"{self.divergences} divergent transitions")
-        if not self.bfmi_min >= BFMI_LIMIT:
-            found.append(f"energy fraction {self.bfmi_min:.2f} below {BFMI_LIMIT}")
-        return tuple(found)
+        table = self.table()
+        return tuple(table.loc[~table["passes"], "failure"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,17 +32,6 @@ Prior = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replicates:
-    """Outcomes as observed and as replicated by the fitted model."""
-
-    observed: Array
-    replicated: Array
-    """draws × outcomes."""
-    statistics: Mapping[str, Statistic]
-    """Test quantities of the outcome, chosen for the claim."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Update:
     """One quantity before and after the data."""
 
@@ -63,29 +52,23 @@ class Panel:
     """What it shows and what was estimated, with its result; the alt text."""
 
 
-Updates = Callable[[int], Mapping[str, Update]]
-
-
 class Deferred(Mapping[str, Any]):
-    """Entries that are computed when they are first asked for, such as tables that take permutations."""
+    """Entries that are computed once, when they are first asked for, such as tables that take permutations."""
 
     def __init__(self, entries: Mapping[str, Callable[[], Any]]) -> None:
         """`entries`: what computes each."""
         self._entries = dict(entries)
         self._found: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Any:
-        """The entry, computed once."""
+    def __getitem__(self, name: str) -> Any:  # noqa: D105
         if name not in self._found:
             self._found[name] = self._entries[name]()
         return self._found[name]
 
-    def __iter__(self) -> Iterator[str]:
-        """Names in the order given."""
+    def __iter__(self) -> Iterator[str]:  # noqa: D105
         return iter(self._entries)
 
-    def __len__(self) -> int:
-        """Number of entries, computed or not."""
+    def __len__(self) -> int:  # noqa: D105
         return len(self._entries)
 
 
@@ -109,7 +92,7 @@ class Part:
     """Log prior density of the quantities that no other depends on, one a draw."""
     alternatives: Callable[[], Mapping[str, Array]] | None = None
     """Other priors by name, log(other/this) of every draw, where powers of `log_prior` are not what to compare with."""
-    updates: Updates = lambda seed: {}
+    updates: Callable[[int], Mapping[str, Update]] = lambda seed: {}
     """Seed to the quantities that no other depends on, before and after the data."""
     simulator: Simulator
     """What calibration asks of this model."""
@@ -118,23 +101,16 @@ class Part:
 
 
 def sampled_part(
-    model: sampling.Model,
-    data: Mapping[str, Any],
-    draws: Draws,
-    outcome: str,
-    *,
-    observed: Array,
-    top: Sequence[str],
-    statistics: Mapping[str, Statistic],
-    decisive: Mapping[str, Array | NDArray[np.bool_]],
-    simulator: Simulator,
+    model: sampling.Model, data: Mapping[str, Any], draws: Draws, outcome: str, *, top: Sequence[str], **own: Any
 ) -> Part:
-    """A part whose outcome is an observed variable of the model; `top`: quantities whose priors the checks scale."""
+    """A part whose outcome is an observed variable of the model; `top`: quantities whose priors the checks scale.
+
+    `own`: the part's other fields.
+    """
 
     def density() -> Array:
         found = sampling.log_likelihood(model, data, draws)[outcome]
-        found = found.reshape(-1, found.shape[-1])
-        return np.asarray(found[np.linspace(0, len(found) - 1, min(CHECKED, len(found))).astype(int)])
+        return np.asarray(found.reshape(-1, found.shape[-1])[spaced(draws)])
 
     def updates(seed: int) -> dict[str, Update]:
         prior = sampling.prior_predictive(model, data, seed=seed, draws=UPDATED)
@@ -142,94 +118,76 @@ def sampled_part(
 
     return Part(
         draws=draws,
-        observed=observed,
-        statistics=statistics,
-        decisive=decisive,
         prior=lambda seed: sampling.prior_predictive(model, data, seed=seed, draws=CHECKED)[outcome],
         replicate=lambda seed: sampling.posterior_predictive(model, data, draws, seed=seed, draws=CHECKED)[outcome],
         density=density,
         log_prior=lambda: sampling.log_prior(model, data, draws, list(top)),
         updates=updates,
-        simulator=simulator,
+        **own,
     )
 
 
 def direct_part(
     draws: Draws,
     *,
-    observed: Array,
-    statistics: Mapping[str, Statistic],
-    decisive: Mapping[str, Array | NDArray[np.bool_]],
     priors: Mapping[str, tuple[Any, Any]],
     simulator: Simulator,
-    replicate: Callable[[int], Array],
-    density: Callable[[], Array],
-    loo: Callable[[int], Check] | None = None,
     values: Mapping[str, Array] | None = None,
+    **own: Any,
 ) -> Part:
     """A part that simulates itself, without a graph of its model.
 
     `priors`: centre and scale of the normal or half-normal prior of every quantity that no other depends on; `values`:
-    their draws, by default those of `draws`.
+    their draws, by default those of `draws`; `own`: the part's other fields.
     """
-    own = draws.values if values is None else values
+    drawn = draws.values if values is None else values
 
     def log_prior() -> Array:
-        squares = (np.square((own[name] - centre) / scale) for name, (centre, scale) in priors.items())
+        squares = (np.square((drawn[name] - centre) / scale) for name, (centre, scale) in priors.items())
         return np.asarray(-0.5 * sum(square.reshape(*square.shape[:2], -1).sum(axis=-1) for square in squares))
 
     def updates(seed: int) -> dict[str, Update]:
         prior = simulator.joint(seed, UPDATED)[0]
-        return updates_of({name: prior[name] for name in priors}, own)
+        return updates_of({name: prior[name] for name in priors}, drawn)
 
     return Part(
         draws=draws,
-        observed=observed,
-        statistics=statistics,
-        decisive=decisive,
         prior=lambda seed: simulator.joint(seed, CHECKED)[1],
-        replicate=replicate,
-        density=density,
         log_prior=log_prior,
         updates=updates,
         simulator=simulator,
-        loo=loo,
+        **own,
     )
 
 
 def spaced(draws: Draws) -> NDArray[np.int64]:
-    """`CHECKED` draws at even spacing, as numbers of the draws with chains joined."""
-    return np.linspace(0, draws.settings.chains * draws.settings.draws - 1, CHECKED).astype(np.int64)
+    """`CHECKED` draws at even spacing, as numbers of the draws with chains joined; of fewer all."""
+    size = draws.settings.chains * draws.settings.draws
+    return np.linspace(0, size - 1, min(CHECKED, size)).astype(np.int64)
 
 
 def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]) -> dict[str, Update]:
     """Element by element: `prior` draws × …, `posterior` chain × draw × …, the quantities that both have."""
     found = {}
-    for name, before in prior.items():
-        if name not in posterior:
-            continue
-        columns = posterior[name].reshape(-1, *posterior[name].shape[2:])
-        shape = columns.shape[1:]
-        flat_before, flat_after = before.reshape(len(before), -1), columns.reshape(len(columns), -1)
+    for name in (name for name in prior if name in posterior):
+        shape = posterior[name].shape[2:]
+        before, after = (drawn.reshape(-1, math.prod(shape)) for drawn in (prior[name], posterior[name]))
         for i, element in enumerate(element_names(name, shape)):
-            found[element] = Update(prior=flat_before[:, i], posterior=flat_after[:, i])
+            found[element] = Update(prior=before[:, i], posterior=after[:, i])
     return found
 
 
-PartCheck = Callable[[Part, int, Array], Check]
-"""Part, seed and replicated outcomes to what one check finds."""
-CHECKS: tuple[PartCheck, ...] = (
-    lambda part, seed, replicated: checks.diagnostics(part.draws),
-    lambda part, seed, replicated: checks.prior_predictive(part.prior(seed), part.observed, part.statistics),
-    lambda part, seed, replicated: checks.posterior_predictive(replicated, part.observed, part.statistics),
-    lambda part, seed, replicated: (
-        part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed)
-    ),
-    lambda part, seed, replicated: checks.prior_sensitivity(
-        part.alternatives() if part.alternatives else checks.powers(part.log_prior(), POWERS), part.decisive
-    ),
-)
-"""What is checked of every part of every fit, in this order."""
+def checks_of(part: Part, seed: int) -> list[Check]:
+    """What is checked of every part of every fit, in this order."""
+    replicated, prior = part.replicate(seed), part.prior(seed)
+    ratios = part.alternatives() if part.alternatives else checks.powers(part.log_prior(), POWERS)
+    return [
+        checks.diagnostics(part.draws),
+        checks.prior_predictive(prior, part.observed, part.statistics),
+        checks.posterior_predictive(replicated, part.observed, part.statistics),
+        part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
+        checks.prior_sensitivity(ratios, part.decisive),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,20 +256,14 @@ class Fitted:
 
     def diagnostics(self) -> pd.DataFrame:
         """One row a part and diagnostic of the sampler: part, diagnostic, worst, limit, quantity, passes."""
-        return sampler_table(self.sampled)
+        tables = [draws.diagnostics.table().assign(part=name) for name, draws in self.sampled.items()]
+        columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
+        return pd.concat(tables, ignore_index=True)[columns]
 
     def updates(self, *, seed: int | None = None) -> dict[str, Update]:
         """Quantities that no other depends on, before and after the data; parts of one model share theirs."""
         chosen = self.seed if seed is None else seed
         return {name: update for part in self.parts.values() for name, update in part.updates(chosen).items()}
-
-    def replicates(self, *, seed: int | None = None) -> dict[str, Replicates]:
-        """Observed and replicated outcomes of every part."""
-        chosen = self.seed if seed is None else seed
-        return {
-            name: Replicates(observed=part.observed, replicated=part.replicate(chosen), statistics=part.statistics)
-            for name, part in self.parts.items()
-        }
 
     def check(self, *, seed: int | None = None) -> Gate:
         """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
@@ -319,8 +271,7 @@ class Fitted:
         if chosen not in self.gates:
             found = []
             for name, part in self.parts.items():
-                replicated = part.replicate(chosen)
-                own = [check(part, chosen, replicated) for check in CHECKS]
+                own = checks_of(part, chosen)
                 found += [replace(one, name=f"{name}: {one.name}") for one in own] if self.prefixed else own
             none = checks.nothing_left_out("too few to leave one out")
             if (one := self.influence(chosen) if self.influence else none) is not None:
@@ -355,7 +306,7 @@ class Fitted:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""
-        return self.figure(self, axes or new_axes())
+        return self.figure(self, axes or Figure(layout="constrained").subplots())
 
     def table(self, name: str) -> pd.DataFrame:
         """One of `tables`."""
@@ -384,23 +335,6 @@ class Fitted:
             "tables": {name: records(table) for name, table in self.tables.items()},
             "warnings": list(self.warnings),
         }
-
-
-def sampler_table(parts: Mapping[str, Draws]) -> pd.DataFrame:
-    """The sampler's diagnostics of every part: part, diagnostic, worst, limit, quantity, passes."""
-    tables = []
-    for name, draws in parts.items():
-        table = checks.diagnostics(draws).table
-        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
-        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
-        tables.append(table.assign(part=name, passes=passes))
-    columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
-    return pd.concat(tables, ignore_index=True)[columns]
-
-
-def new_axes() -> Axes:
-    """Axes of a figure that no window shows."""
-    return Figure(layout="constrained").subplots()
 
 
 def records(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -434,7 +368,8 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
     quantities = {
         name: np.stack([fit.quantities[name][:, :shortest] for fit in fits.values()], axis=-1) for name in common
     }
-    mean = quantities["mean"]
+    means = sampling.summary({name: fit.quantities["mean"] for name, fit in fits.items()}, level=first.level)
+    below = [(fit.quantities["mean"] < 0).mean() for fit in fits.values()]
     return replace(
         first,
         sources=tuple(dict.fromkeys(source for fit in fits.values() for source in fit.sources)),
@@ -443,12 +378,14 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         parts={name: _part_of(name, part) for name, fit in fits.items() for part in fit.parts.values()},
         quantities=quantities,
         probabilities={
-            "every mean < 0": float((mean < 0).all(axis=-1).mean()),
-            "every mean > 0": float((mean > 0).all(axis=-1).mean()),
+            "every mean < 0": float((quantities["mean"] < 0).all(axis=-1).mean()),
+            "every mean > 0": float((quantities["mean"] > 0).all(axis=-1).mean()),
         },
         numbers={},
         tables={
-            "means": pd.DataFrame([_mean(name, fit) for name, fit in fits.items()]),
+            "means": means.rename(columns={"quantity": "model_id"})[["model_id", "mean", "lower", "upper"]].assign(
+                p_below_0=below
+            ),
             "rows": pd.concat([fit.table("rows").assign(model_id=name) for name, fit in fits.items()]),
         },
         warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
@@ -458,20 +395,9 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
     )
 
 
-def _mean(name: str, fit: Fitted) -> dict[str, object]:
-    """One fit's mean by all of its draws."""
-    drawn = fit.quantities["mean"]
-    lower, upper = np.quantile(drawn, [(1 - fit.level) / 2, (1 + fit.level) / 2])
-    return {"model_id": name, "mean": drawn.mean(), "lower": lower, "upper": upper, "p_below_0": (drawn < 0).mean()}
-
-
 def _part_of(name: str, part: Part) -> Part:
     """The part with its fit's name at the names of what it updates."""
-
-    def updates(seed: int) -> dict[str, Update]:
-        return {f"{quantity}, {name}": update for quantity, update in part.updates(seed).items()}
-
-    return replace(part, updates=updates)
+    return replace(part, updates=lambda seed: {f"{of}, {name}": update for of, update in part.updates(seed).items()})
 
 
 def _joined_influence(fits: Mapping[str, Fitted], seed: int) -> Check:

@@ -108,23 +108,22 @@ def compare(rivals: Mapping[str, Rival], folds: Mapping[str, Sequence[str]]) -> 
 
     Raises UsageError where a way to fold has fewer than 2 folds.
     """
-    whole = {name: logsumexp(r.log_weights + node_evidence(r)) for name, r in rivals.items()}
-    table = pd.DataFrame({"rival": list(rivals), "log_evidence": [float(whole[name]) for name in rivals]})
+
+    def evidence(candidate: Rival, rows: np.ndarray | None = None) -> float:
+        return float(logsumexp(candidate.log_weights + node_evidence(candidate, rows)))
+
+    whole = {name: evidence(candidate) for name, candidate in rivals.items()}
+    table = pd.DataFrame({"rival": list(whole), "log_evidence": list(whole.values())})
     table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
     for way, labels in folds.items():
-        fold_of = np.asarray(labels)
-        names = list(dict.fromkeys(labels))
+        fold_of, names = np.asarray(labels), list(dict.fromkeys(labels))
         if len(names) < 2:
             raise UsageError("nothing to leave out", where=way, got=f"{len(names)} fold", allowed="at least 2")
-        by_fold = {
-            rival_name: np.array(
-                [whole[rival_name] - logsumexp(r.log_weights + node_evidence(r, fold_of != name)) for name in names]
-            )
-            for rival_name, r in rivals.items()
-        }
-        best = max(by_fold, key=lambda name: by_fold[name].sum())
-        gaps = [by_fold[name] - by_fold[best] for name in rivals]
-        table[f"elpd_{way}"] = [by_fold[name].sum() for name in rivals]
-        table[f"difference_{way}"] = [gap.sum() for gap in gaps]
-        table[f"se_{way}"] = [np.sqrt(len(names) * gap.var(ddof=1)) for gap in gaps]
+        by_fold = np.array(
+            [[whole[name] - evidence(r, fold_of != fold) for fold in names] for name, r in rivals.items()]
+        )
+        gaps = by_fold - by_fold[by_fold.sum(axis=1).argmax()]
+        table[f"elpd_{way}"] = by_fold.sum(axis=1)
+        table[f"difference_{way}"] = gaps.sum(axis=1)
+        table[f"se_{way}"] = np.sqrt(len(names) * gaps.var(axis=1, ddof=1))
     return table.sort_values("log_evidence", ascending=False, ignore_index=True)

@@ -13,7 +13,7 @@ b = Uᵀz/r², −2 log p(z) = n log 2πr² + log|A| + Σ log v + zᵀz/r² − 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -124,11 +124,8 @@ class _Grid:
 
 
 def _grid(lines: Lines) -> _Grid:
-    log_sigma = wide_axis(lines.sigma_scale, NODES)
-    log_tau = wide_axis(lines.tau_scale, NODES) if lines.n_groups else np.zeros(1)
-    densities = _densities(lines, log_sigma, log_tau)[0]
-    kept = densities > densities.max() - NEGLIGIBLE
-    log_sigma, log_tau = narrowed(log_sigma, kept.any(axis=1)), narrowed(log_tau, kept.any(axis=0))
+    wide = [wide_axis(lines.sigma_scale, NODES), wide_axis(lines.tau_scale, NODES) if lines.n_groups else np.zeros(1)]
+    log_sigma, log_tau = where_the_mass_is(wide, lambda axes: _densities(lines, axes[0], axes[1])[0])
     densities, precision, right = _densities(lines, log_sigma, log_tau)
     step = (float(log_sigma[1] - log_sigma[0]), float(log_tau[1] - log_tau[0]) if lines.n_groups else 1.0)
     total = float(logsumexp(densities))
@@ -219,11 +216,8 @@ class Drawn:
 
 def draw_components(model: Components, *, seed: int, draws: int) -> Drawn:
     """Independent draws of the effects and their scales, and log p(z)."""
-    axes = [wide_axis(s, COMPONENT_NODES) for s in model.scales]
-    for _ in range(2):
-        density = _joint_on_grid(model, axes)
-        kept, kinds = density > density.max() - NEGLIGIBLE, range(density.ndim)
-        axes = [narrowed(axis, kept.any(axis=tuple(k for k in kinds if k != own))) for own, axis in enumerate(axes)]
+    wide = [wide_axis(s, COMPONENT_NODES) for s in model.scales]
+    axes = where_the_mass_is(wide, lambda axes: _joint_on_grid(model, axes), rounds=2)
     density = _joint_on_grid(model, axes)
     steps = np.array([axis[1] - axis[0] for axis in axes])
     total = float(logsumexp(density))
@@ -307,6 +301,17 @@ def _pieces(model: Components, rows: int) -> int:
 def wide_axis(scale: float, nodes: int) -> Array:
     """Nodes of the logarithm of a half-normal's argument over all of its prior mass."""
     return np.linspace(math.log(SMALLEST * scale), math.log(LARGEST * scale), nodes, dtype=np.float64)
+
+
+def where_the_mass_is(
+    axes: Sequence[Array], log_density: Callable[[Sequence[Array]], Array], rounds: int = 1
+) -> list[Array]:
+    """Axes of a grid laid anew, with as many nodes, over what is not negligible on the grid laid before."""
+    for _ in range(rounds):
+        density = log_density(axes)
+        kept, others = density > density.max() - NEGLIGIBLE, range(density.ndim)
+        axes = [narrowed(axis, kept.any(axis=tuple(k for k in others if k != own))) for own, axis in enumerate(axes)]
+    return list(axes)
 
 
 def narrowed(nodes: Array, kept: NDArray[np.bool_]) -> Array:

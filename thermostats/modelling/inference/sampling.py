@@ -58,17 +58,16 @@ def fit(
     *,
     seed: int,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
-    keep: Sequence[str] | None = None,
     retry: bool = True,
     cache: bool = True,
     progress: bool | None = None,
 ) -> Draws:
     """Sample the posterior of a model; draws that were made before come from the cache.
 
-    The diagnostics gate (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3) is over all
-    quantities, those not in `keep` included. Where it fails there is one more attempt with smaller steps and twice the
-    draws; where that fails too, `status` says so, and nothing may be concluded. A second fit of the same model with
-    other arrays takes no compilation. `progress`: a bar on standard error, by default for a fit alone on a terminal.
+    Where the diagnostics gate (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3, over all
+    quantities) fails there is one more attempt with smaller steps and twice the draws; where that fails too, `status`
+    says so, and nothing may be concluded. A second fit of the same model with other arrays takes no compilation.
+    `progress`: a bar on standard error, by default for a fit alone on a terminal.
 
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
@@ -76,8 +75,8 @@ def fit(
     folder = cache_folder() if cache else None
     path = None
     if folder is not None:
-        wanted = {"settings": asdict(settings), "keep": keep and sorted(keep), "retry": retry, "versions": versions()}
-        path = folder / "draws" / f"{cache_key(model, data, seed=seed, **wanted)}.npz"
+        key = cache_key(model, data, seed=seed, settings=asdict(settings), retry=retry, versions=versions())
+        path = folder / "draws" / f"{key}.npz"
         if (stored := load_draws(path)) is not None:
             return stored
     alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
@@ -87,8 +86,6 @@ def fit(
         second = _attempt(model, data, seed + 1, settings.retried(), bar)
         seconds = {n: getattr(draws, n) + getattr(second, n) for n in ("compile_seconds", "sample_seconds")}
         draws = replace(second, attempts=2, seed=seed, **seconds)
-    if keep is not None:
-        draws = replace(draws, values={name: draws[name] for name in keep})
     if path is not None:
         save_draws(path, draws)
     return draws
@@ -154,34 +151,34 @@ def posterior_predictive(
     model: Model, data: Data, posterior: Draws, *, seed: int, draws: int = 500
 ) -> dict[str, Array]:
     """Replicated data for `draws` posterior draws at even spacing, each of shape draws × …"""
-    pm = _pymc()
-    built = _build(model, data, constant=True)
     size = posterior.settings.chains * posterior.settings.draws
     chosen = np.linspace(0, size - 1, min(draws, size)).astype(int)
-    trace = _trace({rv.name: posterior.flat(rv.name)[None, chosen] for rv in built.free_RVs})
-    replicates = pm.sample_posterior_predictive(trace, model=built, random_seed=seed, progressbar=False)
+    built, trace = _given(model, data, lambda name: posterior.flat(name)[None, chosen])
+    replicates = _pymc().sample_posterior_predictive(trace, model=built, random_seed=seed, progressbar=False)
     group = replicates.posterior_predictive
     return {str(name): np.asarray(group[name].values[0]) for name in group.data_vars}
 
 
 def log_likelihood(model: Model, data: Data, posterior: Draws) -> dict[str, Array]:
     """Log density of every observation under every draw, chain × draw × …, by name of the observed variable."""
-    pm = _pymc()
-    built = _build(model, data, constant=True)
-    trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
-    densities = pm.compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
+    built, trace = _given(model, data, posterior.__getitem__)
+    densities = _pymc().compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
     return {str(name): np.asarray(densities[name].values) for name in densities.data_vars}
 
 
 def log_prior(model: Model, data: Data, posterior: Draws, names: Sequence[str]) -> Array:
     """Joint log prior density of the named quantities under every draw, chain × draw."""
+    built, trace = _given(model, data, posterior.__getitem__)
     compute = importlib.import_module("pymc.stats").compute_log_prior
-    _pymc()
-    built = _build(model, data, constant=True)
-    trace = _trace({rv.name: posterior[rv.name] for rv in built.free_RVs})
     densities = compute(trace, var_names=list(names), model=built, extend_inferencedata=False, progressbar=False)
     parts = [np.asarray(densities[name].values) for name in densities.data_vars]
     return np.asarray(sum(part.reshape(*part.shape[:2], -1).sum(axis=2) for part in parts))
+
+
+def _given(model: Model, data: Data, drawn: Callable[[str], Array]) -> tuple[Any, Any]:
+    """The model with constant data, and a trace of its free variables."""
+    built = _build(model, data, constant=True)
+    return built, _trace({rv.name: drawn(rv.name) for rv in built.free_RVs})
 
 
 def summary(quantities: Mapping[str, Array], *, level: float = LEVEL) -> pd.DataFrame:
@@ -225,20 +222,15 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     ordered = np.sort(rows, axis=1)
     same = ordered[:, 0] == ordered[:, -1]
     fitted = ordered[:, -tail] != ordered[:, -1] if tail >= LEAST_TAIL else np.zeros(len(rows), dtype=bool)
-    weights, k = np.empty_like(rows), np.where(same, -np.inf, np.inf)
-    weights[~fitted] = rows[~fitted] - np.logaddexp.reduce(rows[~fitted], axis=1, keepdims=True)
+    weights, k = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True), np.where(same, -np.inf, np.inf)
     if fitted.any():
-        weights[fitted], k[fitted] = _smoothed(rows[fitted])
+        arviz = _arviz()
+        if _first_generation(arviz):
+            weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
+        else:
+            smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
+            weights[fitted], k[fitted] = smooth(-rows[fitted])
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
-
-
-def _smoothed(log_ratios: Array) -> tuple[Array, Array]:
-    arviz = _arviz()
-    if _first_generation(arviz):
-        weights, k = arviz.psislw(log_ratios)
-    else:
-        weights, k = importlib.import_module("arviz_stats.base").array_stats.psislw(-log_ratios)
-    return np.asarray(weights), np.asarray(k)
 
 
 def versions() -> dict[str, str]:
@@ -290,15 +282,7 @@ def _with_nutpie(model: Model, data: Data, seed: int, settings: Settings, progre
     )
     used = {name: array for name, array in arrays.items() if name in shared}
     trace = nutpie.sample(
-        compiled.with_data(**used),
-        draws=settings.draws,
-        tune=settings.tune,
-        chains=settings.chains,
-        cores=_cores(settings),
-        seed=seed,
-        target_accept=settings.target_accept,
-        save_warmup=False,
-        progress_bar=progress,
+        compiled.with_data(**used), seed=seed, save_warmup=False, progress_bar=progress, **_options(settings)
     )
     return trace, compiled_at
 
@@ -307,27 +291,28 @@ def _with_pymc(model: Model, data: Data, seed: int, settings: Settings, progress
     pm = _pymc()
     built = _build(model, data)
     trace = pm.sample(
-        draws=settings.draws,
-        tune=settings.tune,
-        chains=settings.chains,
-        cores=_cores(settings),
         random_seed=seed,
-        target_accept=settings.target_accept,
         nuts_sampler="pymc",
         progressbar=progress,
         compute_convergence_checks=False,
         model=built,
+        **_options(settings),
     )
     compiled_at = time.perf_counter() - float(trace.posterior.attrs["sampling_time"])
     return trace, compiled_at
 
 
+def _options(settings: Settings) -> dict[str, Any]:
+    """What both samplers are given."""
+    same = {name: getattr(settings, name) for name in ("draws", "tune", "chains", "target_accept")}
+    return {**same, "cores": _cores(settings)}
+
+
 def _cores(settings: Settings) -> int:
     """Cores for the chains of one fit: all there are, or as many as fits side by side are given each."""
-    if (share := os.environ.get(CORES_VARIABLE, "")).isdigit():
-        return min(settings.chains, max(1, int(share)))
+    given = os.environ.get(CORES_VARIABLE, "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(settings.chains, available)
+    return min(settings.chains, max(1, int(given)) if given.isdigit() else available)
 
 
 def _build(model: Model, data: Data, *, constant: bool = False) -> Any:
@@ -364,20 +349,19 @@ def _diagnostics(values: Mapping[str, Array], energy: Array, divergences: int) -
     names = [element for name, array in values.items() for element in element_names(name, array.shape[2:])]
     columns = np.concatenate([array.reshape(*array.shape[:2], -1) for array in values.values()], axis=2)
     found = _convergence(columns)
-    rhat, bulk, tail = (
-        int(np.nanargmax(found["rhat"])),
-        *(int(np.nanargmin(found[n])) for n in ("ess_bulk", "ess_tail")),
-    )
+    worst = {
+        "rhat": int(np.nanargmax(found["rhat"])),
+        "ess_bulk": int(np.nanargmin(found["ess_bulk"])),
+        "ess_tail": int(np.nanargmin(found["ess_tail"])),
+    }
     bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
     return Diagnostics(
-        rhat_max=float(found["rhat"][rhat]),
-        rhat_name=names[rhat],
-        ess_bulk_min=float(found["ess_bulk"][bulk]),
-        ess_bulk_name=names[bulk],
-        ess_tail_min=float(found["ess_tail"][tail]),
-        ess_tail_name=names[tail],
+        rhat_max=float(found["rhat"][worst["rhat"]]),
+        ess_bulk_min=float(found["ess_bulk"][worst["ess_bulk"]]),
+        ess_tail_min=float(found["ess_tail"][worst["ess_tail"]]),
         divergences=divergences,
         bfmi_min=float(bfmi.min()),
+        **{f"{name}_name": names[at] for name, at in worst.items()},
     )
 
 
@@ -402,12 +386,8 @@ def to_arviz(draws: Draws) -> Any:
 
 
 def _trace(values: Mapping[str, Array]) -> Any:
-    arviz = _arviz()
-    return (
-        arviz.from_dict(posterior=dict(values))
-        if _first_generation(arviz)
-        else arviz.from_dict({"posterior": dict(values)})
-    )
+    arviz, posterior = _arviz(), {"posterior": dict(values)}
+    return arviz.from_dict(**posterior) if _first_generation(arviz) else arviz.from_dict(posterior)
 
 
 def _pymc() -> Any:

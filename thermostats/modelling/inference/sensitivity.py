@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling.inference import sampling
@@ -28,6 +29,7 @@ SAME_SD = (NU / (NU - 2)) ** 0.5
 """Standard deviation of t_4 over its scale."""
 AT_ONCE = 4_000_000
 """Numbers of a table of draws × rows; of more, fewer draws at a time."""
+Quantities = Mapping[str, Callable[[Posterior], Array]]
 
 
 def alternatives(lines: Lines, group: str = "lab") -> dict[str, Lines]:
@@ -46,9 +48,7 @@ def alternatives(lines: Lines, group: str = "lab") -> dict[str, Lines]:
     return found
 
 
-def sensitivity(
-    lines: Lines, quantities: Mapping[str, Callable[[Posterior], Array]], *, seed: int, group: str = "lab"
-) -> pd.DataFrame:
+def sensitivity(lines: Lines, quantities: Quantities, *, seed: int, group: str = "lab") -> pd.DataFrame:
     """One row an alternative and quantity: P(quantity > 0), median and interval.
 
     By exact refits, with t errors by importance weights.
@@ -61,12 +61,7 @@ def sensitivity(
 
 
 def exactly_refitted(
-    lines: Lines,
-    quantities: Mapping[str, Callable[[Posterior], Array]],
-    *,
-    seed: int,
-    group: str = "lab",
-    stated: Posterior | None = None,
+    lines: Lines, quantities: Quantities, *, seed: int, group: str = "lab", stated: Posterior | None = None
 ) -> pd.DataFrame:
     """The same columns of `alternatives`; `stated`: the posterior under the stated priors, where it is there."""
     rows = []
@@ -109,15 +104,19 @@ def weighted(log_ratios: Mapping[str, Array], quantities: Mapping[str, Array], n
     """
     rows = []
     for name, ratio in ({STATED: np.zeros(next(iter(quantities.values())).size)} | dict(log_ratios)).items():
-        log_weights, k = sampling.pareto_smooth(ratio.reshape(1, -1))
-        trusted = bool(k[0] <= PARETO_LIMIT)
-        total = np.exp(log_weights[0]).cumsum()
-        at = np.searchsorted(total / total[-1], (np.arange(total.size) + 0.5) / total.size)
+        at, k = resampled(ratio)
         for quantity, drawn in quantities.items():
-            found = row(name, quantity, drawn.ravel()[at], n)
-            empty = {} if trusted else dict.fromkeys(("P(> 0)", "median", "lower", "upper"), np.nan)
-            rows.append({**found, **empty, "pareto_k": float(k[0])})
-    return pd.DataFrame(rows)
+            rows.append(row(name, quantity, drawn.ravel()[at], n) | {"pareto_k": k})
+    table = pd.DataFrame(rows)
+    table.loc[~(table["pareto_k"] <= PARETO_LIMIT), ["P(> 0)", "median", "lower", "upper"]] = np.nan
+    return table
+
+
+def resampled(log_ratio: Array) -> tuple[NDArray[np.int64], float]:
+    """As many draws, by number, as importance weights choose at even spacing; and the Pareto k of the weights."""
+    log_weights, k = sampling.pareto_smooth(log_ratio.ravel())
+    total = np.exp(log_weights).cumsum()
+    return np.searchsorted(total / total[-1], (np.arange(total.size) + 0.5) / total.size), float(k)
 
 
 def refitted(
