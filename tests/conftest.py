@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +122,15 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if CACHE_VARIABLE not in os.environ:
             patch.setenv(CACHE_VARIABLE, str(shared / "cache"))
         yield
+
+
+def command(*arguments: object, cwd: Path | None = None, **environment: object) -> subprocess.CompletedProcess[str]:
+    """What `thermostats` with these arguments, or a script named first, ends with."""
+    words = [str(argument) for argument in arguments]
+    module = [] if words[0].endswith(".py") else ["-m", "thermostats"]
+    variables = {**os.environ, **{name: str(value) for name, value in environment.items()}}
+    asked = [sys.executable, *module, *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=cwd, env=variables)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

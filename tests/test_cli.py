@@ -11,25 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import command as thermostats
 from conftest import layer, model, run, snapshot, table
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from thermostats import __version__
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
 from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
 from thermostats.tables.join import join
-
-
-def thermostats(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "thermostats", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-    )
 
 
 def test_help_has_an_example_and_names_a_type_only_where_a_value_is_to_be_given() -> None:
@@ -66,23 +58,11 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
     assert [line.split("\t")[1] for line in of_models] == ["column", *(row["column"] for row in models)]
     sets = thermostats("ls", "prompts", "--data", small_store).stdout.splitlines()
     assert sets[1].split("\t") == ["two", "2", "0", "Plain"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["chek"], 2, "check"),
-        (["report", "C01", "--all"], 2, "not both"),
-        (["nursery", "measure", "--data", "mine"], 1, "thermostats nursery corpora, then thermostats nursery train"),
-    ],
-)
-def test_a_mistake_gives_a_sentence_and_exit_code(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
-    done = thermostats(*arguments, cwd=tmp_path)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert list(tmp_path.iterdir()) == []
+    assert thermostats("--version").stdout.strip() == __version__
+    store.save(table("models", model("lab/other")), "models", small_store / "models.csv")
+    damaged = thermostats("check", "--data", small_store)
+    assert damaged.returncode == 1
+    assert "lab/small" in damaged.stderr
 
 
 def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
@@ -101,19 +81,6 @@ def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "2.5" in refused.stderr
     assert snapshot(small_store) == before
-
-
-def test_damaged_table_exits_1_and_names_it(small_store: Path) -> None:
-    store.save(table("models", model("lab/other")), "models", small_store / "models.csv")
-    done = thermostats("check", "--data", small_store)
-    assert done.returncode == 1
-    assert "lab/small" in done.stderr
-
-
-def test_version_and_module_agree() -> None:
-    from thermostats import __version__
-
-    assert thermostats("--version").stdout.strip() == __version__
 
 
 def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
         env={**os.environ, "THERMOSTATS_CACHE": "off"},
     )
     assert process.stderr is not None
-    assert ": building 2 claims, " in process.stderr.readline()
+    assert ": building 2 claims; " in process.stderr.readline()
     assert " done in " in process.stderr.readline()
     os.killpg(process.pid, signal.SIGINT)
     told = process.stderr.read()

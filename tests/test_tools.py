@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, model, run, table
+from conftest import command, layer, model, run, table
 
 import thermostats
-from thermostats.cli import citing, doctor
+from thermostats.cli import doctor
 from thermostats.cli.new_analysis import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.rows import gain_rows
+from thermostats.reporting import citing
 from thermostats.reporting.report import report
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-
-
-def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "thermostats", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-    )
 
 
 def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +95,7 @@ def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
     assert "Depth helps" in page
     finding = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())
     assert store.load("models")["model_id"].nunique() >= json.dumps(finding).count("n_models") > 0
-    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+    alone = command(path)
     assert alone.stdout.startswith("U01  Depth helps")
 
 
@@ -116,8 +104,7 @@ def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
     path = new_claim("mine", tmp_path)
     numbers = []
     for data in (store.shipped("data"), _with_an_own_model(tmp_path / "own")):
-        variables = {**os.environ, "THERMOSTATS_DATA": str(data)}
-        done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True, env=variables)
+        done = command(path, THERMOSTATS_DATA=data)
         found = re.search(r"rests on +(\d+) models of (\d+) labs", done.stdout)
         assert found is not None, done.stdout
         numbers.append(tuple(map(int, found.groups())))
@@ -169,45 +156,20 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
         assert (tmp_path / "report" / "u01" / f"posterior-{panel}.svg").is_file()
     assert "Own lab" in page and "karpathy/stories260K" not in page
     assert report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
-    join(
-        pd.DataFrame(
-            {
-                "layer": [2],
-                "prompt_id": "a",
-                "gain_block": 1.3,
-                "position": "last",
-                "source": "again",
-                "model_id": "own/three",
-                "prompt_set": "own",
-            }
-        ),
-        table="layers",
-        data=own,
-    )
+    again = {"layer": 2, "prompt_id": "a", "gain_block": 1.3, "position": "last", "source": "again"}
+    join(pd.DataFrame([{**again, "model_id": "own/three", "prompt_set": "own"}]), table="layers", data=own)
     assert not report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
 
 
 def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
     path = new_heritage("My own", tmp_path)
-    done = subprocess.run(
-        [sys.executable, path],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
-    )
+    done = command(path, THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
     assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 8 models" in " ".join(
         done.stdout.split()
     )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))
-    done = subprocess.run(
-        [sys.executable, path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "THERMOSTATS_DATA": str(small_store)},
-    )
+    done = command(path, THERMOSTATS_DATA=small_store)
     assert done.returncode == 2
     assert done.stderr.startswith("thermostats: no row holds the gain asked for (normed_gain)")
 

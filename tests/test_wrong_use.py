@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from thermostats.errors import UsageError
-from thermostats.measurement import settings
-from thermostats.measurement.settings import check_device, check_here, check_set, count_gpus
-
-LARGE = [
-    "altair",
-    "arviz",
-    "huggingface_hub",
-    "jinja2",
-    "matplotlib",
-    "numpy",
-    "nutpie",
-    "pandas",
-    "pandera",
-    "pymc",
-    "ray",
-    "scipy",
-    "statsmodels",
-    "submitit",
-    "torch",
-    "transformers",
-]
+LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas", "pandera"]
+LARGE += ["pymc", "ray", "scipy", "statsmodels", "submitit", "torch", "transformers"]
 ASKED = """
 import contextlib, io, json, sys
 from thermostats.cli.app import main
@@ -144,55 +121,3 @@ def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
     found = told([case.split() for case in cases], ["torch", "scipy"], tmp_path)
     assert [(code, loaded) for code, _, loaded in found] == [(1, [])] * 3
     assert all(words in said for words, (_, said, _) in zip(cases.values(), found, strict=True))
-
-
-@pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])
-def test_names_of_devices(device: str) -> None:
-    check_device(device)
-    for wrong in (device.upper(), f"{device}:", f"{device}:-1", f" {device}"):
-        with pytest.raises(UsageError, match="no such device"):
-            check_device(wrong)
-
-
-class Driver:
-    """NVIDIA's driver with so many GPUs, or an error."""
-
-    def __init__(self, count: int, error: int = 0) -> None:
-        self.count, self.error = count, error
-
-    def cuInit(self, _: int) -> int:
-        return self.error
-
-    def cuDeviceGetCount(self, found: object) -> int:
-        found._obj.value = self.count  # type: ignore[attr-defined]
-        return 0
-
-
-@pytest.mark.parametrize(("driver", "count"), [(Driver(2), 2), (Driver(2, error=100), 0), (None, 0)])
-def test_gpus_are_counted_by_the_driver(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: Driver | None, count: int
-) -> None:
-    def library(name: str) -> Driver:
-        if driver is None:
-            raise OSError(f"{name}: cannot open shared object file")
-        return driver
-
-    monkeypatch.setattr(ctypes, "CDLL", library)
-    monkeypatch.setattr(settings, "AMD", tmp_path / "kfd")
-    assert count_gpus() == count
-    there = ["auto", "cpu", *(f"cuda:{number}" for number in range(count)), *(["cuda"] if count else [])]
-    for device in there:
-        check_here(device)
-    with pytest.raises(UsageError, match=f"no such GPU on this machine.*got cuda:{count}; allowed: auto, cpu"):
-        check_here(f"cuda:{count}")
-    (tmp_path / "kfd").touch()
-    assert count_gpus() is None
-    check_here("cuda:7")
-
-
-def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:
-    check_set("two", small_store)
-    with pytest.raises(UsageError, match=r"got 'too'; allowed: two, a file .*did you mean two\?"):
-        check_set("too", small_store)
-    (small_store / "prompts.csv").write_bytes(b"\xff\xfe")
-    check_set("too", small_store)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thermostats.claims.study import import_published as import_published
-    from thermostats.cli.citing import citations as citations
     from thermostats.measurement.execute import measure as measure
+    from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
     from thermostats.tables.export import export as export
     from thermostats.tables.features import features as features
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
-    "citations": "thermostats.cli.citing",
+    "citations": "thermostats.reporting.citing",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.features",
     "import_published": "thermostats.claims.study",

@@ -14,6 +14,7 @@ In what is printed, ``...`` stands for anything.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -69,9 +70,13 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def slow(page: list[Block]) -> bool:
-    """Whether a page has a block that is left to the slow tests."""
-    return any(block.note == "slow" for block in page)
+def loaded(path: str) -> Any:
+    """A script of the project as a module."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(page: Path, found: list[Block], environment: Mapping[str, str], *, all_of_it: bool) -> None:

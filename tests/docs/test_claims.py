@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+import subprocess
+import tomllib
+from pathlib import PurePosixPath
 
 import pytest
-from page_blocks import PAGES, ROOT
+from page_blocks import PAGES, ROOT, loaded
 from surface import commands
 
 COMMAND = re.compile(r"(?<![\w.])thermostats((?: [^\s`|>$()\\]+)+)")
 NAMES = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
-NAMES |= {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md",)}
+NAMES["CHANGELOG.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+DEEP = ("thermostats", "data")
+"""Folders whose own folders the tree in CONTRIBUTING shows too."""
 
 
 def said(text: str) -> list[list[str]]:
@@ -38,11 +42,6 @@ def test_commands_and_options_exist(name: str) -> None:
         assert asked <= options | {"--help"}, f"{name}: thermostats {' '.join(words)}"
 
 
-def test_the_reader_sees_a_wrong_option() -> None:
-    assert said("`thermostats report --nonsense`") == [["report", "--nonsense"]]
-    assert said("```console\n$ thermostats ls x | head\n```\n") == [["ls", "x"]]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_paths_exist(name: str) -> None:
     paths = re.findall(
@@ -66,19 +65,44 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def test_the_extras_named_exist() -> None:
-    import tomllib
-
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {
-        extra
-        for text in NAMES.values()
-        for found in re.findall(r"(?:\.|thermostats)\[([\w,]+)\]", text)
-        for extra in found.split(",")
-    }
-    assert named
-    assert named <= set(extras)
+    found = re.findall(r"(?:\.|thermostats)\[([\w,]+)\]", "".join(NAMES.values()))
+    named = {extra for several in found for extra in several.split(",")}
+    assert named and named <= set(extras)
 
 
-def test_the_citation_and_the_licence_are_there() -> None:
-    assert Path(ROOT / "CITATION.cff").is_file()
-    assert Path(ROOT / "LICENSE").is_file()
+def test_the_readme_has_the_report_s_table_and_figure_and_how_to_begin() -> None:
+    readme = NAMES["README.md"]
+    generate = loaded("docs/generate.py")
+    table = generate.verdicts(ROOT / "reports")
+    held = [claim for claim in generate.IN_README if (ROOT / "reports" / f"{claim.lower()}.md").is_file()]
+    assert table.count("\n| [") == len(held) > 5
+    assert generate.BEGIN + table + generate.END in readme, "write it anew: make snapshot"
+    figures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
+    assert [figure.startswith("reports/") and (ROOT / figure).is_file() for figure in figures] == [True]
+    assert "\nmake report " in readme and "\nmake test " in readme
+    assert (ROOT / "CITATION.cff").is_file() and (ROOT / "LICENSE").is_file()
+
+
+def test_the_tree_in_contributing_is_that_of_the_project() -> None:
+    block = re.search(r"^```text\n(thermostats/ .*?)^```$", NAMES["CONTRIBUTING.md"], re.MULTILINE | re.DOTALL)
+    assert block, "CONTRIBUTING.md has no tree"
+    parents: list[str] = []
+    shown = set()
+    for line in block[1].splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        parents = [*parents[:depth], line.split()[0]]
+        shown.add("".join(parents))
+    assert len(shown) > 15
+    for path in shown:
+        assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file(), path
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: git knows which folders belong to the project")
+    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S607
+    folders = set()
+    for path in map(PurePosixPath, listed.split("\0")[:-1]):
+        parts = path.parent.parts
+        for depth in range(1, 3 if parts[:1] and parts[0] in DEEP else 2):
+            if len(parts) >= depth and not parts[0].startswith("."):
+                folders.add("/".join(parts[:depth]) + "/")
+    assert folders <= shown

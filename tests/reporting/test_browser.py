@@ -1,4 +1,4 @@
-"""The report in a real browser, opened from disk without a network; the atlas itself is in test_atlas_browser."""
+"""The report and its atlas in a real browser, opened from disk: nothing is asked of the network."""
 
 from __future__ import annotations
 
@@ -10,42 +10,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplaces import make_workplace, write_fitted
+from workplaces import EVIL, make_workplace, report_of_five
 
-from thermostats.reporting.report import report
+from thermostats.claims.evidence import Evidence
+from thermostats.reporting.pages import atlas
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-PAGES = (
-    "index.html",
-    "c01/index.html",
-    "c02/index.html",
-    "c03/index.html",
-    "c05/index.html",
-    "methods.html",
-    "data.html",
-    "figures.html",
-    "atlas.html",
-    "thermostats-report.html",
-)
-OURS = tuple(name for name in PAGES if name not in {"atlas.html", "thermostats-report.html"})
-COMMITTED = Path(__file__).resolve().parents[2] / "reports"
-SERIOUS = {"serious", "critical"}
+CLAIMS = ("c01", "c02", "c03", "c05")
+OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), "methods.html", "data.html", "figures.html")
+PAGES = (*OURS, "atlas.html", "thermostats-report.html")
+LINES, POINTS = "#atlas .mark-line path", "#atlas .mark-symbol path"
+WIDTHS = [1280, pytest.param(390, marks=pytest.mark.slow)]
 axe = pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    workplace = make_workplace(tmp_path_factory.mktemp("browser"), draws=True)
-    write_fitted(workplace["analyses"], "C03", "TII")
-    write_fitted(workplace["analyses"], "C04", "TII", classical="inconclusive")
-    write_fitted(workplace["analyses"], "C05", "Meta", sampler="failed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THERMOSTATS_CACHE", "off")
-        assert report(**workplace, processes=1).ok
-    return workplace["out"]
+    return report_of_five(tmp_path_factory.mktemp("browser"))["out"]
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("atlas") / "atlas.html"
+    path.write_text(atlas.page(Evidence()), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -56,70 +47,62 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-def opened(browser: Any, path: Path, width: int = 1280) -> tuple[Any, list[str]]:
-    """A page without a network, and everything that it complains of or asks for."""
-    heard: list[str] = []
-    page = browser.new_context(viewport={"width": width, "height": 900}, offline=True).new_page()
-    page.on("console", lambda message: heard.append(message.text) if message.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("dialog", lambda dialog: (heard.append("dialog"), dialog.dismiss()))
-    page.on(
-        "request",
-        lambda request: None if request.url.startswith(("file:", "data:", "about:")) else heard.append(request.url),
-    )
-    page.goto(path.as_uri())
-    page.wait_for_timeout(100)
-    return page, heard
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Any]:
+    """Opens pages without a network; what one complains of or asks for fails the test."""
+    pages, heard = [], []
+
+    def opens(path: Path, width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        page = context.new_page()
+        pages.append(page)
+        page.on("console", lambda message: heard.append(message.text) if message.type in {"error", "warning"} else 0)
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("dialog", lambda dialog: (heard.append("dialog"), dialog.dismiss()))
+        page.on("request", lambda asked: asked.url.startswith(("file:", "data:", "about:")) or heard.append(asked.url))
+        page.goto(path.as_uri())
+        page.wait_for_timeout(100)
+        if path.name == "atlas.html":
+            page.wait_for_selector("#atlas[data-ready]", timeout=30_000)
+        return page
+
+    yield opens
+    for page in pages:
+        page.context.close()
+    assert heard == []
 
 
 def ids(page: Any) -> list[str]:
     return list(page.locator("table.claims tbody tr:visible").evaluate_all("rows => rows.map(row => row.id)"))
 
 
-def committed() -> list[str]:
-    return sorted(path.relative_to(COMMITTED).as_posix() for path in COMMITTED.rglob("*.html"))
+def lines_of(page: Any) -> int:
+    page.wait_for_timeout(300)
+    return int(page.locator(LINES).count())
+
+
+def status(page: Any) -> str:
+    return str(page.locator("#status").inner_text())
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_open_from_disk_without_complaint(browser: Any, out: Path, name: str) -> None:
-    page, heard = opened(browser, out / name)
-    assert not heard
-    assert page.title()
-    page.context.close()
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_wider_than_a_phone(browser: Any, out: Path, name: str) -> None:
-    page, _ = opened(browser, out / name, width=390)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.context.close()
+def test_pages_open_from_disk_and_are_no_wider_than_a_phone(opened: Any, out: Path, name: str) -> None:
+    assert opened(out / name).title()
+    assert opened(out / name, width=390).evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @axe
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
-def test_axe_finds_nothing_serious(browser: Any, out: Path, name: str, width: int) -> None:
-    page, _ = opened(browser, out / name, width)
-    assert violations(page) == []
-    page.context.close()
-
-
-@axe
-@pytest.mark.slow
-def test_axe_finds_nothing_serious_in_the_bundle(browser: Any, out: Path) -> None:
-    page, _ = opened(browser, out / "thermostats-report.html")
-    assert violations(page) == []
-    page.context.close()
-
-
-def violations(page: Any) -> list[tuple[str, str]]:
+@pytest.mark.parametrize("name", [*OURS, pytest.param("thermostats-report.html", marks=pytest.mark.slow), "atlas"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_axe_finds_nothing_serious(opened: Any, out: Path, shipped: Path, name: str, width: int) -> None:
+    page = opened(shipped if name == "atlas" else out / name, width)
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {iframes: false})")["violations"]
-    return [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in SERIOUS]
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in {"serious", "critical"}] == []
 
 
-def test_the_verdict_table_sorts(browser: Any, out: Path) -> None:
-    page, heard = opened(browser, out / "index.html")
+def test_the_verdict_table_sorts(opened: Any, out: Path) -> None:
+    page = opened(out / "index.html")
     assert ids(page) == ["C01", "C02", "C03", "C04", "C05"]
     heading = page.get_by_role("columnheader", name="claim")
     assert heading.get_attribute("aria-sort") == "ascending"
@@ -131,13 +114,12 @@ def test_the_verdict_table_sorts(browser: Any, out: Path) -> None:
     page.get_by_label("Sort by").select_option("posterior probability")
     assert set(ids(page)[:3]) == {"C03", "C04", "C05"}  # claims without one come last, whichever the direction
     page.get_by_role("columnheader", name="posterior").get_by_role("button").click()
-    assert set(ids(page)[:3]) == {"C03", "C04", "C05"} and not heard
-    page.context.close()
+    assert set(ids(page)[:3]) == {"C03", "C04", "C05"}
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_verdict_table_filters(browser: Any, out: Path, width: int) -> None:
-    page, heard = opened(browser, out / "index.html", width)
+def test_the_verdict_table_filters(opened: Any, out: Path, width: int) -> None:
+    page = opened(out / "index.html", width)
     page.get_by_label("Verdict", exact=True).select_option("inconclusive")
     assert ids(page) == ["C04", "C05"]
     assert page.locator("form.controls output").inner_text() == "2 of 5 claims shown"
@@ -145,61 +127,116 @@ def test_the_verdict_table_filters(browser: Any, out: Path, width: int) -> None:
     page.get_by_label("Words").fill("gains tii")
     assert ids(page) == ["C02"]
     page.get_by_label("Words").fill("")
-    assert len(ids(page)) == 5 and not heard
-    page.context.close()
+    assert len(ids(page)) == 5
 
 
-def test_without_scripts_the_table_is_whole(browser: Any, out: Path) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((out / "index.html").as_uri())
+def test_without_scripts_the_table_is_whole(opened: Any, out: Path) -> None:
+    page = opened(out / "index.html", java_script_enabled=False)
     assert page.locator("table.claims tbody tr").count() == 5
     assert not page.locator("form.controls").is_visible()
-    context.close()
 
 
-def test_a_page_can_be_used_by_the_keyboard(browser: Any, out: Path) -> None:
-    page, _ = opened(browser, out / "index.html")
+@pytest.mark.parametrize("width", [500, 390])
+def test_figures_are_seen_whole_and_verdicts_stand_below_one_another_on_a_phone(
+    opened: Any, out: Path, width: int
+) -> None:
+    page = opened(out / "c03" / "index.html", width)
+    ends = page.locator("figure svg").evaluate_all("all => all.map(svg => svg.getBoundingClientRect().right)")
+    assert ends and max(ends) <= width
+    cells = page.locator("table.stacked tbody tr").first.locator("td")
+    assert len({cell["x"] for cell in (cells.nth(i).bounding_box() for i in range(4))}) == 1
+
+
+def test_a_page_can_be_used_by_the_keyboard(opened: Any, out: Path) -> None:
+    page = opened(out / "index.html")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("location.hash") == "#main-index"
-    page.context.close()
 
 
-def test_links_of_the_bundle_lead_within_it(browser: Any, out: Path) -> None:
-    page, heard = opened(browser, out / "thermostats-report.html")
+def test_links_of_the_bundle_lead_within_it_and_it_holds_the_atlas(opened: Any, out: Path) -> None:
+    page = opened(out / "thermostats-report.html")
     page.locator("#index a", has_text="Gains fall with depth").first.click()
     assert page.evaluate("location.hash") == "#c03"
-    assert abs(page.locator("#c03").bounding_box()["y"]) < 900 and not heard
-    page.context.close()
-
-
-def test_the_bundle_holds_the_atlas(browser: Any, out: Path) -> None:
-    page, _ = opened(browser, out / "thermostats-report.html")
+    assert abs(page.locator("#c03").bounding_box()["y"]) < 900
     page.locator("iframe.atlas").scroll_into_view_if_needed()
     page.frame_locator("iframe.atlas").locator("#atlas[data-ready]").wait_for(state="attached", timeout=30_000)
-    page.context.close()
 
 
-def test_print_leaves_out_what_paper_cannot_use(browser: Any, out: Path) -> None:
-    page, _ = opened(browser, out / "index.html")
+def test_print_leaves_out_what_paper_cannot_use(opened: Any, out: Path) -> None:
+    page = opened(out / "index.html")
     assert page.locator("form.controls").is_visible()
     page.emulate_media(media="print")
     assert not page.locator("form.controls").is_visible() and not page.locator("nav.nav").is_visible()
     assert page.locator("table.claims").is_visible()
     assert page.pdf(format="A4")[:5] == b"%PDF-"
-    page.context.close()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not (COMMITTED / "index.html").is_file(), reason="no report in the repository")
-@pytest.mark.parametrize("name", committed())
-def test_committed_pages(browser: Any, name: str) -> None:
-    for width in (1280, 390):
-        page, heard = opened(browser, COMMITTED / name, width)
-        assert not heard
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if find_spec("axe_playwright_python") is not None and name not in {"atlas.html", "thermostats-report.html"}:
-            assert violations(page) == []
-        page.context.close()
+def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    before, box = lines_of(page), page.get_by_label("EleutherAI", exact=True)
+    assert box.is_checked()
+    box.focus()
+    page.keyboard.press("Space")
+    assert not box.is_checked()
+    assert 0 < lines_of(page) < before
+    assert "Labs shown:" in status(page) and "EleutherAI" not in status(page)
+    page.get_by_role("button", name="No lab").press("Enter")
+    assert lines_of(page) == 0
+    page.get_by_role("button", name="All labs").press("Enter")
+    assert lines_of(page) == before
+
+
+def test_models_of_the_nursery_are_drawn_when_they_are_asked_for(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    box, before = page.get_by_label("trained in the nursery", exact=True), lines_of(page)
+    assert not box.is_checked()
+    assert "Sources not shown: trained in the nursery." in status(page)
+    box.check()
+    assert lines_of(page) > before
+    assert "Sources" not in status(page)
+
+
+def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    page.get_by_role("button", name="No lab").click()
+    page.get_by_label("TII", exact=True).check()
+    page.wait_for_timeout(300)
+    page.locator(POINTS).nth(5).hover()
+    page.wait_for_timeout(300)
+    tooltip = page.locator("#vg-tooltip-element").inner_text()
+    assert "tiiuae/falcon-7b" in tooltip and "TII" in tooltip and "of 32" in tooltip
+    widths = page.locator(LINES).evaluate_all("paths => paths.map(path => Number(path.getAttribute('stroke-width')))")
+    assert len(widths) >= 2 and min(widths) > 3
+
+
+def test_a_chosen_model_fades_the_others_in_every_panel(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    page.locator("#model select").select_option(label="openai-community/gpt2")
+    page.wait_for_timeout(300)
+    seen = page.locator(LINES).evaluate_all(
+        "paths => paths.map(p => Number(p.getAttribute('opacity') || p.getAttribute('stroke-opacity') || 1))"
+    )
+    assert sum(opacity > 0.5 for opacity in seen) == 1
+    assert "openai-community/gpt2" in status(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_panels_fit_the_width(opened: Any, shipped: Path, width: int) -> None:
+    page = opened(shipped, width)
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert 0.75 * (width - 40) < page.locator("#atlas svg").bounding_box()["width"] <= width
+
+
+def test_a_model_named_like_a_script_is_shown_and_not_run(opened: Any, tmp_path: Path) -> None:
+    path = tmp_path / "atlas.html"
+    path.write_text(atlas.page(Evidence(make_workplace(tmp_path)["data"])), encoding="utf-8")
+    page = opened(path)
+    assert EVIL in page.locator("#model select").inner_text()
+    page.get_by_label("Meta", exact=True).uncheck()
+    page.wait_for_timeout(300)
+    page.locator(POINTS).last.hover()
+    page.wait_for_timeout(300)
+    assert EVIL in page.locator("#vg-tooltip-element").inner_text()

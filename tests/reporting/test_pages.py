@@ -3,12 +3,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workplaces import EVIL, make_workplace, write_analysis, write_fitted
+from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
+from thermostats.reporting import render as rendered
+from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting.render import html
 from thermostats.reporting.report import report
 
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
@@ -41,31 +47,21 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    workplace = make_workplace(tmp_path_factory.mktemp("pages"), draws=True)
-    write_fitted(workplace["analyses"], "C03", "TII")
-    write_fitted(workplace["analyses"], "C04", "TII", classical="inconclusive")
-    write_fitted(workplace["analyses"], "C05", "Meta", sampler="failed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THERMOSTATS_CACHE", "off")
-        assert report(**workplace, processes=1).ok
-    return workplace["out"]
+    return report_of_five(tmp_path_factory.mktemp("pages"))["out"]
 
 
-ALONE = (
-    "index.html",
-    "c01/index.html",
-    "c02/index.html",
-    "c03/index.html",
-    "methods.html",
-    "data.html",
-    "figures.html",
-)
-PAGES = (*ALONE, "thermostats-report.html")
+ALONE = (*(f"{claim}/index.html" for claim in ("c01", "c02", "c03")), "index.html", "methods.html", "data.html")
+PAGES = (*ALONE, "figures.html", "thermostats-report.html")
+INDEX = ("index.html", "index.md")
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_stand_alone(out: Path, name: str) -> None:
-    text = re.sub(r'srcdoc="[^"]*"', "", (out / name).read_text(encoding="utf-8"))
+    text = re.sub(r'srcdoc="[^"]*"', "", read(out / name))
     page = Page(text)
     links = [value or "" for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
     assert not [link for link in links if re.match(r"(https?:)?//|javascript:", link)]
@@ -83,7 +79,7 @@ def test_pages_stand_alone(out: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_can_be_read_aloud(out: Path, name: str) -> None:
-    page = Page((out / name).read_text(encoding="utf-8"))
+    page = Page(read(out / name))
     figures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("class") != "icon"]
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in figures)
     assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
@@ -95,18 +91,12 @@ def test_pages_can_be_read_aloud(out: Path, name: str) -> None:
     assert len(regions) == len(set(regions))
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_every_shape_that_a_figure_uses_is_defined_once(out: Path, name: str) -> None:
-    text = (out / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", [*ALONE, "figures.html"])
+def test_a_page_defines_each_shape_once_and_runs_no_script_but_its_own(out: Path, name: str) -> None:
+    text = read(out / name)
     used = set(re.findall(r'<use [^>]*href="#([^"]+)"', text))
     defined = re.findall(r'<(?:path|g|symbol) id="([^"]+)"', text)
-    assert used <= set(defined)
-    assert len(defined) == len(set(defined))
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_a_page_runs_no_script_but_its_own(out: Path, name: str) -> None:
-    text = (out / name).read_text(encoding="utf-8")
+    assert used <= set(defined) and len(defined) == len(set(defined))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
     allowed = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
@@ -115,20 +105,20 @@ def test_a_page_runs_no_script_but_its_own(out: Path, name: str) -> None:
 
 
 def test_a_hostile_name_is_shown_as_it_is(out: Path) -> None:
-    page = Page((out / "c02" / "index.html").read_text(encoding="utf-8"))
+    page = Page(read(out / "c02" / "index.html"))
     assert EVIL in page.texts
     assert any("Gains of TII <b>" in text for text in page.texts)
     for name in PAGES:
-        text = (out / name).read_text(encoding="utf-8")
+        text = read(out / name)
         assert "<script>alert" not in text and "<b>|" not in text
         assert sum(tag == "script" for tag, _ in Page(text).tags) == (name in {"index.html", "thermostats-report.html"})
-    assert "&lt;script&gt;" in (out / "index.html").read_text(encoding="utf-8")
-    assert "<script" not in (out / "c02" / "figure.svg").read_text(encoding="utf-8")
+    assert "&lt;script&gt;" in read(out / "index.html")
+    assert "<script" not in read(out / "c02" / "figure.svg")
 
 
 @pytest.mark.parametrize("name", ["index.md", "c02/index.md", "c03/index.md"])
 def test_markdown_tables_hold_their_columns(out: Path, name: str) -> None:
-    text = (out / name).read_text(encoding="utf-8")
+    text = read(out / name)
     assert "<script" not in text and "<b>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\`x\\`" in text
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
@@ -137,64 +127,91 @@ def test_markdown_tables_hold_their_columns(out: Path, name: str) -> None:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
 
-def test_the_index_tells_each_verdict_and_the_adjusted_p(out: Path) -> None:
-    text = (out / "index.md").read_text(encoding="utf-8")
+def test_the_index_counts_verdicts_and_adjusts_p(out: Path) -> None:
+    text = read(out / "index.md")
     assert "✔ 3 supported" in text and "◐ 2 inconclusive" in text
     rows = [line for line in text.splitlines() if line.startswith("| [C0")]
     assert len(rows) == 5
     assert all("= 0.040" in row for row in rows[:2])  # Holm on 0.02 and 0.03: 2·0.02, then at least that
+    assert "Of 5 claims put to the test, 3 came out as supported and 2 as inconclusive." in text
+    assert "Of these, 3 rest on a fitted model and a classical test" in text
+    assert "in 1 they differ, in 1 a check of the fit failed" in text
+    assert "own rule with an adjusted p" not in text and "A review" not in text
+    for name in INDEX:
+        said = read(out / name)
+        assert "Most claims rest on few" in said and "mean gain" in said and "no evidence for the claim’s" in said
 
 
-def test_claims_supported_without_the_adjusted_p_are_named(tmp_path: Path, out: Path) -> None:
-    assert "own rule with an adjusted p" not in (out / "index.md").read_text(encoding="utf-8")
+def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path) -> None:
+    """Supported with an adjusted p above the level; a rule that was corrected after its test was run."""
+    assert "fixed before its test was run" in read(out / "c01" / "index.html")
     workplace = make_workplace(tmp_path)
-    write_analysis(workplace["analyses"], "C02", "TII", p=0.04)
-    assert report(**workplace, processes=1).ok
-    for name in ("index.md", "index.html"):
-        text = (workplace["out"] / name).read_text(encoding="utf-8")
-        assert (
-            "2 claims are supported by their own rule with an adjusted p above 0.05: C01 (p = 0.060); C02 (p = 0.060)."
-            in (text)
-        )
-
-
-def test_a_rule_corrected_after_its_test_is_said_to_be(tmp_path: Path, out: Path) -> None:
-    assert "fixed before its test was run" in (out / "c01" / "index.html").read_text(encoding="utf-8")
-    assert "A review" not in (out / "index.html").read_text(encoding="utf-8")
-    workplace = make_workplace(tmp_path)
-    path = write_analysis(workplace["analyses"], "C02", "TII", p=0.02)
-    text = path.read_text(encoding="utf-8")
+    path = write_analysis(workplace["analyses"], "C02", "TII", p=0.04)
     note = 'notes=("The rule was corrected after a review, because it was wrong.",), estimate=mean'
-    path.write_text(text.replace("estimate=mean", note), encoding="utf-8")
+    path.write_text(read(path).replace("estimate=mean", note), encoding="utf-8")
     assert report(**workplace, processes=1).ok
-    for name in ("c02/index.html", "c02/index.md"):
-        assert "corrected after its test was run" in (workplace["out"] / name).read_text(encoding="utf-8")
-    for name in ("index.html", "index.md"):
-        assert "corrections of the rules of C02" in (workplace["out"] / name).read_text(encoding="utf-8")
+    named = "2 claims are supported by their own rule with an adjusted p above 0.05: C01 (p = 0.060); C02 (p = 0.060)."
+    for name in INDEX:
+        assert named in read(workplace["out"] / name)
+        assert "corrections of the rules of C02" in read(workplace["out"] / name)
+        assert "corrected after its test was run" in read(workplace["out"] / "c02" / name)
 
 
-def test_the_index_says_what_is_estimated_and_what_the_limit_is(out: Path) -> None:
-    for name in ("index.html", "index.md"):
-        text = (out / name).read_text(encoding="utf-8")
-        assert "Most claims rest on few" in text and "mean gain" in text and "no evidence for the claim’s" in text
+def made_by_hand(figures: int, wrong: int, *rules: str, **fields: str) -> tuple[str, str]:
+    """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
+    published = {f"figure {i}": 1.0 for i in range(figures)}
+    reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
+    found = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
+    first, *others = [
+        Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found)  # type: ignore[arg-type]
+        for i, rule in enumerate(rules or ("",))
+    ]
+    first = replace(first, published=published, reproduced=reproduced)
+    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")
+    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    made = claim_files(claim, [first, *others], {}, {}, "c01.py", made_of)
+    text = made["c01/index.md"].decode()
+    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
 
 
-def test_agreement_is_told_on_the_claim_page(out: Path) -> None:
-    text = (out / "c01" / "index.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
+def test_long_comparisons_show_what_does_not_agree_and_fold_the_rest(figures: int, wrong: int, open_rows: int) -> None:
+    page, _ = made_by_hand(figures, wrong)
+    shown = page.partition("<details")[0]
+    assert len(re.findall(r"<td>figure \d+", shown)) == open_rows
+    assert len(set(re.findall(r"<td>(figure \d+)", page))) == figures
+    assert (f"{figures - wrong} of {figures} figures agree" in page) is (figures > 12)
+
+
+def test_groups_have_their_name() -> None:
+    assert all("3 models of 2 labs" in page for page in made_by_hand(1, 0))
+    assert all("3 models of 2 recipes" in page for page in made_by_hand(1, 0, group="recipe"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ((), ".** Above 0.\n- "),
+        (("a",), ".** a\n- "),
+        (("a", "a"), ".** a\n- "),
+        (("a", "b", "a"), ".**\n  - *mean 0; mean 2*: a\n  - *mean 1*: b\n- "),
+    ],
+)
+def test_the_rule_is_a_list_by_what_is_estimated(rules: tuple[str, ...], said: str) -> None:
+    page, text = made_by_hand(0, 0, *rules)
+    assert said in text
+    assert page.count("<ul>") == (2 if len(set(rules)) > 1 else 1) + 1  # the list of versions at the end
+
+
+def test_agreement_is_shown_on_the_claim_page(out: Path) -> None:
+    text = read(out / "c01" / "index.md")
     assert "| mean | 1 | 1 | yes |" in text
     assert "| p | 0.01 | not recomputed |  |" in text
 
 
-def test_three_sentences_on_top_are_counted(out: Path) -> None:
-    text = (out / "index.md").read_text(encoding="utf-8")
-    assert "Of 5 claims put to the test, 3 came out as supported and 2 as inconclusive." in text
-    assert "Of these, 3 rest on a fitted model and a classical test" in text
-    assert "in 1 they differ, in 1 a check of the fit failed" in text
-
-
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
 def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> None:
-    text = (out / name).read_text(encoding="utf-8")
+    text = read(out / name)
     headings = (
         "Data",
         "Model",
@@ -229,14 +246,14 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
 
 
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
-    assert "The two do not agree, so that the claim is inconclusive." in (out / "c04" / "index.md").read_text("utf-8")
-    closed = (out / "c05" / "index.md").read_text("utf-8")
+    assert "The two do not agree, so that the claim is inconclusive." in read(out / "c04" / "index.md")
+    closed = read(out / "c05" / "index.md")
     assert "By its rule alone the posterior says “supported”, but a check of the fit failed" in closed
     assert closed.startswith("# C05") and "**◐ inconclusive.**" in closed
 
 
 def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
-    text = (out / "thermostats-report.html").read_text(encoding="utf-8")
+    text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
     assert articles == ["index", "c01", "c02", "c03", "c04", "c05", "figures", "atlas", "methods", "data"]
@@ -248,7 +265,7 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkey
     from thermostats.modelling.inference import draws
     from thermostats.reporting.pages import methods
 
-    assert f"at most {draws.RHAT_LIMIT:g} (Vehtari" in (out / "methods.md").read_text(encoding="utf-8")
+    assert f"at most {draws.RHAT_LIMIT:g} (Vehtari" in read(out / "methods.md")
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
     assert "at least 123" in methods.methods_text()
 
@@ -256,7 +273,7 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkey
 def test_the_data_page_lists_every_column_and_file(out: Path) -> None:
     from thermostats.tables.schemas import TABLES
 
-    text = (out / "data.html").read_text(encoding="utf-8")
+    text = read(out / "data.html")
     for name, schema in TABLES.items():
         assert f'id="data-codebook-{name}"' in text
         assert all(f">{label}</td>" in text for label in schema.columns)

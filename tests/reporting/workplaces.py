@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from conftest import layer, model, run, table
 
+from thermostats.reporting.report import report
 from thermostats.tables import store
 
 EVIL = "<script>alert(1)</script>|`x`"
@@ -163,3 +165,15 @@ def write_fitted(folder: Path, claim: str, lab: str, *, classical: str = "suppor
     path = folder / f"{claim.lower()}_fitted.py"
     path.write_text(FITTED.format(id=claim, lab=lab, classical=classical, sampler=sampler).lstrip(), encoding="utf-8")
     return path
+
+
+def report_of_five(folder: Path) -> dict[str, Path]:
+    """The workplace with its report: two claims without a fit, one that agrees, one that does not, one that failed."""
+    places = make_workplace(folder, draws=True)
+    write_fitted(places["analyses"], "C03", "TII")
+    write_fitted(places["analyses"], "C04", "TII", classical="inconclusive")
+    write_fitted(places["analyses"], "C05", "Meta", sampler="failed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("THERMOSTATS_CACHE", "off")
+        assert report(**places, processes=1).ok
+    return places

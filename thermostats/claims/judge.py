@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from thermostats.claims.finding import Finding
@@ -79,7 +79,9 @@ def together(claim: str, words: Template, question: Question, parts: Sequence[Fi
     """The verdict over findings: one part against it decides, support needs every part."""
     verdict = all_of(Verdict(part.verdict) for part in parts)
     few = verdict == OPEN and UNMEASURED in {part.verdict for part in parts}
-    return _finding(claim, words, question, result, verdict, reason=Reason.TOO_LITTLE if few else None)
+    found = _finding(claim, words, question, result, verdict, reason=Reason.TOO_LITTLE if few else None)
+    named = "; ".join(part.estimand for part in parts)
+    return replace(found, rule=f"supported needs all of these, one that is not supported decides: {named}")
 
 
 def _reason(verdict: Verdict, fitted: Fitted | None, result: Result) -> Reason:

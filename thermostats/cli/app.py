@@ -44,6 +44,10 @@ LISTS = {
 """What can be listed, and what it is good for."""
 OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
 """What own rows are good for; the study's claims keep to the rows that ship."""
+WHOSE_ROWS = (
+    "Claims of the study are judged on its own rows, some on measured models too (see thermostats ls claims); "
+    "your own models are asked by thermostats new heritage or thermostats new claim."
+)
 
 
 def version(wanted: bool) -> None:
@@ -78,9 +82,7 @@ def import_(
     folders.own_folder(data)
     if not source.is_dir():
         raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    from thermostats.tables.folders import writable_folder  # noqa: PLC0415
-
-    done = import_published(source, writable_folder(data), study)
+    done = import_published(source, folders.writable_folder(data), study)
     if as_json:
         print_json(asdict(done))
     else:
@@ -250,18 +252,15 @@ def ls(
     if own:
         folders.own_folder(data)
     folders.data_folder(data)
+    step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
+        step = f"thermostats report --analyses {analyses} --out my-report"
     from thermostats.cli import listing  # noqa: PLC0415
 
-    if analyses is not None and what == "claims":
-        rows, columns = listing.claims(analyses)
-        step = f"thermostats report --analyses {analyses} --out my-report"
-    else:
-        (rows, columns), step = listing.rows(what, data, own=own, table=table), LISTS[what]
-        step = "thermostats ls tables" if table is not None else step
+    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses)
     print_rows(rows, columns, as_json)
     say_next(step, data=data, shown=watched(as_json))
 
@@ -297,7 +296,7 @@ def report(
     """
     if claims and all_:
         raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
-    from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
+    from thermostats.claims.scripts import chosen, is_own, scripts  # noqa: PLC0415
 
     try:
         chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
@@ -311,23 +310,12 @@ def report(
         print_json(asdict(result))
     else:
         print(result)
-        _say_whose_rows([outcome.claim for outcome in result.outcomes], data)
+        if folders.has_own_runs(data) and not all(is_own(outcome.claim) for outcome in result.outcomes):
+            print(WHOSE_ROWS, file=sys.stderr)
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
     say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
-
-
-def _say_whose_rows(claims: list[str], data: Path | None) -> None:
-    """Where the user's folder has measurements, and claims not their own were asked: how one's own models are."""
-    from thermostats.claims.scripts import is_own  # noqa: PLC0415
-
-    if folders.has_own_runs(data) and not all(map(is_own, claims)):
-        print(
-            "Claims of the study are judged on its own rows, some on measured models too (see thermostats ls claims); "
-            "your own models are asked by thermostats new heritage or thermostats new claim.",
-            file=sys.stderr,
-        )
 
 
 @app.command()

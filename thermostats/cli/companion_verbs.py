@@ -111,7 +111,7 @@ def cite(data: Data = None, as_json: Json = False) -> None:
     Example: `thermostats cite > references.bib`
     """
     folders.data_folder(data)
-    from thermostats.cli.citing import citations, cited  # noqa: PLC0415
+    from thermostats.reporting.citing import citations, cited  # noqa: PLC0415
 
     if as_json:
         print_json([asdict(citation) for citation in cited(data)])

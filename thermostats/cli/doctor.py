@@ -7,7 +7,8 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,25 +42,23 @@ class Check:
 
 def checks(data: str | Path | None = None) -> list[Check]:
     """Everything that was looked at, in order; reads the tables and imports torch where it is installed."""
-    return [check for look in (_python, _libraries, _fitting, _extras, _machine, _tables) for check in look(data)]
+    return [check for look in (_python, _libraries, _machine, _tables) for check in look(data)]
 
 
 def _python(_: object) -> Iterator[Check]:
     here = sys.version_info[:2]
     good = PYTHONS[0] <= here <= PYTHONS[1]
-    advice = "" if good else "use Python 3.11, 3.12 or 3.13"
     yield Check("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}")
-    yield Check("Python", OK if good else BROKEN, f"{platform.python_version()}, {platform.system()}", advice)
+    found = f"{platform.python_version()}, {platform.system()}"
+    yield Check("Python", OK, found) if good else Check("Python", BROKEN, found, "use Python 3.11, 3.12 or 3.13")
 
 
-def _installed(names: tuple[str, ...]) -> dict[str, str]:
+def _installed(*names: str) -> dict[str, str]:
     """Versions by name of those distributions that are installed."""
     found = {}
     for name in names:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -67,34 +66,24 @@ def _listed(found: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in found.items())
 
 
-def _libraries(_: object) -> Iterator[Check]:
-    yield _required("tables and tests", LIBRARIES)
-
-
-def _required(name: str, libraries: tuple[str, ...]) -> Check:
-    found = _installed(libraries)
+def _required(name: str, *libraries: str) -> Check:
+    found = _installed(*libraries)
     lacking = [library for library in libraries if library not in found]
     advice = f"pip install {' '.join(lacking)}" if lacking else ""
     return Check(name, BROKEN if lacking else OK, _listed(found), advice)
 
 
-def _fitting(_: object) -> Iterator[Check]:
-    required = _required("fitted models", FITTING)
-    yield required
-    if required.state == OK:
-        yield Check("PyMC generation", OK, _installed(("pymc",))["pymc"].split(".")[0])
-        compiler = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
-        yield Check(
-            "C++ compiler",
-            OK if compiler else SLOW,
-            compiler or "none",
-            "" if compiler else "install g++: without it predictive checks of fitted models take many times as long",
-        )
-
-
-def _extras(_: object) -> Iterator[Check]:
+def _libraries(_: object) -> Iterator[Check]:
+    yield _required("tables and tests", *LIBRARIES)
+    fitting = _required("fitted models", *FITTING)
+    yield fitting
+    if fitting.state == OK:
+        yield Check("PyMC generation", OK, _installed("pymc")["pymc"].split(".")[0])
+        compiler = shutil.which("g++") or shutil.which("clang++")
+        slow = "install g++: without it predictive checks of fitted models take many times as long"
+        yield Check("C++ compiler", OK, compiler) if compiler else Check("C++ compiler", SLOW, "none", slow)
     for extra, (libraries, what) in EXTRAS.items():
-        found = _installed(libraries)
+        found = _installed(*libraries)
         lacking = len(found) < len(libraries)
         advice = f"pip install 'thermostats[{extra}]' for {what}" if lacking else ""
         yield Check(f"extra {extra}", MISSING if lacking else OK, _listed(found) or "not installed", advice)
@@ -104,17 +93,12 @@ def _machine(_: object) -> Iterator[Check]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     few = cores < 4
     yield Check("cores", SLOW if few else OK, str(cores), "four chains are sampled at once on four" if few else "")
-    if _installed(("torch",)):
+    if _installed("torch"):
         yield _accelerator()
     from thermostats.tables.caching import cache_folder  # noqa: PLC0415 - kept from the verbs that do without
 
-    cache = cache_folder()
-    yield Check(
-        "cache of draws",
-        OK if cache else SLOW,
-        str(cache) if cache else "off",
-        "" if cache else "unset THERMOSTATS_CACHE, or every report samples afresh",
-    )
+    cache, off = cache_folder(), "unset THERMOSTATS_CACHE, or every report samples afresh"
+    yield Check("cache of draws", OK, str(cache)) if cache else Check("cache of draws", SLOW, "off", off)
     room = shutil.disk_usage(Path.cwd()).free
     yield Check("free disk", OK if room > ROOM else SLOW, f"{room / 1e9:.0f} GB", "" if room > ROOM else "make room")
 
@@ -129,31 +113,26 @@ def _accelerator() -> Check:
     return Check("accelerator", OK if there else SLOW, ", ".join(there) or "none", advice)
 
 
-def _tables(data: object) -> Iterator[Check]:
-    yield _guarded("package's tables", lambda: _rows(folders.shipped("data")))
+def _tables(data: str | Path | None) -> Iterator[Check]:
+    yield _held("package's tables", folders.shipped("data"))
     analyses = folders.shipped("analyses")
     count = len(list(analyses.glob("[a-z][0-9][0-9]_*.py")))
     yield Check("analyses", OK if count else BROKEN, f"{count} in {analyses}", "" if count else "install it again")
     try:
-        own = folders.own_folder(data if isinstance(data, str | Path) else None)
+        own = folders.own_folder(data)
     except ThermostatsError:
         yield Check("your store", OK, "none named", f"--data mine, or ${folders.DATA_VARIABLE}, when you have rows")
         return
-    if own.is_dir():
-        yield _guarded("your store", lambda: _rows(own))
-    else:
-        yield Check("your store", OK, f"{own}: not there yet", "measuring or joining begins it")
+    begun = Check("your store", OK, f"{own}: not there yet", "measuring or joining begins it")
+    yield _held("your store", own) if own.is_dir() else begun
 
 
-def _guarded(name: str, look: Callable[[], str]) -> Check:
+def _held(name: str, folder: Path) -> Check:
+    """What the tables of a folder hold, or what is wrong with them."""
+    from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is reported, not met
+
     try:
-        return Check(name, OK, look())
+        counts = check(folder)
     except ThermostatsError as error:
         return Check(name, BROKEN, str(error), "thermostats check")
-
-
-def _rows(folder: Path) -> str:
-    from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is told, not met
-
-    counts = check(folder)
-    return f"{folder}: {counts['models']} models, {counts['runs']} runs, {counts['layers']} layer rows"
+    return Check(name, OK, f"{folder}: {counts['models']} models, {counts['runs']} runs, {counts['layers']} layer rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.run import Run, cores_there_are, run_all
+from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import named, studies
 from thermostats.reporting import snapshot as kept
@@ -43,6 +43,7 @@ from thermostats.reporting.stale import (
 )
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer
+from thermostats.words import listed, plural
 
 INDEX, METHODS, DATA, BUNDLE, ATLAS = "index", "methods", "data", "bundle", "atlas"
 ABOUT = (METHODS, DATA, INDEX, BUNDLE)
@@ -81,14 +82,9 @@ class Result:
         width = max((len(o.claim) for o in self.outcomes), default=0) + 2
         lines = [f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
-        counts = {
-            status: _counted([o.claim for o in self.outcomes if o.status == status])
-            for status in STATES
-            if any(o.status == status for o in self.outcomes)
-        }
-        states = "; ".join(f"{STATES[status]}: {counted}" for status, counted in counts.items())
-        files = f"{len(self.written)} {'file' if len(self.written) == 1 else 'files'}"
-        lines.append(f"{states}; {files} written in {self.seconds:.1f} s")
+        by_status = {status: [o.claim for o in self.outcomes if o.status == status] for status in STATES}
+        states = "; ".join(f"{STATES[status]}: {_counted(names)}" for status, names in by_status.items() if names)
+        lines.append(f"{states}; {plural(len(self.written), 'file')} written in {self.seconds:.1f} s")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
@@ -128,13 +124,9 @@ def report(
         build.finish(gone)
         if snapshot:
             build.snapshot()
-    outcomes = tuple(
-        Outcome(name, "broken", build.failed[name].error)
-        if name in build.failed
-        else Outcome(name, "built" if why else "fresh", why)
-        for name, why in reasons.items()
-        if name in found or name in build.failed
-    )
+    statuses = {name: ("built" if why else "fresh", why) for name, why in reasons.items() if name in found}
+    statuses |= {name: ("broken", run.error) for name, run in build.failed.items()}
+    outcomes = tuple(Outcome(name, *status) for name, status in statuses.items())
     written, removed = tuple(sorted(build.written)), tuple(sorted(build.removed))
     seconds = time.perf_counter() - started
     return Result(not build.failed, str(folder), outcomes, written, removed, seconds, build.differences())
@@ -159,7 +151,7 @@ def _run(build: Build, reasons: Mapping[str, str], processes: int | None) -> Non
             jobs[name] = build.pages.get(name) or build.scripts[name]
     most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
     slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
-    begun = f"{build.out}: building {_counted(jobs)}, {_side_by_side(len(jobs), processes)}; a line as each is done"
+    begun = f"{build.out}: building {_counted(jobs)}; a line as each is done"
     runs = run_all(slowest_first, build.tables.data, processes) if jobs else ()
     for name, run in _shown(runs, len(jobs), begun):
         build.take(name, run)
@@ -203,14 +195,12 @@ class Build:
     def now(self, name: str) -> Record:
         """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
         if path := self.scripts.get(name):
-            return record_now(
-                b"\0".join(file.read_bytes() for file in with_words(path)), path, OWN / "pages" / "claim.py"
-            )
+            made_of = b"\0".join(file.read_bytes() for file in with_words(path))
+            return record_now(made_of, path, OWN / "pages" / "claim.py")
         if module := self.pages.get(name):
-            file = module_file(module)
-            return record_now(b"", file or Path(str(named(module).__file__)))
-        shows = {DATA: self._listed, INDEX: self._indexed, BUNDLE: self._bundled}.get(name)
-        return record_now(sha_of(shows()).encode() if shows else b"", OWN / "pages" / f"{name}.py")
+            return record_now(b"", module_file(module) or Path(str(named(module).__file__)))
+        shows, _ = self._about[name]
+        return record_now(sha_of(shows()).encode(), OWN / "pages" / f"{name}.py")
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
@@ -240,10 +230,9 @@ class Build:
         """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
         for name in gone:
             self.removed += remove_files(self.out, self.records.pop(name).files)
-        made = {METHODS: self._methods, DATA: self._data, INDEX: self._index, BUNDLE: self._bundle}
-        for name in ABOUT:
+        for name, (_, made) in self._about.items():
             if self.stale_because(name):
-                self._write(name, self.now(name), made[name]())
+                self._write(name, self.now(name), made())
         write_manifest(self.out, self.records)
         self.written += write_files(self.out, {CHECKSUMS: self.layout.checksums(self.records)})
 
@@ -285,17 +274,21 @@ class Build:
         """HTML file of a claim or page."""
         return f"{folder_of(name)}/index.html" if name in self.scripts else FILES.get(name, f"{name}.html")
 
-    def _methods(self) -> dict[str, bytes]:
-        return {"methods.md": methods_text().encode()}
-
-    def _data(self) -> dict[str, bytes]:
-        return {"data.md": data_text(self.layout, self.tables.fork()).encode(), **self.layout.copies()}
-
-    def _index(self) -> dict[str, bytes]:
-        return {"index.md": self._index_text().encode(), kept.TABLE: self._findings()}
+    @cached_property
+    def _about(self) -> dict[str, tuple[Callable[[], object], Callable[[], dict[str, bytes]]]]:
+        """Pages about all claims that are made at once, in this order: what each shows, and its files."""
+        return {
+            METHODS: (str, lambda: {"methods.md": methods_text().encode()}),
+            DATA: (
+                lambda: [[listed.name, listed.sha] for listed in (*self.layout.tables, *self.layout.analyses)],
+                lambda: {"data.md": data_text(self.layout, self.tables.fork()).encode(), **self.layout.copies()},
+            ),
+            INDEX: (self._indexed, lambda: {kept.INDEX: self._index_text().encode(), kept.TABLE: self._findings()}),
+            BUNDLE: (self._bundled, self._bundle),
+        }
 
     def _index_text(self) -> str:
-        others = {name: self._title(name) for name in (*self._made(), METHODS, DATA)}
+        others = {name: TITLES.get(name) or name.capitalize() for name in (*self._made(), METHODS, DATA)}
         table = kept.NOW if self.is_kept else kept.TABLE
         return index_page.index_text(self._entries(), others, findings=table)
 
@@ -303,29 +296,26 @@ class Build:
         return store.to_csv(index_page.findings_table(self._entries()), "findings")
 
     def _bundle(self) -> dict[str, bytes]:
-        texts = {}
-        for file in self._bundled():
-            source = self.out / file.replace(".html", ".md")
-            texts[file] = self._index_text() if file == "index.html" else source.read_text(encoding="utf-8")
-        pages = [Page(file, text) for file, text in texts.items()]
+        sources = {file: self.out / file.replace(".html", ".md") for file in self._bundled() if file != "index.html"}
+        pages = [Page("index.html", self._index_text())]
+        pages += [Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()]
         return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (self.out / name).read_bytes())}
 
     def _entries(self) -> list[Entry]:
-        return [self._entry(claim) for claim in self.scripts]
-
-    def _entry(self, claim: str) -> Entry:
-        if run := self.failed.get(claim):
-            return Entry(claim, run.claim, error=run.error)
-        path = self.out / findings_name(claim)
-        known = claim in self.records and path.is_file()
-        return read_entry(path.read_bytes()) if known else Entry(claim, None)
+        entries = []
+        for claim in self.scripts:
+            path, run = self.out / findings_name(claim), self.failed.get(claim)
+            if run is not None:
+                entries.append(Entry(claim, run.claim, error=run.error))
+            elif claim in self.records and path.is_file():
+                entries.append(read_entry(path.read_bytes()))
+            else:
+                entries.append(Entry(claim, None))
+        return entries
 
     def _made(self) -> list[str]:
         """Pages about all claims that the report has besides those that it always has."""
         return [name for name in self.pages if name in self.records]
-
-    def _title(self, name: str) -> str:
-        return TITLES.get(name) or name.capitalize()
 
     def _indexed(self) -> list[object]:
         """Everything that the index shows."""
@@ -333,10 +323,6 @@ class Build:
         findings = {claim: record.files.get(findings_name(claim)) for claim, record in listed.items()}
         errors = {claim: run.error for claim, run in self.failed.items()}
         return [list(self.scripts), findings, errors, self._made(), self.is_kept]
-
-    def _listed(self) -> list[object]:
-        """Everything that the data page lists."""
-        return [[listed.name, listed.sha] for listed in (*self.layout.tables, *self.layout.analyses)]
 
     def _bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
@@ -350,34 +336,25 @@ def _counted(names: Iterable[str]) -> str:
     there = list(names)
     claims = sum(len(name) == 3 and name[1:].isdigit() for name in there)  # C04
     pages = len(there) - claims - (CHECKSUMS in there)
-    parts = [
-        *[f"{claims} {'claim' if claims == 1 else 'claims'}"] * bool(claims),
-        *[f"{pages} {'page' if pages == 1 else 'pages'} about all claims"] * bool(pages),
-        *["the list of checksums"] * (CHECKSUMS in there),
-    ]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def _side_by_side(count: int, processes: int | None) -> str:
-    """In how many processes `run_all` runs so many jobs."""
-    if processes == 1:
-        return "this process"
-    several = min(processes or cores_there_are(), count)
-    return f"{several} processes side by side" if several > 1 else "one process"
+    counts = [plural(claims, "claim")] * bool(claims)
+    counts += [f"{plural(pages, 'page')} about all claims"] * bool(pages)
+    return listed([*counts, *["the list of checksums"] * (CHECKSUMS in there)])
 
 
 def _shown(runs: Iterable[tuple[str, Run]], total: int, begun: str) -> Iterator[tuple[str, Run]]:
     """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each."""
     console = Console(stderr=True)
-    terminal = console.is_terminal
-    if total and not terminal:
-        print(begun, file=sys.stderr, flush=True)
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not terminal or not total) as bar:
-        task = bar.add_task("analysing", total=total)
+    if not console.is_terminal:
+        if total:
+            print(begun, file=sys.stderr, flush=True)
         for number, (name, run) in enumerate(runs, 1):
+            state = "failed" if run.error else "done"
+            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total})", file=sys.stderr, flush=True)
+            yield name, run
+        return
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not total) as bar:
+        task = bar.add_task("analysing", total=total)
+        for name, run in runs:
             bar.update(task, advance=1, description=f"done: {name}")
-            if not terminal:
-                state = "failed" if run.error else "done"
-                print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total})", file=sys.stderr, flush=True)
             yield name, run

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats import words
-from thermostats.reporting.pages.claim import DETAILS, folder_of
+from thermostats.reporting.pages.claim import folder_of
 from thermostats.reporting.stale import remove_files, write_files
 from thermostats.tables import store
 
@@ -75,7 +75,7 @@ def snapshot(out: Path, claims: Sequence[str], index: str, findings: bytes) -> t
 
 def first_screen(claim: str, page: str) -> str:
     """The head of a claim's page: verdict, reason, figure, published against recomputed, rule."""
-    head = page.partition(f"\n{DETAILS}")[0]
+    head = page.partition("\n## Details\n")[0]
     head = head.replace("](figure.svg)", f"]({folder_of(claim)}.svg)").replace("](../index.md)", "](index.md)")
     return (
         f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, checks, sensitivity.\n"

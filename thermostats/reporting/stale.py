@@ -6,7 +6,8 @@ import ast
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -72,16 +73,15 @@ def stale_because(record: Record | None, now: Record, tables: Evidence, out: Pat
         return "built with other versions of libraries"
     if tables.changed(record.selections):
         return "rows that it reads changed"
-    return changed_file(record, out) or (PAGE_CODE if record.page != now.page else "")
+    return _changed_file(record, out) or (PAGE_CODE if record.page != now.page else "")
 
 
-def changed_file(record: Record, out: Path) -> str:
+def _changed_file(record: Record, out: Path) -> str:
     """What happened to the first file of a record that is not as it was written; empty where all are."""
     for name, digest in record.files.items():
-        path = out / name
-        if not path.is_file():
+        if not (out / name).is_file():
             return f"{name} is missing"
-        if sha(path.read_bytes()) != digest:
+        if sha((out / name).read_bytes()) != digest:
             return f"{name} was edited"
     return ""
 
@@ -99,19 +99,25 @@ def sha_of(value: object) -> str:
 @cache
 def machine() -> dict[str, str]:
     """Versions of the package, the interpreter and the libraries that results can depend on."""
-    versions = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
-    for name in (*LIBRARIES, *SAMPLERS):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
+    own = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
+    return own | versions(*LIBRARIES, *SAMPLERS)
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Versions of those distributions that are installed."""
+    found = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def code_sha(*paths: Path) -> str:
     """SHA-256 over the package's files that files import, and over those themselves and their templates within it."""
+    own = {path for path in paths if path.resolve().is_relative_to(HERE)}
+    texts = {path for path in _templates() if path.suffix == ".md" and own}
     digest = hashlib.sha256()
-    for module in sorted({module for path in paths for module in (*closure(path), *_of_page(path))}):
+    for module in sorted({*own, *texts, *(module for path in paths for module in closure(path))}):
         digest.update(module.relative_to(HERE).as_posix().encode() + b"\0" + module.read_bytes())
     return digest.hexdigest()
 
@@ -149,13 +155,11 @@ def read_manifest(out: Path) -> dict[str, Record]:
         return {name: Record(**record) for name, record in content.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        next_step = "delete it, then thermostats report --all"
-        raise DataError(
-            "the manifest of the report is damaged", where=path, got=str(error), next_step=next_step
-        ) from error
     except OSError as error:
         raise DataError("the manifest of the report cannot be read", where=path, got=error.strerror or "") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        step = "delete it, then thermostats report --all"
+        raise DataError("the manifest of the report is damaged", where=path, got=str(error), next_step=step) from error
 
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
@@ -194,15 +198,25 @@ def remove_files(out: Path, names: Iterable[str]) -> list[str]:
     return removed
 
 
+def module_file(name: str) -> Path | None:
+    """File of a module of the package; None where there is none."""
+    base = HERE.joinpath(*name.split(".")[1:])
+    return next((path for path in (base.with_name(f"{base.name}.py"), base / "__init__.py") if path.is_file()), None)
+
+
 @cache
 def _imported(source: bytes) -> frozenset[Path]:
     """Files of the package that a source imports by name, and the packages that they are in."""
     names: set[str] = set()
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # running it says so
-        return frozenset()
-    for node in _executed(tree):
+    waiting: list[ast.AST] = []
+    with suppress(SyntaxError):  # running it says so
+        waiting.append(ast.parse(source))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -214,33 +228,10 @@ def _imported(source: bytes) -> frozenset[Path]:
     return frozenset(file for name in whole if (file := module_file(name)) is not None)
 
 
-def module_file(name: str) -> Path | None:
-    """File of a module of the package; None where there is none."""
-    base = HERE.joinpath(*name.split(".")[1:])
-    return next((path for path in (base.with_name(f"{base.name}.py"), base / "__init__.py") if path.is_file()), None)
-
-
 def _public(name: str) -> str:
     """Module of a name that the package itself offers: `thermostats.load` is of `thermostats.tables.store`."""
     package, _, rest = name.partition(".")
     return thermostats._HOME.get(rest, name) if package == PACKAGE else name
-
-
-def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under `if TYPE_CHECKING:`."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        checking = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        waiting += node.orelse if checking and isinstance(node, ast.If) else list(ast.iter_child_nodes(node))
-
-
-def _of_page(path: Path) -> list[Path]:
-    """A module of the package itself, and the templates of Markdown for one that makes pages."""
-    if not path.resolve().is_relative_to(HERE):
-        return []
-    return [path, *(file for file in _templates() if file.suffix == ".md")]
 
 
 def _templates() -> list[Path]:

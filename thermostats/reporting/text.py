@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -100,11 +99,6 @@ def environment() -> jinja2.Environment:
         versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
     )
     return made
-
-
-def records(rows: Mapping[str, object], *heads: str) -> pd.DataFrame:
-    """A table of two columns of a mapping."""
-    return pd.DataFrame({heads[0]: list(rows), heads[1]: [str(value) for value in rows.values()]})
 
 
 def slug(text: object) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from thermostats.reporting.render import Page, Within, body, shell, symbols
+from thermostats.reporting.render import Page, body, shell, symbols
 
 TITLE = "The whole report"
+CARRIED = 60_000
+"""Bytes up to which a table is carried along."""
 AWAY = '<a href="index.html">Report</a>'
 """The atlas's way back to the index; in the bundle it is in a frame of its own."""
 
@@ -17,7 +21,7 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
     """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of the report."""
     anchors = {page.name: page.anchor for page in pages}
     titles = {page.anchor: page.title for page in pages}
-    articles = {page.anchor: body(page, read, Within(page, anchors, read), level=1) for page in pages}
+    articles = {page.anchor: body(page, read, partial(_links, page, anchors, read), level=1) for page in pages}
     for page in pages:
         if page.name in framed:
             document = escape(read(page.name).decode().replace(AWAY, "<span>Report</span>"))
@@ -31,3 +35,16 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
         for anchor, article in articles.items()
     )
     return shell(Markup(content), "bundle", TITLE, ["claims.js"], whole=True)  # noqa: S704
+
+
+def _links(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str) -> dict[str, str]:
+    """Links among all pages in one file: other pages are anchors, small tables are carried along."""
+    own = page.links(href)
+    if href.startswith("#"):
+        return own
+    target = page.path(own["href"])
+    if target in anchors:
+        return {"href": f"#{anchors[target]}"}
+    if target.endswith(".csv") and not target.startswith("..") and len(content := read(target)) <= CARRIED:
+        return {"href": "data:text/csv;charset=utf-8," + quote(content), "download": target.replace("/", "-")}
+    return {}

@@ -20,12 +20,9 @@ from thermostats.claims.study import study_of
 from thermostats.errors import DataError
 from thermostats.modelling.inference import checks, draws
 from thermostats.reporting.text import Files, Text, slug, text
-from thermostats.words import Compared
 
 CORRECTED = "The rule was corrected after a review"
 """How the note begins that says so; without it a rule was fixed before its test was run."""
-DETAILS = Text("## Details\n")
-"""What stands below it is no part of the first screen."""
 FOLDED = 12
 """Published figures above which those that agree are folded."""
 INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
@@ -52,24 +49,9 @@ PLACES = {
     "rank": "computation",
 }
 """Section of a panel by a part of its name; any other stands with the posterior."""
-FITTED = (
-    "model",
-    "equations",
-    "priors",
-    "rule",
-    "statement",
-    "probability",
-    "probability_error",
-    "verdict",
-    "concluded",
-    "classical",
-    "sources",
-    "computation",
-    "warnings",
-    "seed",
-    "versions",
-)
-"""What `findings.json` tells of a posterior, with its gate and summary."""
+LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
+FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
+"""What `findings.json` says of a posterior, with its gate and summary."""
 FACTS = [item.name for item in fields(Claim) if item.compare]
 PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
 
@@ -84,54 +66,7 @@ class Entry:
     inputs_sha: str = ""
     error: str = ""
     posteriors: tuple[Mapping[str, Any] | None, ...] = ()
-    """Of each finding what its file tells of the posterior."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two ways to a verdict."""
-
-    name: str
-    verdict: str
-    result: str
-    rule: str
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A posterior as its page shows it, by the Bayesian reporting checklist, Kruschke 2021.
-
-    doi:10.1038/s41562-021-01177-7.
-    """
-
-    posterior: Posterior
-    sides: tuple[Side, Side]
-    """The classical test and the posterior."""
-    together: str
-    """What they come to, in words."""
-    rests_on: str
-    """How many rows, models and labs it has."""
-    probability: str
-    intervals: Sequence[str]
-    """Kinds and levels of the intervals of its summary."""
-    prior_check: str
-    """What the prior predictive checks came to."""
-    placed: Mapping[str, Sequence[Text]]
-    """Its figures and tables by section."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A finding as its page shows it."""
-
-    finding: Finding
-    number: int
-    figure: Text
-    table: Text
-    compared: Sequence[Compared]
-    fit: Fit | None
-    reason: str
-    """Why it is inconclusive, where it is."""
+    """Of each finding what its file says of the posterior."""
 
 
 def folder_of(claim: str) -> str:
@@ -159,20 +94,23 @@ def claim_files(
     """
     files = Files(folder_of(claim.id))
     views = [
-        _view(claim, number, finding, figures.get(number), panels.get(number, ()), files)
+        _view(number, finding, figures.get(number), panels.get(number, ()), files)
         for number, finding in enumerate(findings, 1)
     ]
     page = text(
         "claim.md",
         claim=claim,
         views=views,
+        rules=_rules(findings),
         file=script,
         own=is_own(claim.id),
         fixed=_fixed(claim.id, findings),
-        details=DETAILS,
         folded=FOLDED,
         draws=draws,
         checks=checks,
+        decisive=_probability,
+        capital=_capital,
+        is_p_value=words.is_p_value,
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -215,43 +153,36 @@ def _fixed(claim: str, findings: Sequence[Finding]) -> str:
     return str(Template(study.fixed).render(corrected=corrected(findings), fitted=fitted))
 
 
+def _rules(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """What the findings estimate, by the rule that decides them; empty where the claim alone has a rule."""
+    rules: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.rule:
+            rules.setdefault(finding.rule, []).append(finding.estimand)
+    return rules
+
+
 def _view(
-    claim: Claim, number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files
-) -> View:
+    number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files
+) -> dict[str, object]:
+    """What a template shows of a finding."""
     suffix = "" if number == 1 else f"-{number}"
-    drawn = files.figure(figure, f"figure{suffix}.svg", finding.caption or finding.plain) if figure else Text()
-    behind = (
-        files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
-        if finding.table is not None
-        else Text()
-    )
+    drawn, behind, posterior = Text(), Text(), finding.posterior
+    if figure:
+        drawn = files.figure(figure, f"figure{suffix}.svg", finding.caption or finding.plain)
+    if finding.table is not None:
+        behind = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
     published, reproduced = (
         {name: float(value) for name, value in figures.items()} for figures in (finding.published, finding.reproduced)
     )
-    fit = _fit_view(claim, finding, finding.posterior, panels, files, suffix) if finding.posterior else None
-    reason = str(getattr(finding, "reason", "") or "")
-    return View(finding, number, drawn, behind, words.comparison(published, reproduced), fit, reason)
-
-
-def _fit_view(
-    claim: Claim, finding: Finding, posterior: Posterior, panels: Sequence[bytes], files: Files, suffix: str
-) -> Fit:
-    numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
-    counts = [words.plural(n, noun) for n, noun in numbered if n]
-    return Fit(
-        posterior,
-        _sides(finding, posterior, claim.rule),
-        _together(finding, posterior),
-        f"The fit rests on {words.listed(counts)}." if counts else "",
-        _probability(posterior),
-        _kinds(posterior),
-        " ".join(
-            f"{_capital(check.name)} check {check.outcome}: {check.reason}."
-            for check in posterior.gate.checks
-            if "prior predictive" in check.name
-        ),
-        _placed(posterior, panels, files, f"posterior{suffix}"),
-    )
+    view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
+    view["compared"] = words.comparison(published, reproduced)
+    if posterior is not None:
+        numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
+        view["rests_on"] = [words.plural(n, noun) for n, noun in numbered if n]
+        view["intervals"] = _kinds(posterior)
+        view["placed"] = _placed(posterior, panels, files, f"posterior{suffix}")
+    return view
 
 
 def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
@@ -295,30 +226,11 @@ def _kinds(posterior: Posterior) -> list[str]:
     return sorted(f"{100 * float(level):g} % {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
 
 
-def _sides(finding: Finding, posterior: Posterior, rule: str) -> tuple[Side, Side]:
-    estimate = words.estimate_text(finding) if finding.estimate is not None else ""
-    p = words.probability_text(finding) if words.is_p_value(finding.probability_kind) else ""
-    result = "; ".join(part for part in (estimate, p) if part)
-    classical = Side("Classical test", posterior.classical or finding.verdict, result, posterior.classical_rule or rule)
-    return classical, Side("Posterior", posterior.concluded, _probability(posterior), posterior.rule)
-
-
 def _probability(posterior: Posterior) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
     error = posterior.probability_error
     shown = words.chance_of(posterior.statement, posterior.probability)
     return shown if error is None else f"{shown} (Monte-Carlo error {words.number(error, 2)})"
-
-
-def _together(finding: Finding, posterior: Posterior) -> str:
-    if not posterior.gate.passes:
-        return (
-            f"By its rule alone the posterior says “{posterior.verdict}”, but a check of the fit failed, so that it "
-            f"decides nothing. The claim is {finding.verdict}."
-        )
-    if posterior.classical in {"", posterior.concluded}:
-        return f"Both come to the same: {finding.verdict}."
-    return f"The two do not agree, so that the claim is {finding.verdict}."
 
 
 def _capital(name: str) -> str:

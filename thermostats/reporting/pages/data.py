@@ -133,32 +133,24 @@ def with_words(script: Path) -> list[Path]:
 
 def data_text(layout: Layout, tables: Evidence) -> str:
     """The page's Markdown."""
-    found, fates = (_published(tables, name) for name in ("inconsistencies", "reconciliation"))
-    kinds = Counter(found["kind"]) if len(found) else {}
-    codebook = [_codebook(name) for name in TABLES]
-    measured = measured_table(tables.table("features", source=MEASURED))
-    titles = [
-        "Tables",
-        *["Measured here"] * bool(measured),
-        *["What the importer found in the published files"] * bool(len(fates)),
-        "Files and checksums",
-        "Verify",
-        *(book["title"] for book in codebook),
-    ]
+    found, fates, sources = (
+        tables.table(name) if name in TABLES else pd.DataFrame()  # no study may bring them
+        for name in ("inconsistencies", "reconciliation", "sources")
+    )
     return text(
         "data.md",
-        titles=titles,
         tables=_tables(layout, tables),
-        measured=measured,
-        sources=len(_published(tables, "sources")),
+        measured=measured_table(tables.table("features", source=MEASURED)),
+        sources=len(sources),
         fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
-        kinds=f"{len(found)} inconsistencies: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())),
+        kinds=sorted(Counter(found["kind"]).items()) if len(found) else [],
+        found=len(found),
         inconsistencies=_inconsistencies(found) if len(found) else "",
         copied=all(listed.name for listed in layout.tables),
         files=_files(layout),
         out=layout.name,
         checksums=CHECKSUMS,
-        codebook=codebook,
+        codebook=[_codebook(name) for name in TABLES],
         machine=machine(),
     )
 
@@ -176,39 +168,25 @@ def measured_table(features: pd.DataFrame) -> Text:
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
     if rows.empty:
         return Text()
-    shown = pd.DataFrame(
-        {
-            "model": rows["model_id"],
-            "lab": rows["heritage"],
-            "L": rows["n_layers"],
-            "prompts": rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")",
-            "dtype": rows["dtype"],
-        }
-    )
-    gains = {label: rows[gain] for gain, label in MEASURED_GAINS.items()}
-    return table(shown.assign(**gains), "Gains measured here", most=None)
-
-
-def _published(tables: Evidence, name: str) -> pd.DataFrame:
-    """A table about a study's own files; empty where no study brings it."""
-    return tables.table(name) if name in TABLES else pd.DataFrame()
+    rows = rows.assign(prompts=rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")")
+    heads = {"model_id": "model", "heritage": "lab", "n_layers": "L", "prompts": "prompts", "dtype": "dtype"}
+    heads |= MEASURED_GAINS
+    return table(rows[list(heads)].rename(columns=heads), "Gains measured here", most=None)
 
 
 def _tables(layout: Layout, tables: Evidence) -> Text:
-    rows = []
-    for name, schema in TABLES.items():
-        files = [listed for listed in layout.tables if listed.table == name]
-        if files:
-            rows.append(
-                {
-                    "table": link(name, f"#codebook-{name}"),
-                    "rows": len(tables.table(name)),
-                    "columns": len(schema.columns),
-                    "files": len(files),
-                    "size": size(sum(len(listed.content) for listed in files)),
-                    "holds": schema.description,
-                }
-            )
+    rows = [
+        {
+            "table": link(name, f"#codebook-{name}"),
+            "rows": len(tables.table(name)),
+            "columns": len(schema.columns),
+            "files": len(files),
+            "size": size(sum(len(listed.content) for listed in files)),
+            "holds": schema.description,
+        }
+        for name, schema in TABLES.items()
+        if (files := [listed for listed in layout.tables if listed.table == name])
+    ]
     columns = ["table", "rows", "columns", "files", "size", "holds"]
     return table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
@@ -246,16 +224,10 @@ def _codebook(name: str) -> dict[str, object]:
 
 
 def _inconsistencies(found: pd.DataFrame) -> Text:
+    """Disagreements of a study's files, in words."""
     files = found["file"] + found["other_file"].where(found["other_file"] == "", " / " + found["other_file"])
-    shown = pd.DataFrame(
-        {
-            "kind": found["kind"],
-            "file": files,
-            "model": found["model_id"],
-            "what disagrees": found["what"],
-            "value": [words.figure(value, 5) for value in found["value"]],
-            "other value": [words.figure(value, 5) for value in found["other_value"]],
-            "what was done": found["handling"],
-        }
-    )
+    figures = {name: [words.figure(value, 5) for value in found[name]] for name in ("value", "other_value")}
+    heads = {"kind": "kind", "file": "file", "model_id": "model", "what": "what disagrees", "value": "value"}
+    heads |= {"other_value": "other value", "handling": "what was done"}
+    shown = found.assign(file=files, **figures)[list(heads)].rename(columns=heads)
     return table(shown, "Inconsistencies", most=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,7 +37,7 @@ def index_text(
     grouped = by_group(entries)
     families = {title: adjusted_p_values(own) for title, own in grouped.items()}
     adjusted = {claim: p for family in families.values() for claim, p in family.items()}
-    rows = {entry.id: _row(entry, adjusted, page_of) for entry in entries}
+    rows = {entry.id: _row(entry, adjusted.get(entry.id), page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
     known = {study.claims: study for study in studies().values() if study.claims}
     return text(
@@ -45,25 +45,20 @@ def index_text(
         title=TITLE,
         rows=list(rows.values()),
         groups=[
-            {
-                "title": title,
-                "about": known[title].about if title in known else "",
-                "summary": summary(own),
-                "rows": [rows[entry.id] for entry in own],
-            }
+            {"title": title, "study": known.get(title), "rows": [rows[entry.id] for entry in own], **_summary(own)}
             for title, own in grouped.items()
         ],
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        family=family_words(families),
-        beyond=supported_but_not_adjusted(entries, adjusted),
+        families={title: len(family) for title, family in families.items() if family},
+        beyond=[row for row in rows.values() if row["verdict"] == SUPPORTED and (row["p"] or 0) > LEVEL],
+        level=LEVEL,
         corrected=[entry.id for entry in entries if corrected(entry.findings)],
-        one_sided=[row["id"] for row in rows.values() if row["p"] and row["side"]],
         fitted=any(row["posterior"] for row in rows.values()),
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
         machine=machine(),
-        credits=[known[title].credit for title in grouped if title in known and known[title].credit],
+        relation=words.relation,
     )
 
 
@@ -97,48 +92,6 @@ def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {title: own for title, own in found.items() if own}
 
 
-def summary(entries: Sequence[Entry]) -> str:
-    """What came out of some claims, what that rests on and what it cannot say, in two or three sentences."""
-    primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
-    if not primary:
-        return "No claim has been put to the test yet."
-    said = [f"Of {words.plural(len(entries), 'claim')} put to the test, {verdict_counts(f.verdict for f in primary)}."]
-    fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
-    if fitted:
-        failed = sum(not posterior["passes"] for posterior in fitted)
-        apart = sum(
-            bool(posterior["passes"] and posterior["classical"] and posterior["classical"] != posterior["concluded"])
-            for posterior in fitted
-        )
-        rest, count = ("rests", "counts") if len(fitted) == 1 else ("rest", "count")
-        said.append(
-            f"Of these, {len(fitted)} {rest} on a fitted model and a classical test and {count} as decided only where "
-            f"both agree: in {apart} they differ, in {failed} a check of the fit failed."
-        )
-    most, groups = (max(getattr(finding, name) for finding in primary) for name in ("n_models", "n_heritages"))
-    said.append(
-        f"No verdict rests on more than {words.plural(most, 'model')} or {words.plural(groups, primary[0].group)}; "
-        "that is few, and the intervals say so."
-    )
-    return " ".join(said)
-
-
-def verdict_counts(verdicts: Iterable[str]) -> str:
-    """How often each verdict was given: `3 came out as supported and 2 as inconclusive`."""
-    counts = Counter(verdicts)
-    parts = [f"{counts[verdict]} as {verdict}" for verdict in VERDICTS if counts[verdict]]
-    return words.listed(parts).replace(" as", " came out as", 1)
-
-
-def family_words(families: Mapping[str, Mapping[str, float]]) -> str:
-    """Over how many claims p-values are adjusted, in words: `12 claims`, with several groups group by group."""
-    counts = {title: len(family) for title, family in families.items() if family}
-    if len(counts) < 2:
-        return words.plural(sum(counts.values()), "claim")
-    parts = [f"{words.plural(count, 'claim')} of “{title}”" for title, count in counts.items()]
-    return ", and apart from them over the ".join(parts)
-
-
 def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
     """Holm-adjusted p-values of the claims whose first finding rests on a p-value, by claim."""
     family = {
@@ -151,24 +104,26 @@ def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
     return holm(family) if family else {}
 
 
-def supported_but_not_adjusted(entries: Sequence[Entry], adjusted: Mapping[str, float]) -> str:
-    """One sentence that names claims supported by their rule whose adjusted p is above `LEVEL`; empty: none."""
-    named = [
-        f"{entry.id} (p {words.relation(adjusted[entry.id])})"
-        for entry in entries
-        if not entry.error
-        and entry.findings
-        and entry.findings[0].verdict == SUPPORTED
-        and adjusted.get(entry.id, 0.0) > LEVEL
-    ]
-    if not named:
-        return ""
-    who = "One claim is supported by its" if len(named) == 1 else f"{len(named)} claims are supported by their"
-    return f"{who} own rule with an adjusted p above {LEVEL:g}: {'; '.join(named)}."
+def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What came out of some claims, counted, and what that rests on."""
+    primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
+    counts = Counter(finding.verdict for finding in primary)
+    given = [verdict for verdict in VERDICTS if counts[verdict]]
+    fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
+    apart = [fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])]
+    return {
+        "counts": [f"{counts[v]} {'came out ' if v == given[0] else ''}as {v}" for v in given],
+        "fitted": len(fitted),
+        "apart": len(apart),
+        "failed": sum(not fit["passes"] for fit in fitted),
+        "most_models": max((finding.n_models for finding in primary), default=0),
+        "most_groups": max((finding.n_heritages for finding in primary), default=0),
+        "noun": primary[0].group if primary else "",
+    }
 
 
-def _row(entry: Entry, adjusted: Mapping[str, float], page_of: str) -> dict[str, Any]:
-    primary = entry.findings[0] if entry.findings else None
+def _row(entry: Entry, p: float | None, page_of: str) -> dict[str, Any]:
+    primary = entry.findings[0] if entry.findings and not entry.error else None
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     shown = entry.claim is not None and not entry.error
     return {
@@ -177,9 +132,9 @@ def _row(entry: Entry, adjusted: Mapping[str, float], page_of: str) -> dict[str,
         "link": link(named, page_of.format(folder_of(entry.id)) if shown else ""),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
-        "finding": None if entry.error else primary,
+        "finding": primary,
         "more": max(0, len(entry.findings) - 1),
         "posterior": entry.posteriors[0] if entry.posteriors else None,
-        "p": words.relation(adjusted[entry.id]) if entry.id in adjusted else "",
-        "side": "one-sided" if primary and "one-sided" in primary.probability_kind else "",
+        "p": p,
+        "one_sided": p is not None and "one-sided" in entry.findings[0].probability_kind,
     }

@@ -14,7 +14,7 @@ from thermostats.errors import DataError
 from thermostats.studies.delia2026.gains import clearly_above, clearly_below, gains
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 pytestmark = pytest.mark.skipif(
     not (DATA / "published" / "runs.csv").is_file(), reason="the published tables are not in this checkout"
 )

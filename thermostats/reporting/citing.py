@@ -1,0 +1,61 @@
+"""What to cite: the package, the study, the libraries that fits rest on, and other sources of the rows in use."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from thermostats.claims.study import studies
+from thermostats.reporting.stale import machine, versions
+from thermostats.tables import store
+from thermostats.tables.identities import OURS
+from thermostats.tables.vocabulary import NURSERY
+
+OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
+OF_OTHERS = "rows joined from this source; add its authors"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """One BibTeX entry."""
+
+    kind: str
+    key: str
+    fields: dict[str, str]
+    why: str
+    """What it was used for."""
+
+    def __str__(self) -> str:
+        """The entry with its reason before it."""
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in self.fields.items())
+        return f"% {self.why}\n@{self.kind}{{{self.key},\n{lines}\n}}\n"
+
+
+def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
+    """What to cite for the rows of a data folder and what is fitted to them."""
+    runs, sources = store.load("runs", data), store.load("sources", data)
+    used = set(runs["source"])
+    published = sources[sources["file"].isin(used)]
+    known = tomllib.loads((files("thermostats") / "templates" / "citations.toml").read_text("utf-8"))
+    if not used & {OURS, NURSERY}:
+        del known["transformers"]
+    package, *libraries = (Citation(key=key, **entry) for key, entry in known.items())
+    package.fields["version"] = machine()["thermostats"]
+    for library in libraries:
+        if installed := versions(library.key):
+            library.fields["note"] = f"version {installed[library.key]}"
+    held = [study.citation for study in studies().values() if study.source in set(published["doi"]) and study.citation]
+    others = sorted(used - {OURS, NURSERY, *published["file"]})
+    return (
+        package,
+        *(Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, OF_STUDY) for e in held),
+        *libraries,
+        *(Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS) for i, name in enumerate(others, 1)),
+    )
+
+
+def citations(data: str | Path | None = None) -> str:
+    """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each with its reason."""
+    return "\n".join(map(str, cited(data)))
