@@ -20,9 +20,9 @@ from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.labels import place_labels
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, prompt_counts
-from thermostats.studies.delia2026.spectral_norms import LABS, norms_and_gains, value_norm_audit
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
-from thermostats.studies.nursery.norms import trained_norms
+from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
+from thermostats.studies.nursery.rows import trained_norms
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 

@@ -12,9 +12,9 @@ from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.plots.general import INK, strip_by_group
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.late_layers import LATE, late_means, pairs, squared_by_layer, squared_means
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery.norms import trained_norms
+from thermostats.studies.delia2026.value_norms import LATE, late_means, pairs, squared_by_layer, squared_means
+from thermostats.studies.nursery.rows import trained_norms
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 

@@ -14,7 +14,7 @@ from thermostats.measurement.sheaf import identity_residuals
 from thermostats.plots.general import MUTED
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.traces import against_formula, over_exact
-from thermostats.studies.nursery.norms import at_the_end
+from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
 
 TOLERANCE, SINGLE = 1e-10, 1e-5

@@ -18,8 +18,8 @@ from thermostats.plots.general import legend_above
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.mean_traces import FILES, GPT2, OPT, by_layer, mean_traces, subsampled, trace_audit
 from thermostats.studies.delia2026.stated import H4_V2
+from thermostats.studies.delia2026.traces import FILES, GPT2, OPT, by_layer, mean_traces, subsampled, trace_audit
 from thermostats.words import short_name
 
 ALPHA, SEED = 0.05, 8

@@ -18,7 +18,7 @@ from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.laws.ranking import fit_benchmark
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import strip_by_group
-from thermostats.studies.delia2026 import by_prompt, input_audit
+from thermostats.studies.delia2026 import audit, by_prompt
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
 from thermostats.studies.delia2026.gains import PYTHIA
 from thermostats.studies.delia2026.hierarchy import ORDER
@@ -126,14 +126,14 @@ def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
 def of_pythia(evidence: Evidence) -> Result:
     """The Pythia family of figure 7."""
     rows = gain_by_prompt(evidence, "penultimate_gain", PYTHIA)
-    return own_side(rows, "penultimate gain, Pythia family", input_audit.figure_7_audit(evidence, rows))
+    return own_side(rows, "penultimate gain, Pythia family", audit.figure_7_audit(evidence, rows))
 
 
 @CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS)
 def of_last_gains(evidence: Evidence) -> Result:
     """Every model whose last gain was published by prompt."""
-    audit = input_audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
-    return own_side(last_gains(evidence), "last gain, all models measured by prompt", audit)
+    figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
+    return own_side(last_gains(evidence), "last gain, all models measured by prompt", figures)
 
 
 @CLAIM.finding("variance", primary=Above(BETWEEN, HALF), robustness=MOST)
@@ -145,7 +145,7 @@ def variance(evidence: Evidence) -> Result:
 @CLAIM.finding("entropy", primary=Decide(NEVER, NEVER))
 def entropy(evidence: Evidence) -> Result:
     """The study's own test of one model's input: gain with the final norm against entropy over few prompts."""
-    table = input_audit.of_one_model(evidence)
+    table = audit.of_one_model(evidence)
     r = stats.pearsonr(table["value"], table["entropy"])
     ends = r.confidence_interval()
     kind = "Fisher-z confidence interval, 95 %, unit: the prompt"
@@ -154,7 +154,7 @@ def entropy(evidence: Evidence) -> Result:
         n_models=1,
         n_groups=1,
         table=table,
-        audit=input_audit.entropy_audit(evidence, table),
+        audit=audit.entropy_audit(evidence, table),
         words={"rows": table},
     )
 

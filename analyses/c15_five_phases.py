@@ -13,7 +13,7 @@ from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.phases import LEAST_POINTS, phases
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import lines_by_layer
-from thermostats.studies.nursery.norms import at_the_end
+from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
 
 SAID, RIVAL = 5, 3

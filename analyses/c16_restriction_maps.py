@@ -18,7 +18,7 @@ from thermostats.plots.general import MUTED, forest, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import restriction_maps as maps
 from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.nursery.norms import at_the_end
+from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 

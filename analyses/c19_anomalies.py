@@ -23,9 +23,8 @@ from thermostats.plots.general import MUTED, forest, reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import anomalies
 from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, gain_by_prompt, with_category
-from thermostats.studies.delia2026.means_over_prompts import fit_means
-from thermostats.studies.nursery.unembedding import trained_unembeddings
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_means, gain_by_prompt, with_category
+from thermostats.studies.nursery.rows import trained_unembeddings
 from thermostats.tables.vocabulary import NURSERY
 
 SEED, ALPHA, TWOFOLD = 19, 0.05, 2.0

@@ -22,18 +22,21 @@ from thermostats.modelling.heritage.shares import block_f, corrected_shares, fre
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.design_shares import caused_and_observed, design_blocks, seed_pairs, seed_share, shares
-from thermostats.studies.nursery.predictions import (
+from thermostats.studies.nursery.rows import LEAST_MODELS, LEAST_RECIPES, distinct, final, fit_recipes, judged, too_few
+from thermostats.studies.nursery.shares import (
     SLOPES,
+    caused_and_observed,
+    design_blocks,
     drawn_slopes,
     error_saved,
     jackknifed_error_saved,
     published_rows,
     scatter,
+    seed_pairs,
+    seed_share,
+    shares,
     with_predictions,
 )
-from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES, distinct, fit_recipes, judged, too_few
-from thermostats.studies.nursery.rows import final
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 101

@@ -24,14 +24,14 @@ from thermostats.studies.nursery.factor_effects import (
     estimate,
     factor_columns,
     factor_tests,
+    half_width,
     intervals,
     level_rows,
+    split,
     with_curves,
 )
 from thermostats.studies.nursery.factors import RECIPE
-from thermostats.studies.nursery.ratio import half_width, split
-from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES, fit_recipes, judged, too_few
-from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.rows import LEAST_MODELS, LEAST_RECIPES, final, fit_recipes, judged, too_few
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 102

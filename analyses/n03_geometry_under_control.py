@@ -19,13 +19,24 @@ from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery.against_published import WORDS, against_published, both_slopes
-from thermostats.studies.nursery.density import PENULTIMATE, draw_density, mediated
-from thermostats.studies.nursery.law import LARGEST, TOTAL, draw_depth, jackknifed_curve
-from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES, judged
-from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.rows import LEAST_MODELS, LEAST_RECIPES, final, judged
 from thermostats.studies.nursery.signs import standard_errors
-from thermostats.studies.nursery.slopes import extra_terms, held, mean_traces, slope_on
+from thermostats.studies.nursery.slopes import (
+    LARGEST,
+    PENULTIMATE,
+    TOTAL,
+    WORDS,
+    against_published,
+    both_slopes,
+    draw_density,
+    draw_depth,
+    extra_terms,
+    held,
+    jackknifed_curve,
+    mean_traces,
+    mediated,
+    slope_on,
+)
 from thermostats.tables.vocabulary import NURSERY
 
 SEED, ALPHA = 103, 0.05

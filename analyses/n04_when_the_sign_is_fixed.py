@@ -19,8 +19,7 @@ from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
-from thermostats.studies.nursery.recipe_fit import LEAST_MODELS, LEAST_RECIPES
-from thermostats.studies.nursery.rows import checkpoints
+from thermostats.studies.nursery.rows import LEAST_MODELS, LEAST_RECIPES, checkpoints
 from thermostats.studies.nursery.signs import (
     development,
     draw_training,

@@ -6,7 +6,7 @@ from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
 from simulated_norms import Trained
 
 from thermostats.claims.result import Result
-from thermostats.studies.delia2026.late_layers import late_means, pairs
+from thermostats.studies.delia2026.value_norms import late_means, pairs
 
 
 def test_the_study_needs_measurement() -> None:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, shipped
 
+from thermostats.claims.result import Audit
 from thermostats.studies.delia2026 import anomalies
 from thermostats.words import agrees, comparison
 
@@ -44,6 +45,6 @@ def test_a_line_is_fitted_where_there_are_models_enough(
     table = table.assign(heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope)
     table = table.assign(last_gain_measured=1.0, effective_amplification=1.0).set_index("model_id")
     monkeypatch.setattr(anomalies, "unembeddings", lambda *_: table)
-    monkeypatch.setattr(anomalies, "projectors", lambda *_: {})
+    monkeypatch.setattr(anomalies, "projector_audit", lambda *_: Audit())
     found = judged(analysis("c19"), shipped(), "unembedding")["unembedding"]
     assert found.posterior is not None and found.verdict == verdict

@@ -13,18 +13,17 @@ from simulated_nursery import Simulated
 from thermostats.claims.finding import Finding
 from thermostats.modelling.heritage.held_out import HeldOut
 from thermostats.modelling.heritage.shares import corrected_shares, dominance, drawn_shares
-from thermostats.studies.nursery.design_shares import design_blocks
-from thermostats.studies.nursery.predictions import drawn_slopes
-from thermostats.studies.nursery.recipe_fit import (
+from thermostats.studies.nursery.rows import (
     GEOMETRY,
     columns_of_block,
     distinct,
+    final,
     fit_recipes,
     judged,
     slopes,
     too_few,
 )
-from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.shares import design_blocks, drawn_slopes
 
 PRIMARY = "penultimate_gain"
 

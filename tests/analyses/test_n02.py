@@ -18,12 +18,11 @@ from thermostats.studies.nursery.factor_effects import (
     factor_tests,
     intervals,
     level_rows,
+    split,
     with_curves,
 )
 from thermostats.studies.nursery.factors import RECIPE
-from thermostats.studies.nursery.ratio import split
-from thermostats.studies.nursery.recipe_fit import judged
-from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.rows import final, judged
 
 PRIMARY = "penultimate_gain"
 

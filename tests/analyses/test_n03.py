@@ -9,8 +9,8 @@ from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged
 from simulated_nursery import Simulated
 
 from thermostats.studies.nursery.factors import N_LAYERS
-from thermostats.studies.nursery.recipe_fit import judged as judged_by
 from thermostats.studies.nursery.rows import final
+from thermostats.studies.nursery.rows import judged as judged_by
 from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_on
 from thermostats.tables.vocabulary import NURSERY
 

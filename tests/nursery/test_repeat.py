@@ -15,10 +15,9 @@ pytest.importorskip("transformers")
 from small_corpora import BUDGET, row, small_corpora
 
 from thermostats.errors import DataError
-from thermostats.studies.nursery import measuring, repeat, training
+from thermostats.studies.nursery import measuring, training
 from thermostats.studies.nursery.cli import app
-from thermostats.studies.nursery.plan import shipped_table
-from thermostats.studies.nursery.records import read_record
+from thermostats.studies.nursery.plan import read_record, shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
@@ -46,12 +45,12 @@ def measured(made, tmp_path_factory):
 
 
 def with_shipped(monkeypatch, data):
-    monkeypatch.setattr(repeat, "shipped", lambda name: data)
+    monkeypatch.setattr(measuring, "shipped", lambda name: data)
 
 
 def test_the_same_training_has_the_same_gains(made, measured, monkeypatch):
     with_shipped(monkeypatch, measured)
-    found = repeat.compare([OWN], made)
+    found = measuring.compare([OWN], made)
     assert set(found["checkpoint"]) == {"step00000", "step00001", "step00004", "step00012"}
     assert found["same"].all() and found["largest"].max() < 1e-6 and found["difference"].abs().max() < 1e-6
     assert set(found["rows"]) == {2 * 6}
@@ -64,7 +63,7 @@ def test_other_gains_are_told_apart_by_the_stated_tolerance(made, measured, tmp_
         layers["gain_block"] = pd.to_numeric(layers["gain_block"]) * 1.1
         layers.to_csv(path, index=False)
     with_shipped(monkeypatch, other)
-    found = repeat.compare([OWN], made)
+    found = measuring.compare([OWN], made)
     assert not found["same"].any()
     assert found["difference"].to_numpy() == pytest.approx([-0.0953102] * len(found), abs=1e-4)
 
@@ -72,7 +71,7 @@ def test_other_gains_are_told_apart_by_the_stated_tolerance(made, measured, tmp_
 def test_nothing_to_compare_is_an_error(made, measured, monkeypatch, tmp_path):
     with_shipped(monkeypatch, measured)
     with pytest.raises(DataError, match="nothing to compare"):
-        repeat.compare([row("r07-1")], made)
+        measuring.compare([row("r07-1")], made)
 
 
 def test_a_second_measurement_finds_everything_finished(made, measured):

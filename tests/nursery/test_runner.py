@@ -11,8 +11,8 @@ from small_corpora import BUDGET, row, small_corpora
 
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import plan
-from thermostats.studies.nursery.records import read_record
-from thermostats.studies.nursery.runner import Job, jobs, train_all
+from thermostats.studies.nursery.plan import read_record
+from thermostats.studies.nursery.training import Job, jobs, train_all
 
 
 @pytest.fixture(scope="module")

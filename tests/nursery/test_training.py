@@ -18,7 +18,7 @@ from thermostats.studies.nursery import corpora, training  # noqa: E402
 from thermostats.studies.nursery.factors import BUILDS, CHECKPOINTS, RECIPE, STEPS  # noqa: E402
 from thermostats.studies.nursery.models import POSITION_TABLES, build  # noqa: E402
 from thermostats.studies.nursery.optimisers import optimisers  # noqa: E402
-from thermostats.studies.nursery.records import model_folder, read_losses, read_record, step_folder  # noqa: E402
+from thermostats.studies.nursery.plan import model_folder, read_losses, read_record, step_folder  # noqa: E402
 
 LAST = 12
 

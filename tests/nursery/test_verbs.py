@@ -17,11 +17,10 @@ pytest.importorskip("transformers")
 
 from thermostats.measurement import settings
 from thermostats.measurement.session import Outcome
-from thermostats.studies.nursery import corpora, measuring, repeat, runner
+from thermostats.studies.nursery import corpora, measuring, training
 from thermostats.studies.nursery import design as designs
 from thermostats.studies.nursery.cli import _progress, app
-from thermostats.studies.nursery.plan import shipped_table
-from thermostats.studies.nursery.records import CORPORA, RECORD, Trained, model_folder
+from thermostats.studies.nursery.plan import CORPORA, RECORD, Trained, model_folder, shipped_table
 
 
 def run(*arguments):
@@ -40,10 +39,10 @@ def asked(monkeypatch, tmp_path):
     def train_all(wanted, folder, *, device, processes):
         told.update(jobs=wanted, folder=folder, device=device, processes=processes)
         for job in wanted:
-            yield runner.Step(job, 0.5)
-            yield runner.Step(job, 1.0, record(job.name, job.steps))
+            yield training.Step(job, 0.5)
+            yield training.Step(job, 1.0, record(job.name, job.steps))
 
-    monkeypatch.setattr(runner, "train_all", train_all)
+    monkeypatch.setattr(training, "train_all", train_all)
     monkeypatch.setattr(corpora, "load", lambda folder, name: told.setdefault("corpora", []).append(name))
     (tmp_path / CORPORA).write_text("{}")
     return told
@@ -87,7 +86,7 @@ def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
         tell("r05-1", 10.0, 0.5, None)
         tell("r05-1", 10.0, 1.0, record("r05-1"))
     shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
-    assert "r05-1: held-out loss 3.25" in shown and "training r05-1" in shown and "100%" in shown
+    assert "r05-1: 600 steps, held-out loss 3.25" in shown and "training r05-1" in shown and "100%" in shown
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, stat
 @pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
 def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
     table = pd.DataFrame({"model": "r05-1", "checkpoint": ["step00000", "step00600"], "same": same})
-    monkeypatch.setattr(repeat, "compare", lambda rows, folder: table)
+    monkeypatch.setattr(measuring, "compare", lambda rows, folder: table)
     said = run("compare", "r05-1", "--folder", trained)
     assert said.exit_code == code
     assert said.stdout.splitlines()[2].split("\t") == ["r05-1", "step00600", str(same[1])]

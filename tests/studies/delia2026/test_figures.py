@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
@@ -10,24 +9,14 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
-from PIL import Image
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.column import COLUMN, column_style
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026 import figures
-from thermostats.studies.delia2026.figures import (
-    FIGURES,
-    SINGLE,
-    Figure,
-    combined,
-    gains,
-    png,
-    spectra,
-    svg,
-    transition,
-)
+from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, gains, spectra, svg, transition
+from thermostats.studies.delia2026.figures.figure import PANEL
 
 TABLES = Evidence()
 DRAWN: dict[str, pd.DataFrame] = {}
@@ -56,7 +45,7 @@ def test_there_are_the_eight_figures_of_the_study_and_the_combined_one() -> None
 def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_number(figure: Figure) -> None:
     table = table_of(figure)
     assert svg(figure, table) == svg(figure, table)
-    caption = figure.words(table)
+    caption = figure.caption(table)
     assert re.search(r"\d", caption)
     assert not re.search(r"\bnan\b|None\b(?! of)|inf\b|  ", caption)
 
@@ -76,15 +65,15 @@ def test_no_text_is_cut_at_the_edge(figure: Figure) -> None:
 def test_a_single_figure_is_one_column_wide() -> None:
     for figure in SINGLE:
         assert figure.width == pytest.approx(90 / 25.4, abs=0.01)
-    image = Image.open(io.BytesIO(png(SINGLE[0], table_of(SINGLE[0]), dpi=100)))
-    assert image.width == int(COLUMN * 100)
+    width = re.search(rb'width="([\d.]+)pt"', svg(SINGLE[0], table_of(SINGLE[0])))
+    assert width is not None and float(width[1]) == pytest.approx(72 * COLUMN)
 
 
 def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> None:
     for figure in FIGURES:
         table = figure.table(Evidence(tmp_path))
         assert table.empty
-        assert figure.words(table) == figures.EMPTY
+        assert figure.caption(table) == figures.EMPTY
         with pytest.raises(ValueError, match=figure.id):
             svg(figure, table)
 
@@ -92,7 +81,7 @@ def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> 
 def test_depth_correlation_is_the_later_note_s() -> None:
     table = table_of(gains.DEPTH)
     assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
-    assert "r = −0.878" in gains.DEPTH.words(table)
+    assert "r = −0.878" in gains.DEPTH.caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:
@@ -134,7 +123,7 @@ def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
     }
     assert table.loc["openai-community/gpt2", "wv"] == pytest.approx(8.954, abs=5e-4)
     r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SEED)
-    assert f"r = {r.estimate:.3f}" in spectra.SPECTRA.words(table.reset_index())
+    assert f"r = {r.estimate:.3f}" in spectra.SPECTRA.caption(table.reset_index())
 
 
 def test_a_model_known_by_layer_is_not_drawn_as_a_mean_too() -> None:
@@ -159,7 +148,7 @@ def test_combined_figure_has_a_panel_for_every_figure_with_rows() -> None:
     with column_style():
         canvas, _ = draw(figures.COMBINED)
     assert len([axes for axes in canvas.axes if axes.axison]) == len(SINGLE)
-    assert set(table[combined.PANEL]) == {figure.id for figure in SINGLE}
+    assert set(table[PANEL]) == {figure.id for figure in SINGLE}
     with pytest.raises(ValueError, match="grid"):
         figures.COMBINED.draw(table, Canvas().add_axes((0, 0, 1, 1)))
 

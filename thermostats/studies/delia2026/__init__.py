@@ -31,5 +31,5 @@ STUDY = Study(
             "third of the fused weights that the study took for W_V, which is not W_V",
         )
     },
-    pages={"figures": f"{HOME}.figures_page"},
+    pages={"figures": f"{HOME}.figures"},
 )

@@ -10,8 +10,7 @@ from thermostats.claims.result import Audit
 from thermostats.modelling.classical.means import one_sample
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.gains import FOUR, gains
-from thermostats.studies.delia2026.stated import stated_by_model
-from thermostats.words import short_name
+from thermostats.studies.delia2026.stated import audit_by_model
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
@@ -48,28 +47,14 @@ def published_product(tables: Evidence) -> pd.DataFrame:
         g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
         every = np.append(g, normed[model])
         whole = float(np.prod(every))
-        rows.append(
-            {
-                "model_id": model,
-                "heritage": heritage,
-                "family": family,
-                "amplification": whole,
-                "comparable": True,
-                "as_published": float(np.prod(every + OFFSET)),
-                "below_1": 100 * float(np.mean(every < 1)),
-                "of_block_1": g[0],
-                "without_block_1": whole / g[0],
-                "blocks_2_to_before_last": float(np.prod(g[1:])),
-            }
-        )
+        found = {"amplification": whole, "comparable": True, "as_published": float(np.prod(every + OFFSET))}
+        found |= {"below_1": 100 * float(np.mean(every < 1)), "of_block_1": g[0], "without_block_1": whole / g[0]}
+        found["blocks_2_to_before_last"] = float(np.prod(g[1:]))
+        rows.append({"model_id": model, "heritage": heritage, "family": family, **found})
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 
 def product_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Products and shares of gains below 1 of the file, by the names of `BY_MODEL`; `table`: `published_product`."""
-    found: dict[str, float] = {}
-    for row in table.itertuples():
-        values = (row.as_published, row.below_1, 100 - row.below_1)
-        names = (name.format(short_name(row.model_id)) for name in BY_MODEL)
-        found |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    return Audit(stated_by_model(tables, FOUR, BY_MODEL), found)
+    rows = ((row.model_id, (row.as_published, row.below_1, 100 - row.below_1)) for row in table.itertuples())
+    return audit_by_model(tables, FOUR, BY_MODEL, rows)

@@ -10,8 +10,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
 from thermostats.studies.delia2026.gains import FOUR
-from thermostats.studies.delia2026.stated import H4_V2, stated, stated_by_model
-from thermostats.words import short_name
+from thermostats.studies.delia2026.stated import H4_V2, audit_by_model, joined, stated
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
@@ -40,23 +39,11 @@ BY_FILE = {
     },
 }
 """Names of the figures, with {} for the model, and patterns of their pointers."""
+IN_TEST = ("{} mean", "{} SD", "{} smallest", "{} largest", "{} t", "{} one-sided p")
 BY_TEST = {
-    GPT2: {
-        "{} mean": r"/validation_results/\d+/Mean_Gain",
-        "{} SD": r"/validation_results/\d+/Std",
-        "{} smallest": r"/validation_results/\d+/Min",
-        "{} largest": r"/validation_results/\d+/Max",
-        "{} t": r"/validation_results/\d+/t_stat",
-        "{} one-sided p": r"/validation_results/\d+/p_value",
-    },
-    GPTJ: {
-        "{} mean": "/results/mean_gain",
-        "{} SD": "/results/std_gain",
-        "{} smallest": "/results/min_gain",
-        "{} largest": "/results/max_gain",
-        "{} t": "/results/t_statistic",
-        "{} one-sided p": "/results/p_value_one_sided",
-    },
+    GPT2: [rf"/validation_results/\d+/{key}" for key in ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")],
+    GPTJ: [f"/results/{key}_gain" for key in ("mean", "std", "min", "max")]
+    + ["/results/t_statistic", "/results/p_value_one_sided"],
 }
 """The same for the files that test whether a model's last gain lies below 1."""
 CATEGORY = "mean over the category {}"
@@ -64,29 +51,18 @@ CATEGORY = "mean over the category {}"
 
 def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     """Figures of a file of `BY_TEST` from its rows by prompt and category."""
-    published = stated_by_model(tables, source, BY_TEST[source])
-    reproduced: dict[str, float] = {}
-    for model, gain in rows.groupby("model_id")["value"]:
+
+    def figures(gain: pd.Series) -> tuple[float, ...]:
         t = stats.ttest_1samp(gain, 1.0, alternative="less")
-        values = (gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue)
-        names = (name.format(short_name(str(model))) for name in BY_TEST[source])
-        reproduced |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    if source == GPTJ:
-        means = rows.groupby("category")["value"].mean()
-        published |= stated(tables, {CATEGORY.format(name): f"/category_means/{name}" for name in means.index}, source)
-        reproduced |= {CATEGORY.format(name): float(mean) for name, mean in means.items()}
-    return Audit(published, reproduced)
+        return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
 
-
-def attention_means(tables: Evidence) -> dict[str, float]:
-    """Means over layers of attention entropy (where it is a number) and sparsity, by the names of `BY_FILE`."""
-    entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
-    rows = tables.table("summaries", source=OPT_FILE)
-    rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
-    figures: dict[str, float] = {}
-    for name, means in zip(BY_FILE[OPT_FILE], (entropy, rows.groupby("model_id")["value"].mean()), strict=True):
-        figures |= {name.format(short_name(str(model))): float(mean) for model, mean in means.items()}
-    return figures
+    models = ((model, figures(gain)) for model, gain in rows.groupby("model_id")["value"])
+    audit = audit_by_model(tables, source, dict(zip(IN_TEST, BY_TEST[source], strict=True)), models)
+    if source != GPTJ:
+        return audit
+    means = {CATEGORY.format(name): float(own.mean()) for name, own in rows.groupby("category")["value"]}
+    places = {CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))}
+    return joined(audit, Audit(stated(tables, places, source), means))
 
 
 def traces_and_norms(tables: Evidence) -> pd.DataFrame:
@@ -105,8 +81,12 @@ def traces_and_norms(tables: Evidence) -> pd.DataFrame:
 
 
 def opt_audit(tables: Evidence) -> Audit:
-    """Attention entropy and sparsity of the OPT file."""
-    return Audit(stated_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE]), attention_means(tables))
+    """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT file."""
+    entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
+    rows = tables.table("summaries", source=OPT_FILE)
+    rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
+    both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
+    return audit_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(own)) for m, own in both.iterrows()))
 
 
 def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
@@ -118,12 +98,6 @@ def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
         last_gain_measured=gains.groupby("model_id")["value"].mean().reindex(spectra.index),
     )
     return table.assign(effective_amplification=table["spectral_norm"] * table["gain_stated"])
-
-
-def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
-    """Figures of the LLaMA and Mistral files; `table` from `unembeddings`."""
-    stated_in = [stated_by_model(tables, file, BY_FILE[file]) for file in (LLAMA_FILE, MISTRAL_FILE)]
-    return Audit(stated_in[0] | stated_in[1], projectors(tables, table))
 
 
 def llama_audit(tables: Evidence, gain: float) -> tuple[Audit, float]:
@@ -142,27 +116,23 @@ def follows(tables: Evidence, source: str) -> dict[str, float]:
     return {"figures": int(rows["numbers"].sum()), "largest": largest, "wrong": len(wrong)}
 
 
-def projectors(tables: Evidence, table: pd.DataFrame) -> dict[str, float]:
-    """What the LLaMA and Mistral files derive from (un)embeddings, output and stream, by the names of `BY_FILE`."""
+def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
+    """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from `unembeddings`."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
-    amplification, scaled = BY_FILE[LLAMA_FILE]
-    figures: dict[str, float] = {}
-    for model, row in table.iterrows():
-        name, V = short_name(str(model)), float(models.loc[model, "vocab_size"])
-        figures[amplification.format(name)] = float(row["effective_amplification"])
-        figures[scaled.format(name)] = float(row["spectral_norm"] / np.sqrt(V))
+    scaled = table["spectral_norm"] / np.sqrt(models["vocab_size"].reindex(table.index).astype(float))
+    of_llama = zip(table.index, zip(table["effective_amplification"], scaled, strict=True), strict=True)
     V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
-    W = tables.table("weights", source=MISTRAL_FILE).set_index("matrix")
-    spectral, frobenius = W["spectral_norm"], W["frobenius_norm"]
-    sizes = ("unembedding", "embedding")
+    W = tables.table("weights", source=MISTRAL_FILE).set_index("matrix").loc[["unembedding", "embedding"]]
     ratios = tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
     ends = tables.table("summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated")["value"]
-    values = (
-        frobenius["unembedding"] / frobenius["embedding"],
-        *(spectral[size] / np.sqrt(d) for size in sizes),
-        *(frobenius[size] / np.sqrt(V * d) for size in sizes),
+    of_mistral = (
+        W["frobenius_norm"].iloc[0] / W["frobenius_norm"].iloc[1],
+        *(W["spectral_norm"] / np.sqrt(d)),
+        *(W["frobenius_norm"] / np.sqrt(V * d)),
         np.exp(tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
         100 * np.mean(np.array([*ratios, *ends]) < 1),
     )
-    names = (name.format(short_name(MISTRAL)) for name in BY_FILE[MISTRAL_FILE])
-    return figures | {name: float(value) for name, value in zip(names, values, strict=True)}
+    return joined(
+        audit_by_model(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),
+        audit_by_model(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], [(MISTRAL, of_mistral)]),
+    )

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, fisher_exact
+from thermostats.studies.delia2026.by_prompt import BENCHMARK
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
-from thermostats.studies.delia2026.stated import stated, stated_by_model
-from thermostats.words import short_name
+from thermostats.studies.delia2026.stated import audit_by_model, joined, stated
 
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
 """The two models that the study names for head density."""
@@ -111,11 +112,8 @@ def density_in_the_family(evidence: Evidence, rows: pd.DataFrame, *, seed: int) 
 
 def density_of_the_pair(evidence: Evidence) -> Audit:
     """Gains of the two named models on three prompts."""
-    rows = _penultimate(evidence, CLEAN)
-    return Audit(
-        stated_by_model(evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}),
-        {ON_THREE_PROMPTS.format(short_name(r.model_id)): float(r.gain) for r in rows.itertuples()},
-    )
+    rows = ((row.model_id, [row.gain]) for row in _penultimate(evidence, CLEAN).itertuples())
+    return audit_by_model(evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}, rows)
 
 
 def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
@@ -149,20 +147,13 @@ def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
 
     Standard deviations have the divisor n, as in the file.
     """
-    by_depth, by_density = (correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "rho"))
-    names, sd = rows["model_id"].map(short_name), rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
-    found = {
-        "r of the text": by_depth.estimate,
-        "p of the text": by_depth.p_value,
-        "r of the later note": by_depth.estimate,
-        "p of the later note": by_depth.p_value,
-        "r with ρ in place of depth": by_density.estimate,
-        "p with ρ in place of depth": by_density.p_value,
-    }
-    found |= {f"mean gain of {name}": float(gain) for name, gain in zip(names, rows["gain"], strict=True)}
-    found |= {f"SD of {name}": float(value) for name, value in zip(names, sd, strict=True)}
+    r = [correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "n_layers", "rho")]
+    figures = [value for one in r for value in (one.estimate, one.p_value)]
     published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
-    return Audit(published | stated_by_model(evidence, PYTHIA, DEPTH_POINTS), found)
+    sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
+    points = zip(rows["model_id"], zip(rows["gain"], sd, strict=True), strict=True)
+    correlations = Audit(published, dict(zip(published, figures, strict=True)))
+    return joined(correlations, audit_by_model(evidence, PYTHIA, DEPTH_POINTS, points))
 
 
 @dataclass(frozen=True)
@@ -203,3 +194,56 @@ def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
         found[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
     found[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
     return Audit(stated(evidence, SIGNS) | stated(evidence, SIGNS_IN_THE_HUNT, HUNT), found)
+
+
+INPUT = "input_dependency_thermodynamics.json"
+PROMPTS = "prompts per model"
+FIGURE_7 = {"mean of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
+OVER_PROMPTS = {
+    "smallest of {}": r"/modulation_ranges/[^/]+/min",
+    "largest of {}": r"/modulation_ranges/[^/]+/max",
+    "range of {}": r"/modulation_ranges/[^/]+/range",
+    "complexity and gain of {}, Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
+    "complexity and gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
+}
+CORRELATION = {
+    "Pearson r": "/correlation/pearson_r",
+    "Pearson p": "/correlation/pearson_p",
+    "Spearman ρ": "/correlation/spearman_r",
+    "Spearman p": "/correlation/spearman_p",
+}
+
+
+def figure_7_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains by prompt."""
+    groups = rows.groupby("model_id")["value"]
+    count = Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: float(groups.size().max())})
+    moments = ((model, (gain.mean(), gain.std(ddof=0))) for model, gain in groups)
+    return joined(count, audit_by_model(tables, PYTHIA, FIGURE_7, moments))
+
+
+def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Range of the gain over prompts and its Spearman correlation with complexity; `rows`: gains by prompt."""
+    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    both = rows.merge(prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"])
+
+    def figures(own: pd.DataFrame) -> tuple[float, ...]:
+        low, high = own["value"].min(), own["value"].max()
+        return (low, high, high - low, *stats.spearmanr(own["complexity"].astype(float), own["value"]))
+
+    models = ((model, figures(own)) for model, own in both.groupby("model_id"))
+    return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, models)
+
+
+def of_one_model(tables: Evidence) -> pd.DataFrame:
+    """Gain with the final norm (`value`) and entropy over the prompts of the file on one model's input."""
+    gains = tables.table("summaries", source=INPUT, estimand="normed_gain_all_tokens")
+    entropy = tables.table("outputs", source=INPUT)[["prompt_id", "entropy"]]
+    return gains.merge(entropy, on="prompt_id")[["model_id", "heritage", "prompt_id", "value", "entropy"]]
+
+
+def entropy_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Correlations of gain and entropy over prompts; `rows` from `of_one_model`."""
+    r, rho = stats.pearsonr(rows["value"], rows["entropy"]), stats.spearmanr(rows["value"], rows["entropy"])
+    found = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
+    return Audit(stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, found), strict=True)))

@@ -1,13 +1,17 @@
-"""Rows by prompt as analyses read them: named gains and entropies of models, one measurement a model and prompt."""
+"""Rows by prompt as analyses read them: named gains of models, one measurement a model and prompt; their means."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
+from thermostats.modelling.inference.fitted import Fitted, side_by_side
+from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables import features
+from thermostats.words import short_name
 
 TWIN = "twin_test_results_20260105_160237.json"
 BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
@@ -65,3 +69,24 @@ def with_category(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
 def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
     """Prompts by models; a prompt that a model lacks is missing."""
     return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")
+
+
+def fit_means(rows: pd.DataFrame, *, scale: float, seed: int) -> Fitted:
+    """Fit with the quantity `mean`, chain × draw × models: mean log gain, prompts of one category alike.
+
+    rows: model_id, heritage, source, category and the gain, `value`, one row a model and prompt. `scale`: prior scale
+    of log gains.
+    """
+    return side_by_side(
+        {
+            short_name(str(model)): fit_line(
+                own.assign(log_gain=np.log(own["value"])),
+                "log_gain",
+                scale=scale,
+                group="category",
+                sources=sorted(set(own["source"])),
+                seed=seed + k,
+            )
+            for k, (model, own) in enumerate(rows.groupby("model_id"))
+        }
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, with_category
-from thermostats.studies.delia2026.stated import stated_by_model
-from thermostats.words import short_name
+from thermostats.studies.delia2026.stated import audit_by_model, joined
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
 BENTOV_P = "p of " + BENTOV
@@ -43,27 +44,37 @@ def published(tables: Evidence) -> pd.DataFrame:
 
 def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Correlations model by model; the GPT-2 file's are of entropy and the distance of the gain from 1."""
-    found: dict[str, float] = {}
-    for model, r in rows[rows["source"] == BENCHMARK].groupby("model_id"):
-        spearman, pearson = stats.spearmanr(r["entropy"], r["value"]), stats.pearsonr(r["entropy"], r["value"])
-        values = (spearman.statistic, spearman.pvalue, pearson.statistic, pearson.pvalue)
-        names = (name.format(short_name(str(model))) for name in IN_THE_FILE)
-        found |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    for model, r in rows[rows["source"] == GPT2].groupby("model_id"):
-        pearson, name = stats.pearsonr(r["entropy"], (r["value"] - 1).abs()), short_name(str(model))
-        found |= {BENTOV.format(name): float(pearson.statistic), BENTOV_P.format(name): float(pearson.pvalue)}
-    stated = stated_by_model(tables, BENCHMARK, IN_THE_FILE) | stated_by_model(tables, GPT2, IN_GPT2_FILE)
-    return Audit(stated, found)
+
+    def of_gain(own: pd.DataFrame) -> tuple[float, ...]:
+        return (*stats.spearmanr(own["entropy"], own["value"]), *stats.pearsonr(own["entropy"], own["value"]))
+
+    def of_distance(own: pd.DataFrame) -> tuple[float, ...]:
+        return tuple(stats.pearsonr(own["entropy"], (own["value"] - 1).abs()))
+
+    return joined(
+        _by_model(tables, rows, BENCHMARK, IN_THE_FILE, of_gain),
+        _by_model(tables, rows, GPT2, IN_GPT2_FILE, of_distance),
+    )
 
 
 def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean entropies of clichés and novel prompts model by model, with the study's t test."""
-    found: dict[str, float] = {}
-    for model, r in rows[rows["source"] == BENCHMARK].groupby("model_id"):
-        first, second = (r.loc[r["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
-        test, difference = stats.ttest_ind(first, second), first.mean() - second.mean()
-        size = difference / ((first.var() + second.var()) / 2) ** 0.5
-        values = (first.mean(), second.mean(), test.statistic, test.pvalue, size)
-        names = (name.format(short_name(str(model))) for name in CLICHES)
-        found |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    return Audit(stated_by_model(tables, BENCHMARK, CLICHES), found)
+
+    def differences(own: pd.DataFrame) -> tuple[float, ...]:
+        first, second = (own.loc[own["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
+        size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
+        return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
+
+    return _by_model(tables, rows, BENCHMARK, CLICHES, differences)
+
+
+def _by_model(
+    tables: Evidence,
+    rows: pd.DataFrame,
+    source: str,
+    names: Mapping[str, str],
+    figures: Callable[[pd.DataFrame], Sequence[float]],
+) -> Audit:
+    """Figures of one file against those of its rows, model by model."""
+    models = rows[rows["source"] == source].groupby("model_id")
+    return audit_by_model(tables, source, names, ((model, figures(own)) for model, own in models))

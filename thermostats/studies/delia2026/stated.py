@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
 from thermostats.errors import DataError
 from thermostats.words import short_name
 
@@ -44,6 +45,27 @@ def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> 
             raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
         figures |= {name.format(short_name(row.model_id)): float(row.value) for row in found.itertuples()}
     return figures
+
+
+def named(names: Iterable[str], model: object, values: Iterable[float]) -> dict[str, float]:
+    """Values by the names of a model's figures, with {} for its short name."""
+    return {name.format(short_name(str(model))): float(value) for name, value in zip(names, values, strict=True)}
+
+
+def audit_by_model(
+    tables: Evidence, source: str, names: Mapping[str, str], found: Iterable[tuple[object, Sequence[float]]]
+) -> Audit:
+    """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and values in turn."""
+    reproduced: dict[str, float] = {}
+    for model, values in found:
+        reproduced |= named(names, model, values)
+    return Audit(stated_by_model(tables, source, names), reproduced)
+
+
+def joined(*audits: Audit) -> Audit:
+    """All figures of some audits."""
+    published = {name: value for audit in audits for name, value in audit.published.items()}
+    return Audit(published, {name: value for audit in audits for name, value in audit.reproduced.items()})
 
 
 def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:

@@ -7,8 +7,7 @@ from scipy.stats import linregress
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.stated import stated, stated_by_model
-from thermostats.words import short_name
+from thermostats.studies.delia2026.stated import audit_by_model, stated
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 FIT = {
@@ -19,8 +18,8 @@ FIT = {
     "p of the exponent against 0": "/scaling_law/p_value",
 }
 CONTRACTING = {
-    "attention of {} contracts, % of blocks": (r"/models/\d+/attn_contracting_pct", "gain_attention"),
-    "MLPs of {} contract, % of blocks": (r"/models/\d+/mlp_contracting_pct", "gain_mlp"),
+    "attention of {} contracts, % of blocks": r"/models/\d+/attn_contracting_pct",
+    "MLPs of {} contract, % of blocks": r"/models/\d+/mlp_contracting_pct",
 }
 
 
@@ -49,9 +48,5 @@ def exponent_audit(tables: Evidence, line: linregress) -> Audit:
 
 def contracting_audit(tables: Evidence, layers: pd.DataFrame) -> Audit:
     """Per cent of blocks below 1 in every model."""
-    found = {
-        name.format(short_name(str(model))): 100 * float((part[column] < 1).mean())
-        for model, part in layers.groupby("model_id")
-        for name, (_, column) in CONTRACTING.items()
-    }
-    return Audit(stated_by_model(tables, SCALING, {name: place for name, (place, _) in CONTRACTING.items()}), found)
+    shares = 100 * (layers[["gain_attention", "gain_mlp"]] < 1).groupby(layers["model_id"]).mean()
+    return audit_by_model(tables, SCALING, CONTRACTING, ((model, list(row)) for model, row in shares.iterrows()))

@@ -1,8 +1,13 @@
-"""Traces of measured models against the formula, and the study's own traces against the exact one."""
+"""Traces of measured models against the formula; the study's own: against the exact one, and means by model."""
 
 from __future__ import annotations
 
 import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.words import short_name
 
 
 def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
@@ -30,3 +35,62 @@ def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
     wide = whole.pivot_table(index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False)
     wide = wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"]).astype(float).dropna()
     return wide.drop(columns="exact").div(wide["exact"], axis=0).groupby("model_id").median().reset_index()
+
+
+FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
+SUBSAMPLED = "H4_validation_20260106_014132.json"
+GPT2, OPT = "openai-community/gpt2", "facebook/opt-125m"
+STATED = {
+    "mean trace of GPT-2": "section 5.2.3 GPT-2",
+    "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
+    "ratio of the two": "section 5.2.3 ratio",
+}
+VARIANTS = {"multi_head": "trace of {}, all heads", "first_head": "trace of {}, first head"}
+BY_MODEL = {
+    H4_V2: {
+        VARIANTS["multi_head"]: r"/results/\d+/mean_trace_multihead",
+        VARIANTS["first_head"]: r"/results/\d+/mean_trace_full",
+    },
+    H4_EXTENDED: {VARIANTS["multi_head"]: r"/extended_results/\d+/mean_trace_mh"},
+}
+"""Mean traces in the files, whose larger models have none where a layer is no number."""
+
+
+def by_layer(tables: Evidence) -> pd.DataFrame:
+    """Traces of every layer, of the first head and summed over heads."""
+    return tables.table("attention", source=list(FILES), variant=list(VARIANTS), head="")
+
+
+def mean_traces(tables: Evidence) -> pd.DataFrame:
+    """One row per model and file of stated behaviour: mean trace over the layers that are numbers, by variant.
+
+    Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model expands.
+    """
+    groups = by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
+    wide = groups.mean().unstack("variant").reset_index()
+    layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
+    wide["layers_missing"] = layers["multi_head"]
+    wide = wide.merge(known_gains(tables, *FILES), on="model_id")
+    wide = wide.assign(by_label=wide["behaviour"] == "EXPAND", by_gain=wide["known_gain"] > 1)
+    return wide.sort_values(["source", "multi_head"], ignore_index=True)
+
+
+def subsampled(tables: Evidence) -> pd.Series[float]:
+    """Mean trace by model of the file whose operator was subsampled."""
+    rows = tables.table("attention", source=SUBSAMPLED, variant="subsampled", head="")
+    return rows.groupby("model_id")["trace"].mean()
+
+
+def trace_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Stated mean traces and their recomputation; `rows` from `mean_traces`."""
+    published = stated(tables, STATED)
+    for source, names in BY_MODEL.items():
+        published |= stated_by_model(tables, source, names)
+    small = rows[rows["source"] == H4_V2].set_index("model_id")["multi_head"]
+    first, second = float(small[GPT2]), float(small[OPT])
+    reproduced = dict(zip(STATED, (first, second, first / second), strict=True))
+    for (model, variant), value in by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items():
+        name = VARIANTS[variant].format(short_name(model))
+        if name in published:
+            reproduced[name] = float(value)
+    return Audit(published, reproduced)

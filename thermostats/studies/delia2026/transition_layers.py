@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
@@ -109,27 +110,19 @@ def relative_error(rows: pd.DataFrame, name: str) -> float:
     return float((100 * (rows[name] - rows["layer"]).abs() / rows["layer"]).mean())
 
 
-def from_gains(tables: Evidence) -> dict[str, float]:
+def from_gains(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
     """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that it copies."""
     depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
-    return {
-        A_PRIORI.format(short_name(row.model_id)): float(
-            depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))
-        )
-        for row in known_gains(tables, H4_V2).itertuples()
-    }
+    for row in known_gains(tables, H4_V2).itertuples():
+        yield row.model_id, [depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))]
 
 
-def sign_changes(tables: Evidence, rows: pd.DataFrame) -> dict[str, float]:
+def sign_changes(tables: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L* and its error."""
     found = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
     sd = found.groupby("model_id")["layer"].std(ddof=0)
-    figures: dict[str, float] = {}
     for row in rows.itertuples():
-        values = (row.layer, sd[row.model_id], row.formula, row.error_formula)
-        names = [name.format(short_name(row.model_id)) for name in BY_MODEL]
-        figures |= {name: float(value) for name, value in zip(names, values, strict=True)}
-    return figures
+        yield row.model_id, (row.layer, sd[row.model_id], row.formula, row.error_formula)
 
 
 def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
@@ -137,16 +130,15 @@ def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
     if kind == ALL_HEADS:
         return Audit()
     if kind == "max_abs_gradient":
-        published = stated_by_model(tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"})
-        return Audit(published, from_gains(tables))
+        return audit_by_model(tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, from_gains(tables))
     part = rows[rows["kind"] == kind]
     error = float(part["error_formula"].mean())
     compared_with = stated(tables, COMPARED_WITH, SIGN_CHANGE)
     if kind == "first_sign_change":
-        published = stated(tables, IN_THE_FILE, SIGN_CHANGE) | stated_by_model(tables, SIGN_CHANGE, BY_MODEL)
         (other,) = compared_with.values()
         overall = dict(zip(IN_THE_FILE, (error, other - error), strict=True))
-        return Audit(published, sign_changes(tables, part) | overall)
+        by_model = audit_by_model(tables, SIGN_CHANGE, BY_MODEL, sign_changes(tables, part))
+        return joined(Audit(stated(tables, IN_THE_FILE, SIGN_CHANGE), overall), by_model)
     read = {FIGURE_5.format(short_name(row.model_id)): float(row.layer) for row in part.itertuples()}
     within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
     reproduced = dict(zip(STATED, (within, error, float(part["error_half"].mean())), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
@@ -47,34 +49,32 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         family = models.loc[[m for m in wide if m not in tuned], "family"]
         base = family.index[family == models.loc[child, "family"]][0]
         both = wide[[base, child]].dropna()
-        b, c = (one_sample(both[m], against=1, log=True, seed=seed) for m in (base, child))
-        ratio = paired_difference(both[child], both[base], level=1 - 0.05 / len(tuned), seed=seed)
-        rows.append(
-            {
-                "model_id": base,
-                "instruct": child,
-                "heritage": models.loc[child, "heritage"],
-                "base_and_child": models.loc[child, "parent"] == base,
-                "n_prompts": len(both),
-                "base_sd": both[base].std(ddof=0),
-                "instruct_sd": both[child].std(ddof=0),
-                "base_gain": both[base].mean(),
-                "instruct_gain": both[child].mean(),
-                "base_geometric": b.ratio,
-                "base_lower": b.ratio_lower,
-                "base_upper": b.ratio_upper,
-                "instruct_geometric": c.ratio,
-                "instruct_lower": c.ratio_lower,
-                "instruct_upper": c.ratio_upper,
-                "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
-                "ratio": ratio.ratio,
-                "ratio_lower": ratio.ratio_lower,
-                "ratio_upper": ratio.ratio_upper,
-                "p": ratio.p_value,
-                "prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum()),
-            }
-        )
+        found = {"model_id": base, "instruct": child, "heritage": models.loc[child, "heritage"]}
+        found |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
+        found |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
+        found |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
+        found |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(tuned), seed=seed)
+        rows.append(found | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
     return pd.DataFrame(rows)
+
+
+def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:
+    """Geometric means of a base's gains and of a tuned model's, with 95 % t intervals; their ratio; who changes sides.
+
+    both: prompts by the two models, base first. tuned: what the second is called in the names.
+    """
+    base, child = (both[model] for model in both)
+    b, c = (one_sample(gain, against=1, log=True, seed=seed) for gain in (base, child))
+    ratio = paired_difference(child, base, level=level, seed=seed)
+    found: dict[str, Any] = {}
+    for name, one in (("base", b), (tuned, c)):
+        found |= {f"{name}_geometric": one.ratio, f"{name}_lower": one.ratio_lower, f"{name}_upper": one.ratio_upper}
+    found |= {
+        "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
+        "other_side": (b.estimate > 0) != (c.estimate > 0),
+    }
+    found |= {"ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper}
+    return found | {"p": ratio.p_value}
 
 
 def counts_audit(tables: Evidence, table: pd.DataFrame) -> Audit:

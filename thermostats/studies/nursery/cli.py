@@ -12,10 +12,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.settings import check_device, check_here, count_gpus
+from thermostats.studies.nursery.plan import (
+    check_corpora,
+    chosen,
+    read_record,
+    records,
+    shipped_models,
+    shipped_table,
+    tuned_rows,
+)
 from thermostats.tables import folders
+from thermostats.tables.atomic import write_atomically
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, Verbs, check_file
 
@@ -43,17 +55,13 @@ def design(
 
     Example: `thermostats nursery design --seed 7 --out mine.csv`
     """
-    from thermostats.studies.nursery.plan import records, shipped_table  # noqa: PLC0415 - pandas
-
     if seed is None:
         frame = shipped_table()
     else:
-        from thermostats.studies.nursery.design import design as drawn  # noqa: PLC0415
+        from thermostats.studies.nursery.design import design as drawn  # noqa: PLC0415 - pandas
 
         frame = drawn(seed)
     if out is not None:
-        from thermostats.tables.atomic import write_atomically  # noqa: PLC0415
-
         write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
         print(out)
     else:
@@ -106,27 +114,23 @@ def train(
     check_device(device)
     check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
-    if design is not None:
-        check_file(design, DESIGN)
-    from thermostats.studies.nursery.plan import chosen, tuned_rows  # noqa: PLC0415 - other verbs do without
-    from thermostats.studies.nursery.records import check_corpora  # noqa: PLC0415 - as above
-
-    rows = chosen(models, recipe, design)
+    rows = _chosen(models, recipe, design)
     check_corpora(folder)
     from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
 
     for name in NAMES:
         load(folder, name)
-    with _measuring():
-        from thermostats.studies.nursery.runner import jobs, train_all  # noqa: PLC0415
+    _check_installed()
+    from thermostats.studies.nursery.training import jobs, train_all  # noqa: PLC0415 - torch
+
     wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
-    said = []
-    with _progress(sum(job.work for job in wanted)) as tell:
+    shown = []
+    with _progress(sum(job.work for job in wanted)) as report:
         for step in train_all(wanted, folder, device=device, processes=processes):
-            tell(step.job.name, step.job.work, step.share, step.trained)
+            report(step.job.name, step.job.work, step.share, step.trained)
             if step.trained is not None:
-                said.append(asdict(step.trained))
-    print_rows(said, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
+                shown.append(asdict(step.trained))
+    print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
     say_next(f"thermostats nursery measure --folder {folder} --data mine", shown=not as_json)
 
 
@@ -145,14 +149,15 @@ def measure(
     """
     folders.own_folder(data)
     rows = _trained(models, recipe, folder, design)
-    with _measuring():
-        from thermostats.studies.nursery.measuring import measure_all  # noqa: PLC0415
-    said = []
+    _check_installed()
+    from thermostats.studies.nursery.measuring import measure_all  # noqa: PLC0415 - torch
+
+    shown = []
     for model, outcome in measure_all(rows, folder, data):
-        said.append({"model": model, **asdict(outcome)} | {"model": model})
+        shown.append({"model": model, **asdict(outcome)} | {"model": model})
         print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
-    print_rows(said, ["model", "revision", "status", "seconds", "reason"], as_json)
-    if any(row["status"] == "failed" for row in said):
+    print_rows(shown, ["model", "revision", "status", "seconds", "reason"], as_json)
+    if any(row["status"] == "failed" for row in shown):
         raise typer.Exit(1)
     say_next("thermostats report --all", data=data, shown=not as_json)
 
@@ -168,16 +173,14 @@ def compare(
 
     Example: `thermostats nursery compare --recipe r05`
     """
-    from thermostats.studies.nursery.plan import records  # noqa: PLC0415 - pandas
-
     wanted = _trained(models, recipe, folder)
-    with _measuring():
-        from thermostats.studies.nursery.repeat import TOLERANCE  # noqa: PLC0415
-        from thermostats.studies.nursery.repeat import compare as held_against  # noqa: PLC0415
-    table = held_against(wanted, folder)
+    _check_installed()
+    from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
+
+    table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
-        print(f"the same where mean log gains differ by at most {TOLERANCE:g}", file=sys.stderr)
+        print(f"the same where mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
     if not table["same"].all():
         raise typer.Exit(1)
 
@@ -188,8 +191,6 @@ def models_(as_json: Json = False) -> None:
 
     Example: `thermostats measure $(thermostats nursery models) --prompts nursery --data mine`
     """
-    from thermostats.studies.nursery.plan import shipped_models  # noqa: PLC0415
-
     paths = [str(path) for path in shipped_models()]
     if as_json:
         print_json(paths)
@@ -198,14 +199,15 @@ def models_(as_json: Json = False) -> None:
     say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
 
 
-def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
-    """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
+def _chosen(models: list[str], recipes: list[str], design: Path | None) -> list[dict[str, Any]]:
     if design is not None:
         check_file(design, DESIGN)
-    from thermostats.studies.nursery.plan import chosen  # noqa: PLC0415 - other verbs do without
-    from thermostats.studies.nursery.records import read_record  # noqa: PLC0415 - as above
+    return chosen(models, recipes, design)
 
-    rows = chosen(models, recipes, design)
+
+def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
+    """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
+    rows = _chosen(models, recipes, design)
     if not any(read_record(folder, row["model"]) for row in rows):
         asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05"
         place = "" if folder == HERE else f" --folder {folder}"
@@ -218,14 +220,11 @@ def _trained(models: list[str], recipes: list[str], folder: Path, design: Path |
     return rows
 
 
-@contextmanager
-def _measuring() -> Iterator[None]:
+def _check_installed() -> None:
     """Raise UsageError where the extra that training and measuring need is not installed."""
     try:
         import torch  # noqa: F401, PLC0415
         import transformers  # noqa: F401, PLC0415
-
-        yield
     except ImportError as error:
         raise UsageError(
             "the nursery needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
@@ -237,31 +236,19 @@ def _measuring() -> Iterator[None]:
 
 @contextmanager
 def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]]:
-    """One bar of the work in all with the time left; lines of what is through where nobody looks."""
+    """On a terminal one bar of the work in all with the time left; a line a model that is through."""
     done: dict[str, float] = {}
-    began = time.perf_counter()
-
-    def line(name: str, work: float, share: float, trained: Any) -> None:
-        done[name] = work * share
-        if trained is not None:
-            left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
-            result = f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left"
-            print(result, file=sys.stderr, flush=True)
-
-    if not sys.stderr.isatty():
-        yield line
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
+    began, console = time.perf_counter(), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("training", total=total)
 
-        def bar(name: str, work: float, share: float, trained: Any) -> None:
+        def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
             bars.update(task, completed=sum(done.values()), description=f"training {name}")
             if trained is not None:
-                bars.console.print(f"{name}: held-out loss {trained.loss}", markup=False)
+                left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
+                line = f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left"
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        yield bar
+        yield report

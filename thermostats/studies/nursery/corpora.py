@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import english, synthetic, tokenizer
-from thermostats.studies.nursery.records import CORPORA, check_corpora
+from thermostats.studies.nursery.plan import CORPORA, check_corpora
 from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Effects of the recipe's factors on a log outcome by least squares: contrasts between levels, and level means."""
+"""Effects of the recipe's factors on a log outcome by least squares, and how much of them goes through a ratio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.nursery.factors import RECIPE
-from thermostats.studies.nursery.recipe_fit import columns_of_block
+from thermostats.studies.nursery.rows import columns_of_block, distinct, jackknife
 
 CURVED = ("log_L", "log_L2", "log_rho", "log_rho2", "log_d")
 """Geometry and scale as covariates: depth and head density with their squares, and width."""
@@ -148,3 +148,24 @@ def factor_tests(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
             "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
         }
     )
+
+
+def split(rows: pd.DataFrame) -> tuple[float, float]:
+    """Share of the recipe's effect that goes through the ratio, and the slope of the log gain on the log ratio.
+
+    Total effect t = Xτ, of the ratio Xα, slope b given the recipe: t = X(τ − bα) + b Xα; share = cov(t, bXα)/var(t).
+    """
+    total, ratio = (estimate(rows, outcome) for outcome in ("log_gain", "log_ratio"))
+    direct = estimate(rows, "log_gain", further=["log_ratio"])
+    slope = float(direct.beta[-1])
+    recipe = [total.columns.index(name) for own in factor_columns(rows).values() for name in own]
+    x = rows[[total.columns[i] for i in recipe]].to_numpy(np.float64)
+    x = x - x.mean(axis=0)
+    places = np.array(recipe) + 1
+    t, through = x @ total.beta[places], slope * (x @ ratio.beta[places])
+    return float((t @ through) / (t @ t)), slope
+
+
+def half_width(rows: pd.DataFrame, level: float) -> float:
+    """Half width of the t interval of the share, distinct models left out."""
+    return float(jackknife(distinct(rows), lambda kept: split(rows[kept])[0], level)[2][0])

@@ -1,4 +1,4 @@
-"""Trained models to rows of the tables, through the same measurement as any other; the shipped records of training.
+"""Trained models to rows of the tables, as any other; the shipped records of training; comparing a repeated training.
 
 Runs have the source `nursery`, model_id nursery/MODEL and the checkpoint as revision. Gains and outputs are
 measured at every checkpoint, spectra of weights and attention at the last.
@@ -6,20 +6,24 @@ measured at every checkpoint, spectra of weights and attention at the last.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery.records import Trained, model_folder, read_losses, read_record, step_folder
+from thermostats.studies.nursery.plan import Trained, model_folder, read_losses, read_record, step_folder, tuned_name
 from thermostats.tables import store
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.folders import shipped, writable_folder
 from thermostats.tables.join import join
 from thermostats.tables.vocabulary import NURSERY
 
@@ -103,11 +107,9 @@ def measure_all(
 
 def trained_models(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[Mapping[str, Any], Trained]]:
     """Rows of the design with the records of their finished trainings, then with those of fine-tuning."""
-    found = []
-    for name in (lambda model: model, lambda model: f"{model}-tuned"):
-        records = [(row, read_record(folder, name(row["model"]))) for row in rows]
-        found += [(row, record) for row, record in records if record is not None]
-    return found
+    both = [(row, name) for name in (str, tuned_name) for row in rows]
+    records = ((row, read_record(folder, name(row["model"]))) for row, name in both)
+    return [(row, record) for row, record in records if record is not None]
 
 
 def write_tables(rows: Sequence[Mapping[str, Any]], folder: Path, out: Path) -> list[Path]:
@@ -130,3 +132,59 @@ def _thinned(losses: pd.DataFrame) -> pd.DataFrame:
     )
     both = pd.concat([losses[losses["part"] == "heldout"], means])
     return both.sort_values(["part", "step"], ignore_index=True).round({"loss": 5})
+
+
+TOLERANCE = 0.05
+"""Largest difference of a model's mean log gain that counts as the same, in nat: on another processor sums are rounded
+otherwise, and training carries the difference on. With initial weights changed by one part in ten million, three models
+ended 0.000, 0.001 and 0.011 apart; on one machine and torch build gains agree to 1e-6."""
+
+
+def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
+    """Gains of trained models, measured anew, beside the shipped ones; one row a model and checkpoint.
+
+    Columns: model, checkpoint, rows (layers × prompts at the last token), largest (|difference| of log G_l of one row),
+    shipped and again (mean log G_l over layers and prompts, nat), difference, same (|difference| <= TOLERANCE).
+
+    Raises DataError where none of the models is trained or shipped.
+    """
+    before = _logs(shipped("data")).rename("shipped")
+    both = [
+        _measured(row, folder, trained).to_frame("again").join(before, how="inner").dropna()
+        for row, trained in trained_models(rows, folder)
+    ]
+    if not any(map(len, both)):
+        raise DataError(
+            "nothing to compare: no model is both trained here and in the shipped tables",
+            where=folder,
+            next_step=f"thermostats nursery train --recipe r05 --folder {folder}",
+        )
+    logs = pd.concat(both)
+    logs["gap"] = (logs["again"] - logs["shipped"]).abs()
+    groups = logs.groupby(level=["model", "checkpoint"], sort=False)
+    table = groups.agg(
+        rows=("gap", "size"), largest=("gap", "max"), shipped=("shipped", "mean"), again=("again", "mean")
+    )
+    table["difference"] = table["again"] - table["shipped"]
+    return table.assign(same=table["difference"].abs() <= TOLERANCE).reset_index()
+
+
+def _measured(row: Mapping[str, Any], folder: Path, trained: Trained) -> pd.Series:
+    """Log gains measured afresh, in a folder of its own that knows nothing but the prompts."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        shutil.copy(shipped("data") / "prompts.csv", place)
+        store.save(rows_of_models(row, folder, trained), "models", place / "models.csv")
+        for outcome in execute(specs(row, folder, trained), place):
+            if outcome.status == "failed":
+                raise DataError("a model trained here cannot be measured", where=outcome.model, got=outcome.reason)
+        return _logs(place)
+
+
+def _logs(data: Path) -> pd.Series:
+    """Log gains at the last token of a data folder, by model, checkpoint, layer and prompt."""
+    runs = store.load("runs", data)[["run_id", "model_id", "revision"]]
+    layers = store.load("layers", data).merge(runs, on="run_id").query("position == 'last'")
+    layers = layers.rename(columns={"model_id": "model", "revision": "checkpoint"})
+    key = ["model", "checkpoint", "layer", "prompt_id"]
+    return np.log(layers.set_index(key)["gain_block"].astype("float64")).sort_index(kind="stable")

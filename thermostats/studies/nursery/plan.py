@@ -1,9 +1,11 @@
-"""The design that ships, and choosing from it."""
+"""The design that ships and choosing from it; what is kept of a training: record, losses, folders of checkpoints."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +15,36 @@ from thermostats.tables.folders import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
+CORPORA, RECORD, LOSSES = "corpora.json", "training.json", "losses.csv"
+"""Records of a folder's corpora and of a model's training, and the losses of a training."""
+TUNED = "-tuned"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a model's training came to; the losses in nat per token."""
+
+    model: str
+    parent: str
+    """Model and checkpoint that training began from, MODEL/step00600; empty: from initialisation."""
+    corpus: str
+    steps: int
+    tokens: int
+    loss: float | None
+    """Held-out loss at the end; empty where it is not finite."""
+    loss_unigram: float
+    """Held-out loss of the training tokens' frequencies alone."""
+    learned: bool
+    """The held-out loss is below that of the frequencies alone; a rule fixed before the first model was trained."""
+    seconds: float
+
 
 def shipped_table(name: str = "design") -> pd.DataFrame:
     """A table of the nursery that ships: `design`, `training` (records) or `losses`.
 
     Raises DataError where it cannot be read.
     """
-    return _table(shipped_path(name), "a table of the nursery cannot be read", keep_default_na=name != "design")
-
-
-def shipped_path(name: str = "design") -> Path:
-    """File of a table of the nursery that ships."""
-    return shipped("data") / "nursery" / f"{name}.csv"
+    return _table(shipped("data") / "nursery" / f"{name}.csv", keep_default_na=name != "design")
 
 
 def shipped_models() -> list[Path]:
@@ -37,8 +57,13 @@ def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = 
 
     Raises UsageError for a name that is not in the design, DataError where the file is none.
     """
-    _check_names(models, recipes, design or shipped_path())
-    frame = shipped_table() if design is None else _read(design)
+    _check_names(models, recipes, design or shipped("data") / "nursery" / "design.csv")
+    frame = shipped_table()
+    if design is not None:
+        needed, frame = list(frame), _table(design, keep_default_na=False)
+        if lacking := [name for name in needed if name not in frame]:
+            step = "thermostats nursery design --out FILE"
+            raise DataError("a design lacks columns", where=design, got=", ".join(lacking), next_step=step)
     if models or recipes:
         frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
     return records(frame)
@@ -54,8 +79,49 @@ def tuned_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["model"].endswith("-1")]
 
 
+def tuned_name(model: str) -> str:
+    """Name of a model trained on, on the other corpus."""
+    return model + TUNED
+
+
+def model_folder(folder: Path, model: str) -> Path:
+    """Folder of a trained model: its record, its losses, and a folder for every checkpoint."""
+    return folder / "models" / model
+
+
+def step_folder(folder: Path, model: str, step: int) -> Path:
+    """Folder of a checkpoint, a Hugging Face model folder: FOLDER/models/MODEL/step00600."""
+    return model_folder(folder, model) / f"step{step:05d}"
+
+
+def read_record(folder: Path, model: str) -> Trained | None:
+    """The record of a finished training, None where there is none."""
+    path = model_folder(folder, model) / RECORD
+    return Trained(**json.loads(path.read_text())) if path.is_file() else None
+
+
+def write_record(part: Path, trained: Trained, losses: pd.DataFrame) -> None:
+    """Write losses and record into a model's folder, the record last."""
+    losses.to_csv(part / LOSSES, index=False)
+    (part / RECORD).write_text(json.dumps(asdict(trained), indent=1) + "\n")
+
+
+def read_losses(folder: Path, model: str) -> pd.DataFrame:
+    """Losses of a finished training: columns model, step, part (train or heldout), loss in nat per token."""
+    import pandas as pd  # noqa: PLC0415 - reading a record does without
+
+    losses = pd.read_csv(model_folder(folder, model) / LOSSES)
+    return losses.assign(model=model)[["model", "step", "part", "loss"]]
+
+
+def check_corpora(folder: Path) -> None:
+    """Raise DataError where a folder has no corpora to train on."""
+    if not (folder / CORPORA).is_file():
+        raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
+
+
 def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) -> None:
-    """Raise UsageError for a model or a recipe that a design does not have; without pandas, so that it is told soon."""
+    """Raise UsageError for a model or a recipe that a design does not have; without pandas, so that it is quick."""
     try:
         with design.open(encoding="utf-8", newline="") as lines:
             rows = list(csv.DictReader(lines))
@@ -73,19 +139,10 @@ def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) ->
                 )
 
 
-def _read(path: Path) -> pd.DataFrame:
-    frame = _table(path, "a design cannot be read", keep_default_na=False)
-    lacking = [name for name in shipped_table().columns if name not in frame]
-    if lacking:
-        step = "thermostats nursery design --out FILE"
-        raise DataError("a design lacks columns", where=path, got=", ".join(lacking), next_step=step)
-    return frame
-
-
-def _table(path: Path, wrong: str, *, keep_default_na: bool) -> pd.DataFrame:
+def _table(path: Path, *, keep_default_na: bool) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - choosing from the design does without
 
     try:
         return pd.read_csv(path, keep_default_na=keep_default_na)
     except (OSError, ValueError) as error:
-        raise DataError(wrong, where=path, got=str(error)) from error
+        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error

@@ -1,29 +1,40 @@
-"""Rows of the controlled study for its analyses: gains and features beside recipe, architecture, geometry and scale."""
+"""Rows of the controlled study for its analyses, and the heritage model of them with recipes in the place of labs.
+
+Width is d = H·d_h, so that log L, log H and log d_h together hold log d: with C04's columns scale is geometry by
+arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery.design import recipes
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
+from thermostats.modelling.heritage.model import CLOSED
+from thermostats.modelling.inference.draws import Array, Settings
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.design import blocks, model_matrix, recipes
 from thermostats.tables.vocabulary import NURSERY
 
 DESIGN = [
-    "model",
-    *recipes().columns,
-    "architecture",
-    "norm",
-    "position",
-    "tied",
-    "n_layers",
-    "d_model",
-    "n_heads",
-    "d_head",
-    "rho",
-    "seed",
-    "replicate_of",
+    *("model", *recipes().columns, "architecture", "norm", "position", "tied"),
+    *("n_layers", "d_model", "n_heads", "d_head", "rho", "seed", "replicate_of"),
 ]
+LOGS = {
+    "log_L": "n_layers",
+    "log_H": "n_heads",
+    "log_d_h": "d_head",
+    "log_rho": "rho",
+    "log_d": "d_model",
+    "log_n": "n_params_nonembedding",
+}
+"""Logs of geometry and scale, and the columns that they are of."""
 
 
 def checkpoints(tables: Evidence) -> pd.DataFrame:
@@ -55,11 +66,166 @@ def final(tables: Evidence) -> pd.DataFrame:
     """
     rows = checkpoints(tables)
     rows = rows[~rows["tuned"] & (rows["step"] == rows["steps"])].reset_index(drop=True)
-    return rows.assign(
-        log_L=np.log(rows["n_layers"]),
-        log_H=np.log(rows["n_heads"]),
-        log_d_h=np.log(rows["d_head"]),
-        log_rho=np.log(rows["rho"]),
-        log_d=np.log(rows["d_model"]),
-        log_n=np.log(rows["n_params_nonembedding"]),
+    return with_logs(rows)
+
+
+def with_logs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the columns of `LOGS`."""
+    return rows.assign(**{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()})
+
+
+def jackknife(
+    units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike], level: float = LEVEL
+) -> tuple[Array, Array, Array]:
+    """Figures of all rows, of all without each unit in turn, and half widths of their t intervals.
+
+    figures: of the rows that a mask keeps.
+    """
+    names = sorted(set(units))
+    whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
+    left = np.array([np.atleast_1d(figures((units != name).to_numpy())) for name in names])
+    n = len(names)
+    error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
+    return whole, left, np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)
+
+
+GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
+LEAST_MODELS, LEAST_RECIPES = 36, 12
+"""Below either nothing is concluded."""
+SHALLOW = 2
+"""Depth at which the penultimate block is the first block, which adds to bare embeddings: no penultimate gain."""
+
+
+@functools.cache
+def _columns() -> dict[str, list[str]]:
+    """Columns of the design's model matrix by block."""
+    return blocks()
+
+
+def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
+    """Rows of `rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
+
+    Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
+    the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
+    """
+    kept = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
+    if gain == "penultimate_gain":
+        kept = kept[kept["n_layers"] > SHALLOW]
+    kept = kept.reset_index(drop=True)
+    matrix = model_matrix(kept)
+    chosen = [name for block in ("recipe", "architecture") for name in _columns()[block]]
+    varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
+    known = kept[f"{gain}_geometric"] if f"{gain}_geometric" in kept else kept[gain]
+    columns = matrix[varied].add_prefix("x ")
+    return pd.concat([kept.assign(log_gain=np.log(known.astype("float64"))), columns], axis=1)
+
+
+def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
+    """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
+    return [f"x {name}" for name in _columns()[block] if f"x {name}" in rows]
+
+
+def distinct(rows: pd.DataFrame) -> pd.Series:
+    """The distinct model of every row: a second seed belongs to the model that it repeats."""
+    return rows["replicate_of"].fillna("").where(rows["replicate_of"].fillna("") != "", rows["model"])
+
+
+def too_few(rows: pd.DataFrame) -> bool:
+    """True where nothing can be concluded from so few models."""
+    return len(rows) < LEAST_MODELS or rows["recipe"].nunique() < LEAST_RECIPES
+
+
+def fit_recipes(
+    rows: pd.DataFrame,
+    gain: str,
+    *,
+    geometry: Sequence[str] = GEOMETRY,
+    scale: Sequence[str] = SCALE,
+    seed: int,
+    left_out: bool = False,
+) -> HeritageFit:
+    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns.
+
+    `left_out`: its checks leave out the recipes in turn.
+    """
+    table = rows.assign(
+        model_id=rows["model"],
+        source=NURSERY,
+        prompt_id="",
+        gain=rows[gain],
+        gain_sd=rows[f"{gain}_sd"],
+        n_prompts=rows[f"{gain}_n"],
     )
+    return fit_heritage(
+        table[["model_id", "recipe", "source", "prompt_id", "gain", "gain_sd", "n_prompts", *geometry, *scale]],
+        estimand=gain,
+        blocks={"heritage": ["recipe"], "geometry": geometry, "scale": scale},
+        method=CLOSED,
+        settings=Settings(),
+        leave_out=["heritage"] if left_out else [],
+        seed=seed,
+    )
+
+
+def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
+    """Draws of the slopes of a block's contribution on its columns, draws × columns."""
+    x = rows.set_index("model").loc[list(fit.design.models), list(columns)].to_numpy(np.float64)
+    part = fit.contributions[block].reshape(-1, fit.n_models)
+    return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
+
+
+LATE = 0.75
+"""Late layers are those beyond this share of the depth."""
+
+
+def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
+    """Rows of a run-keyed table of the trained models at the end of training, `heritage` being the recipe.
+
+    The columns `learned`, `comparable` and `n_layers` come from the models.
+    """
+    models = final(tables)[["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]]
+    rows = tables.table(name, source=NURSERY, **equals).drop(columns="heritage")
+    return rows.merge(models.rename(columns={"recipe": "heritage"}), on=["model_id", "revision"])
+
+
+def trained_norms(tables: Evidence) -> pd.DataFrame:
+    """One row a trained model: columns of `final`, with its recipe as `heritage`.
+
+    `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows that the study took
+    for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the layers, in the same two ways. `fused`:
+    whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
+    penultimate gain with its 95 % t interval over prompts.
+    """
+    rows = final(tables).assign(heritage=lambda f: f["recipe"])
+    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])
+    means = weights.pivot_table(index="model_id", columns="matrix", values="spectral_norm")
+    means = means.reindex(columns=["W_V", "W_O", "W_V_published_thirds"]).dropna(subset=["W_V", "W_O"])
+    thirds = means["W_V_published_thirds"]
+    layers = weights.pivot_table(index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm")
+    layers = layers.reindex(columns=["W_V", "W_V_published_thirds"]).reset_index()
+    layers["cut"] = layers["W_V_published_thirds"].fillna(layers["W_V"])
+    late = layers[layers["layer"] > LATE * layers["n_layers"]]
+    squared = np.square(late[["W_V", "cut"]].astype(float)).groupby(late["model_id"]).mean()
+    names = rows["model_id"]
+    half = stats.t.ppf(0.975, rows["penultimate_gain_n"].astype(float) - 1)
+    half = half * rows["penultimate_gain_sd"] / np.sqrt(rows["penultimate_gain_n"].astype(float))
+    return rows.assign(
+        ratio=names.map(means["W_V"] / means["W_O"]),
+        ratio_cut=names.map(thirds.fillna(means["W_V"]) / means["W_O"]),
+        fused=names.map(thirds.notna()).eq(True),
+        late=names.map(squared["W_V"]),
+        late_cut=names.map(squared["cut"]),
+        gain=rows["penultimate_gain"],
+        lower=rows["penultimate_gain"] - half,
+        upper=rows["penultimate_gain"] + half,
+    )
+
+
+def trained_unembeddings(tables: Evidence) -> pd.DataFrame:
+    """One row a comparable trained model: columns of `final`, `heritage` (its recipe), spectral norm, logs of both."""
+    norms = at_the_end(tables, "weights", head="", matrix="unembedding").groupby("model_id")["spectral_norm"].first()
+    models = final(tables)
+    table = models[models["comparable"].astype(bool)].assign(heritage=lambda f: f["recipe"])
+    table = table.assign(spectral_norm=table["model_id"].map(norms).astype(float))
+    table = table.dropna(subset=["spectral_norm", "last_gain"])
+    return table.assign(log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float)))

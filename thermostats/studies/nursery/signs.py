@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.counts import clustered_share
-from thermostats.modelling.classical.means import one_sample, paired_difference
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.tuned_pairs import ratio_of_pair
 from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
@@ -90,29 +90,14 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     for child, facts in children.iterrows():
         base = facts["parent"]
         both = wide[[base, child]].dropna()
-        b, c = (one_sample(both[name], against=1, log=True, seed=seed) for name in (base, child))
-        ratio = paired_difference(both[child], both[base], level=1 - 0.05 / len(children), seed=seed)
-        rows.append(
-            {
-                "model_id": base,
-                "tuned": child,
-                "heritage": facts["heritage"],
-                "n_prompts": len(both),
-                "base_gain": b.ratio,
-                "base_lower": b.ratio_lower,
-                "base_upper": b.ratio_upper,
-                "tuned_gain": c.ratio,
-                "tuned_lower": c.ratio_lower,
-                "tuned_upper": c.ratio_upper,
-                "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
-                "other_side": (b.estimate > 0) != (c.estimate > 0),
-                "ratio": ratio.ratio,
-                "ratio_lower": ratio.ratio_lower,
-                "ratio_upper": ratio.ratio_upper,
-                "p": ratio.p_value,
-            }
-        )
-    return pd.DataFrame(rows)
+        pair = {"model_id": base, "tuned": child, "heritage": facts["heritage"], "n_prompts": len(both)}
+        rows.append(pair | ratio_of_pair(both, "tuned", level=1 - 0.05 / len(children), seed=seed))
+    names = {"base_geometric": "base_gain", "tuned_geometric": "tuned_gain"}
+    table = pd.DataFrame(rows).rename(columns=names)
+    if len(table):
+        sides = (table["base_gain"] > 1) != (table["tuned_gain"] > 1)
+        table.insert(list(table).index("ratio"), "other_side", sides)
+    return table
 
 
 def standard_errors(rows: pd.DataFrame, gain: str) -> pd.Series:

@@ -1,18 +1,30 @@
-"""Effects of depth and head density over models of the controlled study: slopes, curvature, interactions, traces."""
+"""Effects of depth and head density in the controlled study: slopes, curves, mediators, and beside the published."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate
+from thermostats.modelling.classical.counts import one_sample_bound
+from thermostats.modelling.classical.mediation import mediation
 from thermostats.modelling.classical.mixed import MixedSlope, mixed_slope
 from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.modelling.inference.draws import Array
+from thermostats.plots.general import DASHES, MUTED, legend_above, reference
+from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.gains import gains
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.studies.nursery.factor_effects import CURVED, covariates, with_curves
+from thermostats.studies.nursery.rows import jackknife, too_few, with_logs
 
+PENULTIMATE = "penultimate_gain"
 LINES = ("log_L", "log_rho", "log_d")
 """Depth, head density and width, whose straight lines stand in every model here."""
 
@@ -80,3 +92,120 @@ def curve_of(L: np.ndarray, y: np.ndarray, middle: float) -> tuple[float, float]
     m = basis @ y / np.square(basis).sum(axis=1)
     best = int(np.square(y - m[:, None] * basis).sum(axis=1).argmin())
     return float(m[best]), float(grid[best])
+
+
+LARGEST = "max_gain_to_penultimate"
+TOTAL = 10.0
+"""The bound 10^(1/L) of every block lets the product of gains reach this much."""
+
+
+class Curve(NamedTuple):
+    """Exponent β and level at the middle depth L0 over 1/L0 of log10 G_max = m (L/L0)^(−β), with their intervals."""
+
+    beta: tuple[float, float, float]
+    level: tuple[float, float, float]
+    middle: float
+    at_edge: bool
+    """Some exponent is where the search ends: such a curve has no form."""
+
+
+def jackknifed_curve(rows: pd.DataFrame) -> Curve:
+    """The curve through the largest gains, recipes left out one by one for its intervals."""
+    L, y = rows["n_layers"].to_numpy(np.float64), np.log10(rows[LARGEST].to_numpy(np.float64))
+    middle = float(np.exp(np.log(L).mean()))
+
+    def figures(kept: npt.NDArray[np.bool_]) -> Array:
+        m, beta = curve_of(L[kept], y[kept], middle)
+        return np.array([beta, m * middle])
+
+    whole, without, half = jackknife(rows["recipe"], figures)
+    beta, level = ((float(v), float(v - h), float(v + h)) for v, h in zip(whole, half, strict=True))
+    return Curve(beta, level, middle, bool({*without[:, 0], whole[0]} & set(EDGES)))
+
+
+def draw_depth(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
+    """Largest gain over depth, marked by head density, with the published curve."""
+
+    def draw(axes: Axes) -> None:
+        _scatter(axes, rows, "n_layers", LARGEST, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
+        L = np.linspace(float(rows["n_layers"].min()), float(rows["n_layers"].max()), 100)
+        axes.plot(L, TOTAL ** (1 / L), color=MUTED, linestyle=DASHES[1], label="10^(1/L)")
+        axes.set_xticks(sorted(set(rows["n_layers"])), [str(L) for L in sorted(set(rows["n_layers"]))])
+        axes.set(xlabel="layers, L", ylabel="largest gain, blocks 2 to L − 1")
+        legend_above(axes)
+
+    return draw
+
+
+def draw_density(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
+    """Penultimate gain over head density, marked by depth."""
+
+    def draw(axes: Axes) -> None:
+        _scatter(axes, rows, "rho", PENULTIMATE, by=("n_layers", "L = {}"), shift=0.1, seed=seed)
+        axes.set(xlabel="head density ρ = H / d_h", ylabel="penultimate gain")
+        legend_above(axes)
+
+    return draw
+
+
+def _scatter(axes: Axes, rows: pd.DataFrame, x: str, y: str, *, by: tuple[str, str], shift: float, seed: int) -> None:
+    """One colour a value of a column, shifted at random along x; both axes logarithmic."""
+    reference(axes, 1.0)
+    spread = np.random.default_rng(seed)
+    column, label = by
+    for value, own in rows.groupby(column, sort=True):
+        shifted = own[x] * np.exp(spread.uniform(-shift, shift, len(own)))
+        axes.scatter(shifted, own[y], s=26, alpha=0.85, label=label.format(value))
+    log_axis(axes, "x")
+    log_axis(axes, "y")
+
+
+MEDIATORS = {"trace": "trace of the sheaf Laplacian", "wv_norm": "‖W_V‖", "wo_norm": "‖W_O‖"}
+
+
+def mediated(rows: pd.DataFrame) -> pd.DataFrame:
+    """By mediator the part of the slope on log ρ that goes through it, with its interval, and the rest.
+
+    Columns: mediator, indirect, lower, upper, total, direct, interval, n_models, groups; mediators that too few models
+    have are left out.
+    """
+    others = [name for name in held(rows) if name != "log_rho"]
+    found = []
+    for column, words in MEDIATORS.items():
+        known = rows[rows[column].notna() & (rows[column] > 0)]
+        if too_few(known):
+            continue
+        logs = known.assign(mediator=np.log(known[column].astype("float64")))
+        m = mediation(logs, "log_gain", "log_rho", "mediator", others, group="recipe")
+        found.append((words, m.estimate, m.lower, m.upper, m.total, m.direct, m.interval, m.n, m.n_groups))
+    columns = ["mediator", "indirect", "lower", "upper", "total", "direct", "interval", "n_models", "groups"]
+    return pd.DataFrame(found, columns=columns)
+
+
+WORDS = {"log_L": "the log of depth", "log_rho": "the log of head density ρ"}
+
+
+def both_slopes(rows: pd.DataFrame) -> dict[str, Estimate]:
+    """Slopes on depth and on head density of some rows, by what they are on."""
+    found = {WORDS[term]: slope_on(rows, term, [n for n in held(rows) if n != term], "recipe") for term in WORDS}
+    return {on: Estimate(slope.estimate, slope.lower, slope.upper) for on, slope in found.items()}
+
+
+def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float) -> pd.DataFrame:
+    """The same estimands here and over the published models, whose labs take the place of recipes.
+
+    Columns: what, study, estimate, lower, upper, n_models, groups.
+    """
+    every = gains(tables)
+    known = with_logs(every[every["comparable"]].reset_index(drop=True))
+    studies = (("here, by design", rows, held(rows), "recipe"), ("published models", known, list(LINES), "heritage"))
+    found = []
+    for term, words in WORDS.items():
+        for study, frame, columns, group in studies:
+            s = slope_on(frame, term, [name for name in columns if name != term], group)
+            found.append((f"slope on {words}", study, s.estimate, s.lower, s.upper, s.n, s.n_groups))
+    for study, frame, _, group in studies:
+        of = frame.dropna(subset=LARGEST)
+        b = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=tolerated)
+        found.append(("share above 10^(1/L)", study, b.estimate, b.lower, b.upper, b.n, of[group].nunique()))
+    return pd.DataFrame(found, columns=["what", "study", "estimate", "lower", "upper", "n_models", "groups"])

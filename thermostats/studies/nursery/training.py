@@ -1,4 +1,4 @@
-"""Train one model of the design: the same number of steps for all, six checkpoints, its loss kept.
+"""Train models of the design: the same number of steps for all, six checkpoints, losses kept; many side by side.
 
 A model is the unit of resumption: its folder appears, whole, when it is trained; what was interrupted begins again.
 """
@@ -6,9 +6,13 @@ A model is the unit of resumption: its folder appears, whole, when it is trained
 from __future__ import annotations
 
 import math
+import os
+import queue
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,26 +26,80 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from thermostats.measurement.session import quiet
 from thermostats.studies.nursery import corpora, tokenizer
 from thermostats.studies.nursery.corpora import Corpus, Tokens
 from thermostats.studies.nursery.factors import BATCH, CHECKPOINTS, CONTEXT, STEPS, TUNING
 from thermostats.studies.nursery.models import POSITION_TABLES, build
 from thermostats.studies.nursery.optimisers import optimisers, schedule
-from thermostats.studies.nursery.records import (
-    Trained,
-    model_folder,
-    read_record,
-    step_folder,
-    tuned_name,
-    write_record,
-)
+from thermostats.studies.nursery.plan import Trained, model_folder, read_record, step_folder, tuned_name, write_record
 
 CLIP = 1.0
 """Largest norm of the gradient; larger ones are scaled down to it."""
 HELD_OUT_WINDOWS = 32
-"""Windows, evenly spread over the held-out tokens, on which the loss is told."""
+"""Windows, evenly spread over the held-out tokens, on which the loss is estimated."""
+Row = Mapping[str, Any]
 Progress = Callable[[int, int], None]
 """Called with steps done and steps in all."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: a row of the design, from initialisation or (`tuned`) on the other corpus."""
+
+    row: Row
+    tuned: bool
+    budget: float
+
+    @property
+    def name(self) -> str:
+        """Name of the model that comes of it."""
+        return tuned_name(self.row["model"]) if self.tuned else str(self.row["model"])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimiser."""
+        return max(1, round(STEPS * self.budget * (TUNING if self.tuned else 1)))
+
+    @property
+    def work(self) -> float:
+        """About how long it takes, in layer-steps; the wider model counts half as much again."""
+        return float(self.steps * (self.row["n_layers"] + 1) * (1.5 if self.row["d_model"] > 32 else 1.0))
+
+    def record(self, folder: Path) -> Trained | None:
+        """What it came to, where it was trained by as many steps already."""
+        known = read_record(folder, self.name)
+        return known if known is not None and known.steps == self.steps else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress of a job: share done, and its record when it is through."""
+
+    job: Job
+    share: float
+    trained: Trained | None = None
+
+
+def jobs(rows: Sequence[Row], tuned: Sequence[Row], budget: float) -> list[Job]:
+    """Every training of the rows, then fine-tuning of those in `tuned`."""
+    return [Job(row, False, budget) for row in rows] + [Job(row, True, budget) for row in tuned]
+
+
+def train_all(
+    wanted: Sequence[Job], folder: Path, *, device: str = "cpu", processes: int | None = None
+) -> Iterator[Step]:
+    """Run jobs side by side, one process a core or one for a GPU, and yield their progress; fine-tuning comes last.
+
+    A finished job is yielded at once and not run again. An exception of one job is raised when the others are through.
+    """
+    workers = processes or (1 if device != "cpu" else os.cpu_count() or 1)
+    for tuned in (False, True):
+        part = [job for job in wanted if job.tuned == tuned]
+        known = {job.name: job.record(folder) for job in part}
+        yield from (Step(job, 1.0, known[job.name]) for job in part if known[job.name])
+        if left := [job for job in part if not known[job.name]]:
+            yield from _side_by_side(left, folder, device, min(workers, len(left)))
 
 
 def checkpoint_steps(steps: int) -> tuple[int, ...]:
@@ -50,32 +108,28 @@ def checkpoint_steps(steps: int) -> tuple[int, ...]:
 
 
 def train(
-    row: Mapping[str, Any], folder: Path, *, budget: float = 1.0, device: str = "cpu", progress: Progress | None = None
+    row: Row, folder: Path, *, budget: float = 1.0, device: str = "cpu", progress: Progress | None = None
 ) -> Trained:
     """Train the model of a design's row on its corpus and write its checkpoints; what is there is not trained again.
 
     Deterministic given the row on one machine and torch build. `budget` multiplies the number of steps.
     """
-    steps = max(1, round(STEPS * budget))
-
-    def start(vocab_size: int) -> PreTrainedModel:
-        return build(row, vocab_size)
-
-    return Training(row, folder, row["model"], "", steps, checkpoint_steps(steps), start, device, progress).result()
+    job = Job(row, False, budget)
+    kept = checkpoint_steps(job.steps)
+    return Training(job, folder, row["corpus"], "", kept, lambda size: build(row, size), device, progress).result()
 
 
 def tune(
-    row: Mapping[str, Any], folder: Path, *, budget: float = 1.0, device: str = "cpu", progress: Progress | None = None
+    row: Row, folder: Path, *, budget: float = 1.0, device: str = "cpu", progress: Progress | None = None
 ) -> Trained:
     """Train a finished model on with its own recipe on the other corpus (model MODEL-tuned), a base/instruct-like pair.
 
     Raises FileNotFoundError where the model itself is not trained yet.
     """
-    other = next(name for name in corpora.NAMES if name != row["corpus"])
-    parent = step_folder(folder, row["model"], max(1, round(STEPS * budget)))
+    job = Job(row, True, budget)
+    parent = step_folder(folder, row["model"], Job(row, False, budget).steps)
     if not parent.is_dir():
         raise FileNotFoundError(parent)
-    steps = max(1, round(TUNING * STEPS * budget))
 
     def start(_vocab_size: int) -> PreTrainedModel:
         torch.manual_seed(int(row["seed"]))
@@ -85,19 +139,19 @@ def tune(
             parameter.requires_grad_(not held)
         return model
 
-    name, begun, tuned = tuned_name(row["model"]), f"{row['model']}/{parent.name}", {**row, "corpus": other}
-    return Training(tuned, folder, name, begun, steps, (steps,), start, device, progress).result()
+    other = next(name for name in corpora.NAMES if name != row["corpus"])
+    begun = f"{row['model']}/{parent.name}"
+    return Training(job, folder, other, begun, (job.steps,), start, device, progress).result()
 
 
 @dataclass(frozen=True)
 class Training:
-    """One model's training: the row whose recipe it follows, its name and parent, what it keeps and begins from."""
+    """One model's training: its job, corpus and parent, the checkpoints it keeps and the model it begins from."""
 
-    row: Mapping[str, Any]
+    job: Job
     folder: Path
-    name: str
+    corpus: str
     parent: str
-    steps: int
     kept: tuple[int, ...]
     start: Callable[[int], PreTrainedModel]
     device: str
@@ -105,13 +159,12 @@ class Training:
 
     def result(self) -> Trained:
         """The record of the training, made now where there is none."""
-        corpus = corpora.load(self.folder, self.row["corpus"])
-        target = model_folder(self.folder, self.name)
+        corpus = corpora.load(self.folder, self.corpus)
+        target = model_folder(self.folder, self.job.name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{self.name}.part")
-        with filelock.FileLock(target.with_name(f".{self.name}.lock")):
-            known = read_record(self.folder, self.name)
-            if known is not None and known.steps == self.steps:
+        part = target.with_name(f".{self.job.name}.part")
+        with filelock.FileLock(target.with_name(f".{self.job.name}.lock")):
+            if known := self.job.record(self.folder):
                 return known
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir()
@@ -122,24 +175,25 @@ class Training:
         return done
 
     def _into(self, part: Path, corpus: Corpus) -> Trained:
-        model = self.start(corpus.vocab_size)
+        model, steps, row = self.start(corpus.vocab_size), self.job.steps, self.job.row
         began = perf_counter()
         words = tokenizer.load(self.folder)
         nn.Module.to(model, self.device).train()
-        rules = optimisers(model, self.row)
-        factor = schedule(self.row["schedule"], self.steps)
+        rules = optimisers(model, row)
+        factor = schedule(row["schedule"], steps)
         peaks = [(group, group["lr"]) for rule in rules for group in rule.param_groups]
-        rng = np.random.default_rng([int(self.row["seed"]), len(self.parent)])
+        rng = np.random.default_rng([int(row["seed"]), len(self.parent)])
         losses: list[dict[str, Any]] = []
 
         def keep(step: int) -> None:
-            model.save_pretrained(part / f"step{step:05d}")
-            words.save_pretrained(part / f"step{step:05d}")
-            losses.append({"step": step, "loss": heldout_loss(model, corpus.heldout, self.device), "part": "heldout"})
+            if step in self.kept:
+                model.save_pretrained(part / f"step{step:05d}")
+                words.save_pretrained(part / f"step{step:05d}")
+                loss = heldout_loss(model, corpus.heldout, self.device)
+                losses.append({"step": step, "loss": loss, "part": "heldout"})
 
-        if 0 in self.kept:
-            keep(0)
-        for step in range(self.steps):
+        keep(0)
+        for step in range(steps):
             for group, rate in peaks:
                 group["lr"] = rate * factor(step)
             for rule in rules:
@@ -151,17 +205,16 @@ class Training:
             for rule in rules:
                 rule.step()
             losses.append({"step": step + 1, "loss": loss.item(), "part": "train"})
-            if step + 1 in self.kept:
-                keep(step + 1)
+            keep(step + 1)
             if self.progress is not None:
-                self.progress(step + 1, self.steps)
+                self.progress(step + 1, steps)
         end, unigram = losses[-1]["loss"], unigram_loss(corpus)
         done = Trained(
-            self.name,
+            self.job.name,
             self.parent,
             corpus.name,
-            self.steps,
-            tokens=self.steps * BATCH * CONTEXT,
+            steps,
+            tokens=steps * BATCH * CONTEXT,
             loss=end if math.isfinite(end) else None,
             loss_unigram=unigram,
             learned=math.isfinite(end) and end < unigram,
@@ -195,3 +248,51 @@ def _windows(tokens: Tokens, starts: Any, device: str) -> torch.Tensor:
 def _loss(model: PreTrainedModel, windows: torch.Tensor) -> torch.Tensor:
     logits: torch.Tensor = model(input_ids=windows[:, :-1], use_cache=False).logits
     return cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+
+
+def _side_by_side(wanted: Sequence[Job], folder: Path, device: str, workers: int) -> Iterator[Step]:
+    context = get_context("spawn")
+    with context.Manager() as manager:
+        shares = manager.Queue()
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare) as pool:
+            running: dict[Future[Trained], Job] = {
+                pool.submit(_train, i, job, folder, device, shares): job for i, job in enumerate(wanted)
+            }
+            failed: BaseException | None = None
+            try:
+                while running:
+                    yield from (Step(wanted[number], share) for number, share in _arrived(shares))
+                    for future in [future for future in running if future.done()]:
+                        job = running.pop(future)
+                        if (error := future.exception()) is not None:
+                            failed = error
+                        else:
+                            yield Step(job, 1.0, future.result())
+            finally:
+                pool.shutdown(wait=not running, cancel_futures=True)
+            if failed is not None:
+                raise failed
+
+
+def _arrived(shares: queue.Queue[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+    try:
+        yield shares.get(timeout=0.5)
+        while True:
+            yield shares.get_nowait()
+    except queue.Empty:
+        return
+
+
+def _prepare() -> None:
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    quiet()
+
+
+def _train(number: int, job: Job, folder: Path, device: str, shares: queue.Queue[tuple[int, float]]) -> Trained:
+    def progress(done: int, total: int) -> None:
+        if done % 10 == 0:
+            shares.put((number, done / total))
+
+    run = tune if job.tuned else train
+    return run(job.row, folder, budget=job.budget, device=device, progress=progress)

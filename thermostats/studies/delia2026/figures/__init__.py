@@ -1,7 +1,12 @@
-"""The figures of the report: the study's eight redrawn from the tables, and all of them as one."""
+"""The figures of the report: the study's eight redrawn from the tables, all of them as one, and their page."""
 
-from thermostats.studies.delia2026.figures.combined import combine
-from thermostats.studies.delia2026.figures.figure import EMPTY, Figure, png, svg
+from __future__ import annotations
+
+from thermostats import words
+from thermostats.claims.evidence import Evidence
+from thermostats.plots.svg import compact
+from thermostats.reporting.text import Files, slug
+from thermostats.studies.delia2026.figures.figure import EMPTY, Figure, combine, svg
 from thermostats.studies.delia2026.figures.gains import DEPTH, LABS, PROMPTS, SIZE
 from thermostats.studies.delia2026.figures.spectra import LAYERS, SPECTRA, SQUARED
 from thermostats.studies.delia2026.figures.transition import TRANSITION
@@ -11,4 +16,30 @@ SINGLE = (DEPTH, LABS, SPECTRA, LAYERS, TRANSITION, SIZE, PROMPTS, SQUARED)
 COMBINED = combine(SINGLE)
 FIGURES: tuple[Figure, ...] = (*SINGLE, COMBINED)
 
-__all__ = ["COMBINED", "EMPTY", "FIGURES", "SINGLE", "Figure", "png", "svg"]
+INTRODUCTION = (
+    "The preprint’s figures, redrawn from the tables: uncertainty shown where the tables hold it, models by name, a "
+    "lab always in the same colour and shape. Captions say what was estimated; their numbers are computed from the "
+    "rows drawn."
+)
+
+
+def files(tables: Evidence) -> dict[str, bytes]:
+    """`figures.md`, and of each figure an SVG and its rows under `figures/`."""
+    found = Files()
+    parts = ["# Figures", "[All claims](index.md)", INTRODUCTION]
+    for figure in FIGURES:
+        parts += _section(figure, tables, found)
+    found.add("figures.md", ("\n\n".join(parts) + "\n").encode())
+    return found.found
+
+
+def _section(figure: Figure, tables: Evidence, found: Files) -> list[str]:
+    head = [f"## {words.markdown(figure.title)}"]
+    head += [f"Claims: {', '.join(figure.claims)}."] * bool(figure.claims)
+    table = figure.table(tables)
+    if table.empty:
+        return [*head, EMPTY]
+    name = f"figures/{slug(figure.id)}"
+    drawn = found.figure(compact(svg(figure, table)), f"{name}.svg", figure.caption(table))
+    rows = found.table(table, f"Rows behind figure {figure.id}", f"{name}.csv")
+    return [*head, drawn, f"#### Rows drawn in {figure.id}", rows]

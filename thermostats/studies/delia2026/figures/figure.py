@@ -1,24 +1,34 @@
-"""What a figure of the report is: a table, how it is drawn, and a caption that states what the table says."""
+"""What a figure of the report is: a table, how it is drawn, and a caption; several figures as panels of one."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
-from thermostats.plots.column import COLUMN, column_style
+from thermostats.claims.template import Template
+from thermostats.plots.column import COLUMN, column_style, lab_entry
+from thermostats.plots.general import plain_text
+from thermostats.words import first_sentences
 
+PANEL, COLUMNS = "panel", 2
+"""Column that names the figure of a row of the combined one, and columns of its panels."""
 EMPTY = "The tables in use hold no rows for this figure."
+
+
+CAPTIONS = Template.read(Path(__file__).with_name("captions.md"))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: `draw(table(tables), axes)` returns the axes, `caption` says in words what the same table says."""
+    """One figure: `draw(table(tables), axes)` returns the axes, `caption` says what the same table says."""
 
     id: str
     title: str
@@ -26,15 +36,15 @@ class Figure:
     table: Callable[[Evidence], pd.DataFrame]
     """Tables to the rows that are drawn; empty where the tables in use hold none."""
     draw: Callable[[pd.DataFrame, Axes], Axes]
-    caption: Callable[[pd.DataFrame], str]
-    """What was estimated and what came out, with every number taken from the table; the alt text too."""
+    numbers: Callable[[pd.DataFrame], Mapping[str, Any]]
+    """Values for the figure's words in `captions.md`; every number is taken from the table."""
     width: float = COLUMN
     height: float = 2.9
     """Size in inches."""
 
-    def words(self, table: pd.DataFrame) -> str:
-        """The caption, or that there is nothing to show."""
-        return EMPTY if table.empty else self.caption(table)
+    def caption(self, table: pd.DataFrame) -> str:
+        """What was estimated and what came out; the alt text too. For an empty table, that there is nothing to show."""
+        return EMPTY if table.empty else CAPTIONS.line(self.id, "caption", self.numbers(table))
 
 
 def svg(figure: Figure, table: pd.DataFrame) -> bytes:
@@ -51,14 +61,6 @@ def svg(figure: Figure, table: pd.DataFrame) -> bytes:
     return ("\n".join(line.rstrip() for line in lines) + "\n").encode()
 
 
-def png(figure: Figure, table: pd.DataFrame, dpi: int = 300) -> bytes:
-    """The figure as PNG. Raises ValueError for an empty table."""
-    stream = io.BytesIO()
-    with column_style():
-        _drawn(figure, table).savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
-    return stream.getvalue()
-
-
 def _drawn(figure: Figure, table: pd.DataFrame) -> Canvas:
     if table.empty:
         raise ValueError(f"figure {figure.id}: {EMPTY}")
@@ -67,3 +69,44 @@ def _drawn(figure: Figure, table: pd.DataFrame) -> Canvas:
     figure.draw(table, axes)
     canvas.set_size_inches(figure.width, figure.height)
     return canvas
+
+
+def combine(figures: Sequence[Figure]) -> Figure:
+    """One figure with every given figure as a lettered panel, and one legend of the labs."""
+
+    def table(tables: Evidence) -> pd.DataFrame:
+        parts = [part.table(tables).assign(**{PANEL: part.id}) for part in figures]
+        filled = [part for part in parts if not part.empty]
+        return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])
+
+    def draw(rows: pd.DataFrame, axes: Axes) -> Axes:
+        place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
+        if place is None or not isinstance(canvas, Canvas):
+            raise ValueError("the combined figure needs axes that stand in a grid, as add_subplot makes them")
+        axes.set_axis_off()
+        shown = [part for part in figures if (rows[PANEL] == part.id).any()]
+        grid = place.subgridspec(-(-len(shown) // COLUMNS), COLUMNS)
+        for number, part in enumerate(shown):
+            panel = canvas.add_subplot(grid[divmod(number, COLUMNS)])
+            part.draw(_rows_of(rows, part), panel)
+            if (own := panel.get_legend()) is not None:
+                own.remove()
+            panel.set_title(f"{chr(ord('A') + number)}  {part.title}")
+        for lab in sorted(rows["heritage"].dropna().unique()):
+            lab_entry(axes, lab)
+        labs = axes.get_legend_handles_labels()
+        legend = canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1)
+        plain_text(legend.get_texts())
+        return axes
+
+    def numbers(rows: pd.DataFrame) -> dict[str, Any]:
+        own = [(part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()]
+        return {"panels": [(part.title, first_sentences(part.caption(table))) for part, table in own]}
+
+    claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
+    return Figure("combined", "All figures", claims, table, draw, numbers, width=2.05 * COLUMN, height=11.0)
+
+
+def _rows_of(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
+    own = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
+    return own.loc[:, own.notna().any() | own.columns.str.endswith(("_lower", "_upper"))].infer_objects()

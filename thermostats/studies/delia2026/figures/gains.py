@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,17 +18,17 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, gains
-from thermostats.words import number, relation, short_name
+from thermostats.words import short_name
 
 SEED = 1
 LEVEL = 0.95
-GAIN = "gain of the last block but one, $G_{L-1}$"
+GAIN = "penultimate gain, $G_{L-1}$"
 COLUMNS = ["model_id", "heritage", "n_layers", "n_params", "gain", "sd", "lower", "upper", "n_prompts", "source"]
-PENULTIMATE, LAST = "last block but one", "last block"
+PENULTIMATE, LAST = "penultimate block", "last block"
 
 
 def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
-    """One row a model of the named files: mean gain of the last block but one over prompts with its t interval.
+    """One row a model of the named files: mean penultimate gain over prompts with its t interval.
 
     Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95 % interval.
     """
@@ -55,17 +57,15 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def caption_depth(table: pd.DataFrame) -> str:
+def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
-    r = correlation(table["n_layers"], table["gain"], seed=SEED)
-    above = int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum())
-    return (
-        f"Mean gain of the last block but one against the number of layers in {len(table)} Pythia models, with 95 % t "
-        f"intervals over {_prompts(table)} prompts. Pearson r = {number(r.estimate)} (95 % interval {number(r.lower)} "
-        f"to {number(r.upper)}; permutation p {relation(r.p_permutation)}); unit: the model, all of one lab. "
-        f"{_count(above)} of {len(table)} lie above the dashed bound 10^(1/L), and {int((table['upper'] < 1).sum())} "
-        "have their whole interval below 1."
-    )
+    return {
+        "n": len(table),
+        "prompts": _prompts(table),
+        "r": correlation(table["n_layers"], table["gain"], seed=SEED),
+        "above": int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum()) or "None",
+        "below": int((table["upper"] < 1).sum()),
+    }
 
 
 def by_lab(tables: Evidence) -> pd.DataFrame:
@@ -103,21 +103,12 @@ def draw_labs(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def caption_labs(table: pd.DataFrame) -> str:
+def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
     """Means of the labs with their intervals, and how many models of each dampen."""
-    labs = table.drop_duplicates("heritage")
-    means = "; ".join(
-        f"{row.heritage} {number(row.lab_mean)}"
-        + (f" ({number(row.lab_lower)} to {number(row.lab_upper)})" if row.n_lab > 1 else " (one model)")
-        for row in labs.itertuples()
-    )
     below = table[table["gain"] < 1].groupby("heritage", sort=False).size()
     dampen = ", ".join(f"{count} of {int((table['heritage'] == lab).sum())} of {lab}" for lab, count in below.items())
-    return (
-        f"Mean gain of the last block but one in {len(table)} models of {len(labs)} labs; bars: 95 % t intervals over "
-        f"{_prompts(table)} prompts; vertical line and band: mean of a lab's models and its 95 % t interval. Lab "
-        f"means: {means}. Below 1: {dampen or 'no model'}."
-    )
+    labs = list(table.drop_duplicates("heritage").itertuples())
+    return {"n": len(table), "prompts": _prompts(table), "labs": labs, "dampen": dampen}
 
 
 def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
@@ -138,18 +129,11 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def caption_size(table: pd.DataFrame) -> str:
+def numbers_size(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and log size, and the models at the ends."""
-    r = correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
     ordered = table.sort_values("gain")
-    low, high = ordered.iloc[0], ordered.iloc[-1]
-    return (
-        f"Mean gain of the last block but one against the number of parameters in {len(table)} Pythia models; bars: "
-        f"one standard deviation and the 95 % t interval over {_prompts(table)} prompts. Pearson r with log parameters "
-        f"= {number(r.estimate)} (95 % interval {number(r.lower)} to {number(r.upper)}; permutation p "
-        f"{relation(r.p_permutation)}). Smallest: {short_name(low['model_id'])} {number(low['gain'])}; largest: "
-        f"{short_name(high['model_id'])} {number(high['gain'])}."
-    )
+    r = correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
+    return {"n": len(table), "prompts": _prompts(table), "r": r, "low": ordered.iloc[0], "high": ordered.iloc[-1]}
 
 
 def by_prompt(tables: Evidence) -> pd.DataFrame:
@@ -197,46 +181,28 @@ def spreads(table: pd.DataFrame) -> pd.DataFrame:
     return out.reset_index().sort_values(["block", "mean"], ascending=[False, True], ignore_index=True)
 
 
-def caption_prompts(table: pd.DataFrame) -> str:
+def numbers_prompts(table: pd.DataFrame) -> dict[str, Any]:
     """In how many models every prompt falls on one side of 1."""
     spread = spreads(table)
-    one_side = int(((spread["below"] == 0) | (spread["below"] == spread["n"])).sum())
-    widest = spread.loc[(spread["sd"] / spread["mean"]).idxmax()]
     n = sorted(set(spread["n"]))
-    prompts = f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
-    return (
-        f"Gain of {len(spread)} models (rows) over {prompts} prompts each, on a logarithmic axis and with no value "
-        "clipped; large marks: means, bars: one SD. Above: gain of the last block but one; below: of the last block, "
-        f"from other files; the two are not comparable. All prompts fall on one side of 1 in {one_side} of "
-        f"{len(spread)} models; the spread relative to the mean is largest in {short_name(widest['model_id'])} "
-        f"({number(100 * widest['sd'] / widest['mean'], 2)} %)."
-    )
+    return {
+        "n": len(spread),
+        "prompts": f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}",
+        "one_side": int(((spread["below"] == 0) | (spread["below"] == spread["n"])).sum()),
+        "widest": spread.loc[(spread["sd"] / spread["mean"]).idxmax()],
+    }
 
 
 def _prompts(table: pd.DataFrame) -> str:
-    sizes = sorted({int(n) for n in table["n_prompts"]})
-    return " or ".join(map(str, sizes))
+    return " or ".join(map(str, sorted({int(n) for n in table["n_prompts"]})))
 
 
-def _count(number_of: int) -> str:
-    return str(number_of) if number_of else "None"
+def pythia(tables: Evidence) -> pd.DataFrame:
+    """`penultimate_gains` of the Pythia family."""
+    return penultimate_gains(tables, PYTHIA)
 
 
-DEPTH = Figure(
-    "figure-1",
-    "Gain over depth, Pythia family",
-    ("C01", "C02"),
-    lambda tables: penultimate_gains(tables, PYTHIA),
-    draw_depth,
-    caption_depth,
-)
-LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, caption_labs, height=4.0)
-SIZE = Figure(
-    "figure-6",
-    "Gain over size, Pythia family",
-    ("C04", "C10"),
-    lambda tables: penultimate_gains(tables, PYTHIA),
-    draw_size,
-    caption_size,
-)
-PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, caption_prompts, height=4.2)
+DEPTH = Figure("figure-1", "Gain over depth, Pythia family", ("C01", "C02"), pythia, draw_depth, numbers_depth)
+LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, numbers_labs, height=4.0)
+SIZE = Figure("figure-6", "Gain over size, Pythia family", ("C04", "C10"), pythia, draw_size, numbers_size)
+PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, numbers_prompts, height=4.2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,16 +14,14 @@ from thermostats.plots.column import lab_entry, name_points
 from thermostats.plots.general import MUTED, RULE, legend_above
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.figures.figure import Figure
+from thermostats.studies.delia2026.value_norms import BY_LAYER, LATE, MAPS, MEANS, SUMMARY, W_O
 from thermostats.words import number, short_name
 
 SEED = 3
-MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
-BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
 W_V, THIRD = "W_V", "published third"
-MEANS = {"W_V_spectral_norm_mean": W_V, "W_V_spectral_norm_mean_published_thirds": THIRD}
-W_O = "W_O_spectral_norm_mean"
-LATE, FOCAL = 0.75, "EleutherAI"
+CUTS = dict(zip(MEANS, (W_V, THIRD), strict=True))
 CUT = (
     "Open marks: norms of the third of the fused weights that the study took for W_V, which is not W_V in these models"
 )
@@ -49,7 +49,7 @@ def means(tables: Evidence) -> pd.DataFrame:
     summaries = tables.table("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
     published = summaries.assign(of=np.where(summaries["estimand"] == W_O, "wo", "wv"))
     wide = published.pivot(index=["model_id", "heritage"], columns="of", values="value").reset_index()
-    cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(MEANS)
+    cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(CUTS)
     parts = [wide.assign(cut=wide["model_id"].map(cuts), source="published")] if len(wide) else []
     measured = weights_by_layer(tables)
     if not measured.empty:
@@ -88,27 +88,18 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def caption_means(table: pd.DataFrame) -> str:
+def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
     """How far apart the labs' W_V norms lie, and on how many models of the right matrix that rests."""
     right = table[table["cut"] == W_V]
-    ratio = right["wv"] / right["wo"]
-    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SEED) if len(table) > 3 else None
-    said = (
-        f" Over all points the logarithms correlate at r = {number(r.estimate)} (95 % interval {number(r.lower)} to "
-        f"{number(r.upper)})."
-        if r
-        else ""
-    )
-    bars = (
-        "bars: smallest and largest layer, where layers are known"
-        if table["wv_lower"].notna().any()
-        else ("the spread over layers was not published")
-    )
-    return (
-        f"Mean spectral norms of W_V and W_O over layers, {len(table)} models of {table['heritage'].nunique()} labs; "
-        f"{bars}. Where W_V is W_V ({_listed(right)}), ‖W_V‖ / ‖W_O‖ runs from {number(ratio.min())} to "
-        f"{number(ratio.max())}.{said} Dashed: equal norms. {CUT} ({_listed(table[table['cut'] == THIRD])})."
-    )
+    return {
+        "n": len(table),
+        "n_labs": table["heritage"].nunique(),
+        "by_layer": table["wv_lower"].notna().any(),
+        "right": _listed(right) or "none",
+        "ratio": right["wv"] / right["wo"],
+        "r": correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SEED) if len(table) > 3 else None,
+        "cut": _cut(table),
+    }
 
 
 def over_depth(tables: Evidence) -> pd.DataFrame:
@@ -123,7 +114,7 @@ def over_depth(tables: Evidence) -> pd.DataFrame:
     layer = thirds["estimand"].str.removeprefix(BY_LAYER).astype(float)
     parts.append(thirds.assign(layer=layer, cut=THIRD))
     mean = tables.table("summaries", source=SUMMARY, estimand=list(MEANS))
-    parts.append(mean.assign(layer=np.nan, cut=mean["estimand"].map(MEANS)))
+    parts.append(mean.assign(layer=np.nan, cut=mean["estimand"].map(CUTS)))
     columns = ["model_id", "heritage", "cut", "layer", "value"]
     filled = [part[columns] for part in parts if not part.empty]
     if not filled:
@@ -159,21 +150,11 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
     return axes
 
 
-def caption_over_depth(table: pd.DataFrame) -> str:
+def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
-    known = table[table["layer"].notna()]
-    runs = "; ".join(
-        f"{short_name(str(model))} from {number(rows['value'].iloc[0])} in its first known layer to "
-        f"{number(rows['value'].iloc[-1])} in its last, largest {number(rows['value'].max())}"
-        for model, rows in known.groupby("model_id")
-    )
-    rest = table[table["layer"].isna()]
-    return (
-        f"Spectral norm of W_V over relative depth on a logarithmic axis, which shows all models and those of other "
-        f"labs in one panel. By layer: {runs or 'no model'}. Only means over layers: "
-        f"{_listed(rest) or 'no model'} (dashed). {CUT} ({_listed(table[table['cut'] == THIRD])}). Norms of weights "
-        "have no sampling error."
-    )
+    by_model = table[table["layer"].notna()].groupby("model_id")["value"]
+    known = [(short_name(str(model)), values) for model, values in by_model]
+    return {"known": known, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
 
 
 def draw_squared(table: pd.DataFrame, axes: Axes) -> Axes:
@@ -182,26 +163,21 @@ def draw_squared(table: pd.DataFrame, axes: Axes) -> Axes:
     return draw_over_depth(table, axes, power=2)
 
 
-def caption_squared(table: pd.DataFrame) -> str:
+def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
     """Late squared norm of the focal lab's models over those of the others."""
     squared = table.assign(value=table["value"] ** 2)
-    late = squared[squared["depth"] > LATE].groupby("model_id")["value"].mean()
     labs = table.drop_duplicates("model_id").set_index("model_id")["heritage"]
-    focal = late[late.index.map(labs) == FOCAL]
-    other_late = late[late.index.map(labs) != FOCAL]
+    late = squared[squared["depth"] > LATE].groupby("model_id")["value"].mean()
     of_mean = squared[squared["layer"].isna()].set_index("model_id")["value"]
-    other_mean = of_mean[of_mean.index.map(labs) != FOCAL]
-    ratios = []
-    if len(focal) and len(other_late):
-        ratios.append(f"to the late layers of others {_range(focal, other_late)}")
-    if len(focal) and len(other_mean):
-        ratios.append(f"to the squared mean norm of others over all layers {_range(focal, other_mean)}")
-    return (
-        f"Trace proxy ‖W_V‖₂² over relative depth; shaded: the last quarter. Ratio of the mean over the last quarter "
-        f"of {FOCAL}'s models ({', '.join(short_name(str(name)) for name in focal.index) or 'none known by layer'}) "
-        f"{'; '.join(ratios) or 'to others: none can be formed'}. Dashed: models of which only the mean over layers is "
-        f"known. {CUT} ({_listed(table[table['cut'] == THIRD])})."
-    )
+    focal = late[late.index.map(labs) == FOCAL]
+    parts = {"late layers of others": late, "squared mean norm of others over all layers": of_mean}
+    others = {words: values[values.index.map(labs) != FOCAL] for words, values in parts.items()}
+    return {
+        "focal": FOCAL,
+        "models": ", ".join(short_name(str(name)) for name in focal.index),
+        "ratios": [f"to the {words} {_range(focal, v)}" for words, v in others.items() if len(focal) and len(v)],
+        "cut": _cut(table),
+    }
 
 
 def _range(focal: pd.Series, others: pd.Series) -> str:
@@ -210,23 +186,21 @@ def _range(focal: pd.Series, others: pd.Series) -> str:
 
 
 def _listed(table: pd.DataFrame) -> str:
-    return ", ".join(short_name(str(name)) for name in dict.fromkeys(table["model_id"])) or "none"
+    return ", ".join(short_name(str(name)) for name in dict.fromkeys(table["model_id"]))
+
+
+def _cut(table: pd.DataFrame) -> str:
+    """What open marks are, and of which models."""
+    return f"{CUT} ({_listed(table[table['cut'] == THIRD]) or 'none'})."
 
 
 def _depth(tables: Evidence) -> pd.Series:
     return tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
 
 
+OVER_DEPTH = "Spectral norm of W_V over depth"
 SPECTRA = Figure(
-    "figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, caption_means, height=3.1
+    "figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, numbers_means, height=3.1
 )
-LAYERS = Figure(
-    "figure-4",
-    "Spectral norm of W_V over depth",
-    ("C05", "C06"),
-    over_depth,
-    draw_over_depth,
-    caption_over_depth,
-    height=3.1,
-)
-SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, caption_squared, height=3.1)
+LAYERS = Figure("figure-4", OVER_DEPTH, ("C05", "C06"), over_depth, draw_over_depth, numbers_over_depth, height=3.1)
+SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, numbers_squared, height=3.1)

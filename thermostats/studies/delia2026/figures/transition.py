@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -11,9 +12,9 @@ from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import Figure
-from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, stated
-from thermostats.studies.delia2026.transition_layers import CONSTANTS, SIGN_CHANGE
-from thermostats.words import number, short_name
+from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2
+from thermostats.studies.delia2026.transition_layers import SIGN_CHANGE, with_predictions
+from thermostats.words import short_name
 
 JUDGED = ("max_abs_gradient", "first_sign_change")
 COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]
@@ -37,12 +38,8 @@ def transitions(tables: Evidence) -> pd.DataFrame:
     spread = by_definition.groupby("model_id").agg(
         lower=("value", "min"), upper=("value", "max"), n_definitions=("definition", "nunique")
     )
-    shape = tables.table("models").drop_duplicates("model_id").set_index("model_id")
-    out = figure.set_index("model_id")[["value"]].rename(columns={"value": "found"}).join(spread)
-    out = out.join(shape[["heritage", "n_layers", "n_heads"]].astype({"n_layers": float, "n_heads": float}))
-    at, L = stated(tables, CONSTANTS), out["n_layers"]
-    out = out.assign(formula=L * (at["a"] + at["b"] * L + at["c"] / out["n_heads"]), half=L / 2)
-    out = out.reset_index()[COLUMNS].astype({"found": float})
+    found = with_predictions(figure[["model_id", "value"]].rename(columns={"value": "layer"}), tables)
+    out = found.rename(columns={"layer": "found"}).join(spread, on="model_id")[COLUMNS].astype({"found": float})
     return out.sort_values(["n_layers", "found"], ignore_index=True)
 
 
@@ -65,22 +62,20 @@ def draw(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
-def caption(table: pd.DataFrame) -> str:
+def numbers(table: pd.DataFrame) -> dict[str, Any]:
     """Errors of depth of the formula and of L/2, and how far the definitions of L* lie apart."""
-    errors = [100 * (table[name] - table["found"]).abs() / table["n_layers"] for name in ("formula", "half")]
-    nearer = int((errors[0] < errors[1]).sum())
-    spread = 100 * (table["upper"] - table["lower"]) / table["n_layers"]
-    inside = int(((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum())
-    return (
-        f"Transition layer L* of {len(table)} models of {table['heritage'].nunique()} labs as a fraction of depth: "
-        "values read off the preprint's figure (marks), prediction of the formula (upright bars) and L/2 (dashed). The "
-        f"formula misses by {np.mean(errors[0]):.1f} % of depth, L/2 by {np.mean(errors[1]):.1f} %; the formula is "
-        f"nearer in {nearer} of {len(table)} models. Thin lines: smallest to largest L* over the published definitions "
-        f"and prompts, {number(spread.median(), 2)} % of depth in the median model; the formula's prediction lies "
-        f"within in {inside}."
-    )
+    formula, half = (100 * (table[name] - table["found"]).abs() / table["n_layers"] for name in ("formula", "half"))
+    return {
+        "n": len(table),
+        "n_labs": table["heritage"].nunique(),
+        "formula": formula.mean(),
+        "half": half.mean(),
+        "nearer": int((formula < half).sum()),
+        "spread": (100 * (table["upper"] - table["lower"]) / table["n_layers"]).median(),
+        "inside": int(((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum()),
+    }
 
 
 TRANSITION = Figure(
-    "figure-5", "Transition layer, predicted and found", ("C09",), transitions, draw, caption, height=2.3
+    "figure-5", "Transition layer, predicted and found", ("C09",), transitions, draw, numbers, height=2.3
 )

@@ -1,4 +1,4 @@
-"""Shares of the variance of the log gain that recipe, architecture, geometry and scale explain, and the seed's."""
+"""Shares of variance of recipe, architecture, geometry, scale and seed; the published models as predicted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.claims.evidence import Evidence
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares
-from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.recipe_fit import GEOMETRY, SCALE, columns_of_block, distinct
+from thermostats.modelling.inference.draws import Array
+from thermostats.plots.general import reference
+from thermostats.studies.delia2026.gains import LEVEL, gains
+from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, slopes, with_logs
 
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
 
@@ -104,3 +109,47 @@ def seed_share(rows: pd.DataFrame) -> SeedShare:
         factor=float(np.exp(np.sqrt(2 * squares / k))),
         lack_of_fit=(df, k, f, float(stats.f.sf(f, df, k))),
     )
+
+
+SLOPES = [*GEOMETRY, *SCALE]
+
+
+def published_rows(tables: Evidence) -> pd.DataFrame:
+    """Comparable published models with C04's columns and the design's."""
+    rows = gains(tables)
+    return with_logs(rows[rows["comparable"]].reset_index(drop=True))
+
+
+def drawn_slopes(fit: HeritageFit, rows: pd.DataFrame) -> Array:
+    """Draws of the nursery's slopes on SLOPES, draws × slopes."""
+    return np.column_stack([slopes(fit, rows, "geometry", GEOMETRY), slopes(fit, rows, "scale", SCALE)])
+
+
+def error_saved(published: pd.DataFrame, slope: Array) -> Array:
+    """Mean squared error of the published mean minus that of slopes about it, one number a row of slopes."""
+    x, y = (published[c].to_numpy(np.float64) for c in (SLOPES, "log_gain"))
+    x, y = x - x.mean(axis=0), y - y.mean()
+    return np.asarray(np.square(y).mean() - np.square(y - np.atleast_2d(slope) @ x.T).mean(axis=-1))
+
+
+def jackknifed_error_saved(published: pd.DataFrame, slope: Array) -> tuple[float, float, float]:
+    """`error_saved` of one row of slopes with its 95 % jackknife t interval, labs left out."""
+    (whole,), _, (half,) = jackknife(published["heritage"], lambda kept: error_saved(published[kept], slope)[0])
+    return float(whole), float(whole - half), float(whole + half)
+
+
+def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
+    """Per published model: model_id, heritage, log_gain, and predicted by one row of slopes about the mean."""
+    x = published[SLOPES].to_numpy(np.float64)
+    predicted = published["log_gain"].mean() + (x - x.mean(axis=0)) @ slope
+    return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
+
+
+def scatter(axes: Axes, shown: pd.DataFrame) -> None:
+    """Published against predicted, with the line of agreement."""
+    axes.scatter(shown["predicted"], shown["log_gain"], s=28, color="0.2")
+    ends = [float(shown["predicted"].min()), float(shown["predicted"].max())]
+    axes.plot(ends, ends, color="0.6", linewidth=1)
+    reference(axes, 0.0)
+    axes.set_xlabel("log penultimate gain as predicted by the nursery")
+    axes.set_ylabel("as published")
