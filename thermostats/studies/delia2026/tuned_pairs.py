@@ -59,7 +59,7 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
 
 
 def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:
-    """Geometric means of a base's gains and of a tuned model's, with 95 % t intervals; their ratio; who changes sides.
+    """Geometric means of a base's gains and of a tuned model's, with 95 % t intervals; their ratio.
 
     both: prompts by the two models, base first. tuned: what the second is called in the names.
     """
@@ -69,10 +69,7 @@ def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) ->
     found: dict[str, Any] = {}
     for name, one in (("base", b), (tuned, c)):
         found |= {f"{name}_geometric": one.ratio, f"{name}_lower": one.ratio_lower, f"{name}_upper": one.ratio_upper}
-    found |= {
-        "flips": b.upper < 0 < c.lower or c.upper < 0 < b.lower,
-        "other_side": (b.estimate > 0) != (c.estimate > 0),
-    }
+    found["flips"] = b.upper < 0 < c.lower or c.upper < 0 < b.lower
     found |= {"ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper}
     return found | {"p": ratio.p_value}
 
