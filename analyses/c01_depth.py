@@ -1,20 +1,15 @@
 """C01: in the Pythia family the gain falls with depth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Each, Posterior, V
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.plots.general import gain_by_depth
+from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, Gain, gains
 
@@ -29,8 +24,7 @@ FALLS = Decide(
     (R < 0) & (R.p <= ALPHA) & Each(WITHOUT_ONE, V("r") < 0),
     ((R > 0) & (R.p <= ALPHA)) | ((R.p > ALPHA) & (R.lower > WEAK)),
 )
-LINE = Posterior("slope on depth < 0")
-
+LINE = Posterior("slope on depth < 0", draws=V("n_layers") < 0)
 
 CLAIM = Claim.read(__file__)
 
@@ -47,35 +41,18 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     """The gain that the study means, by a test and by a line through the log gains."""
     rows = models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
-    fit = fit_line(
-        rows.assign(error=error),
-        "log_gain",
-        ["n_layers"],
-        scale=SCALE,
-        group=None,
-        error="error",
-        sources=[PYTHIA],
-        seed=SEED,
-    )
+    known = rows.assign(error=error)
+    fit = fit_line(known, "log_gain", ["n_layers"], scale=SCALE, group=None, error="error", sources=[PYTHIA], seed=SEED)
     slopes = slope(rows, "gain ~ n_layers")
-    columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper"]
-    columns += [one.column for one in NAMED_GAINS[1:]]
-
-    def draw(axes: Axes) -> None:
-        line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
-        gain_by_depth(rows, axes, y="gain", lower="lower", upper="upper", curves=line)
-        axes.set_ylabel(gain.words)
-
+    columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
+    line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
     result = other(evidence, gain)
     return replace(
         result,
-        table=rows[
-            ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
-        ],
-        draw=draw,
+        table=rows[columns],
+        draw=drawing(gain_by_depth, rows, y="gain", lower="lower", upper="upper", curves=line, ylabel=gain.words),
         fit=fit,
         fit_tables=("rows",),
-        statements={LINE.statement: fit.quantities["n_layers"] < 0},
         audit=audit.depth(evidence, rows, seed=SEED),
         words={
             **result.words,
@@ -99,11 +76,11 @@ def other(evidence: Evidence, gain: Gain) -> Result:
     r = correlation(rows["n_layers"], rows[gain.column], seed=SEED)
     parts = (rows.drop(place) for place in rows.index)
     without = [float(np.corrcoef(part["n_layers"], part[gain.column])[0, 1]) for part in parts]
-    return Result(
-        quantities={"r": Estimate(r.estimate, r.lower, r.upper, f"95 % {r.interval}", r.p_permutation)},
+    return Result.of(
+        rows,
+        {"r": Estimate.of(r, p=r.p_permutation)},
         rows={WITHOUT_ONE: pd.DataFrame({"r": without})},
-        n_models=r.n,
-        n_groups=rows["heritage"].nunique(),
+        table=None,
         words={"permutation": r.permutation, "without": [min(without), max(without)]},
     )
 

@@ -1,21 +1,16 @@
 """C02: the maximum gain is bounded by 10^(1/L), so that no network amplifies more than tenfold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.laws.depth import fit_kleiber
-from thermostats.plots.general import gain_by_depth
+from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026.gains import FOUR, HUNT, PYTHIA, features_of, gains, prompt_counts
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 
@@ -76,16 +71,12 @@ def largest(evidence: Evidence, what: Bound) -> Result:
     logs = pd.DataFrame({"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))})
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
     products = stated_by_model(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
-
-    def draw(axes: Axes) -> None:
-        gain_by_depth(rows, axes, y=what.column, curves={"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)})
-        axes.set_ylabel("largest gain, blocks 2 to L − 1")
-
+    curves, ylabel = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}, "largest gain, blocks 2 to L − 1"
     result = bounded(evidence, what)
     return replace(
         result,
         table=rows[columns].assign(bound=what.of(rows)),
-        draw=draw,
+        draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
         fit=fit_kleiber(features, what.column, source=[PYTHIA, HUNT], prompt_counts=counts, seed=SEED),
         fit_tables=("models", "quantiles", "rivals"),
         audit=Audit(
@@ -111,13 +102,10 @@ def bounded(evidence: Evidence, what: Bound) -> Result:
     known = comparable(evidence).dropna(subset=what.column)
     bound = what.of(known)
     found = one_sample_bound(known[what.column], bound, tolerated=TOLERATED)
-    return Result(
-        quantities={
-            SHARE: Estimate(found.estimate, found.lower, found.upper, f"95 % {found.interval}"),
-            "models above": Estimate(found.n_above),
-        },
-        n_models=found.n,
-        n_groups=known["heritage"].nunique(),
+    return Result.of(
+        known,
+        {SHARE: Estimate.of(found), "models above": Estimate(found.n_above)},
+        table=None,
         words={
             "found": found,
             "families_above": known.loc[known[what.column] > bound, "family"].nunique(),

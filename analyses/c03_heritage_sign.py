@@ -1,33 +1,20 @@
 """C03: the lab that trained a model fixes the sign: EleutherAI dampens, every other lab expands."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
 from thermostats.claims.posterior import Panel
-from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.plots.general import forest
+from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.audit import FOCAL
-from thermostats.studies.delia2026.gains import (
-    HUNT,
-    PYTHIA,
-    clearly_above,
-    clearly_below,
-    features_of,
-    gains,
-    heritage_rows,
-)
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
 from thermostats.words import listed, number
 
 ALPHA = 0.05
@@ -42,26 +29,19 @@ REVERSED = (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)
 FIXES_THE_SIGN = Decide(KEPT, (V(f"dampening models of {FOCAL}") <= 0) | REVERSED | SHOULD_HAVE)
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
+GAINS_AXIS = "penultimate gain (block L − 1)"
+
 CLAIM = Claim.read(__file__)
 
 
-@dataclass(frozen=True)
-class Gain:
-    """One gain over one set of models."""
-
-    id: str
-    column: str
-    words: str
-    comparable: bool = True
-    """Whether models that norm after the residual sum are left out."""
-
-
+EVERY = Case("all_models", "penultimate gain below 1, all models", "gain")
 GAINS = (
-    Gain("penultimate_gain", "gain", "penultimate gain below 1, comparable models"),
-    Gain("all_models", "gain", "penultimate gain below 1, all models", comparable=False),
-    Gain("geometric_gain", "geometric_gain_to_penultimate", "mean gain a block below 1, comparable models"),
-    Gain("normed_gain", "normed_gain", "gain with the final norm below 1, comparable models"),
+    Case("penultimate_gain", "penultimate gain below 1, comparable models", "gain"),
+    EVERY,
+    Case("geometric_gain", "mean gain a block below 1, comparable models", "geometric_gain_to_penultimate"),
+    Case("normed_gain", "gain with the final norm below 1, comparable models", "normed_gain"),
 )
+"""All but one leave out models that norm after the residual sum."""
 
 
 @CLAIM.shared
@@ -81,7 +61,7 @@ def compared(rows: pd.DataFrame, value: str, stated: audit.Shares) -> Result:
     """Dampening models and families in EleutherAI and elsewhere; `stated`: the study's shares and bound of p."""
     (a, b), (c, d) = counts = audit.dampening(rows, value)
     clear = value == "gain"  # intervals over prompts are those of the penultimate gain
-    below, above = clearly_below(rows) & clear, clearly_above(rows) & clear
+    below, above = (rows["upper"] < 1) & clear, (rows["lower"] > 1) & clear
     by_lab = rows.groupby("heritage").groups
     quantities = {
         "difference between families": Estimate(None),
@@ -107,11 +87,11 @@ def compared(rows: pd.DataFrame, value: str, stated: audit.Shares) -> Result:
             AS_STATED.name: Estimate(stated.fisher(a + b, c + d)),
         }
         words |= {"test": test, "share": barnard_exact(counts)}
-    return Result(quantities=quantities, n_models=len(rows), n_groups=rows["heritage"].nunique(), words=words)
+    return Result.of(rows, quantities, table=None, words=words)
 
 
 @CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=GAINS[:1])
-def penultimate(evidence: Evidence, gain: Gain) -> Result:
+def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
@@ -123,17 +103,14 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     below = [
         f"{name} {number(float(p), 2)}" for name, p in zip(found["heritage"], found["probability_dampens"], strict=True)
     ]
-
-    def draw(axes: Axes) -> None:
-        ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
-        forest(ordered, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0)
-        axes.set_xlabel("penultimate gain (block L − 1)")
-
+    ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
     result, focal = other(evidence, gain), every.loc[every["heritage"] == FOCAL, "gain"]
     return replace(
         result,
         table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
-        draw=draw,
+        draw=drawing(
+            forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
+        ),
         fit=fit,
         fit_tables={"labs": found, "models": fit.models()},
         panels=(
@@ -158,10 +135,10 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
 
 
 @CLAIM.finding("sign", primary=FIXES_THE_SIGN, over=GAINS[1:])
-def other(evidence: Evidence, gain: Gain) -> Result:
+def other(evidence: Evidence, gain: Case) -> Result:
     """One gain over one set of models."""
     rows = models(evidence)
-    if gain.comparable:
+    if gain != EVERY:
         rows = rows[rows["comparable"]].reset_index(drop=True)
     return compared(rows, gain.column, audit.stated_shares(evidence))
 

@@ -1,17 +1,12 @@
 """C04: heritage counts for more than geometry, and geometry for more than scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Above, Decide, Posterior, V
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
@@ -25,7 +20,7 @@ from thermostats.modelling.heritage.shares import (
     jackknifed_shares,
     with_differences,
 )
-from thermostats.plots.general import forest
+from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, Gain, gains, heritage_rows
 
 SEED = 4
@@ -48,7 +43,8 @@ POWER, SIMULATIONS = 0.8, 200
 GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
 PRIMARY = GAINS[0]
 SHOWN = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
-SHARE, NEGLIGIBLE = "share of scale", Posterior(f"share of scale < {SMALL:g}")
+SHARE = "share of scale"
+NEGLIGIBLE = Posterior(f"share of scale < {SMALL:g}", draws=V("share_scale") < SMALL)
 
 CLAIM = Claim.read(__file__)
 
@@ -95,11 +91,7 @@ def order(evidence: Evidence, gain: Gain) -> Result:
     """Do the three come in the claimed order?"""
     rows, fit = models(evidence, gain), heritage_fit(evidence, gain)
     whole, table = shares(evidence, gain)
-
-    def draw(axes: Axes) -> None:
-        forest(table, axes, label="what", null=0.0)
-        axes.set_xlabel("share of the variance of the log gain, corrected for columns")
-
+    xlabel = "share of the variance of the log gain, corrected for columns"
     words: dict[str, Any] = {"whole": whole, "tests": block_f(rows, "outcome", BLOCKS)}
     posterior: dict[str, Any] = {"fit": fit, "fit_tables": ("orders",)}
     if fit is not None:
@@ -113,7 +105,7 @@ def order(evidence: Evidence, gain: Gain) -> Result:
         estimates(table, "95 % jackknife t interval over models of heritage − geometry"),
         estimate=FIRST,
         table=table,
-        draw=draw,
+        draw=drawing(forest, table, label="what", null=0.0, xlabel=xlabel),
         words=words,
         **posterior,
     )
@@ -161,7 +153,6 @@ def size(evidence: Evidence, gain: Gain) -> Result:
         {SHARE: known},
         table=None,
         fit=fit,
-        statements={NEGLIGIBLE.statement: fit.quantities["share_scale"] < SMALL} if fit is not None else {},
         words={
             "p": p,
             "p_every": size_p(every.assign(outcome=np.log(every[gain.column]))),

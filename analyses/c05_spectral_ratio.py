@@ -1,24 +1,17 @@
 """C05: ‖W_V‖₂/‖W_O‖₂ predicts dampening and expansion, and ‖W_V‖₂ differs tenfold between labs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
-from thermostats.claims.verdict import UNMEASURED
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.laws.spectra import fit_spectral
-from thermostats.plots.general import reference, scatter_labelled
-from thermostats.plots.labels import place_labels
-from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.claim_figures import ratio_of_norms
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, prompt_counts
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
 from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
@@ -35,7 +28,7 @@ LEAST_BLOCKS = 3
 """In a model of two blocks the penultimate block is the first, which lifts the embedding."""
 R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
-FALLS = Posterior("slope < 0")
+FALLS = Posterior("slope < 0", draws=V("slope") < 0)
 ENOUGH = AtLeast(models=24, groups=8)
 NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
 CLAIM = Claim.read(__file__)
@@ -51,21 +44,18 @@ def against_gain(rows: pd.DataFrame, how: str, **more: Any) -> Result:
     sides = {"below": rows.loc[rows["gain"] < 1, "ratio"], "above": rows.loc[rows["gain"] >= 1, "ratio"]}
     words = {"how": how, "models": rows, "sides": sides, "fewest": FEWEST, "alpha": ALPHA, "weakest": None}
     words |= more.pop("words", {})
-    quantities = {}
-    if len(rows) >= FEWEST:
-        r = ranks(rows)
-        words["weakest"] = weakest_that_decides(r.n, ALPHA) if r.n <= ENUMERATED else None
-        interval = f"95 % {r.interval}"
-        quantities = {R.name: Estimate(r.estimate, finite(r.lower), finite(r.upper), interval, r.p_permutation)}
-    counts = {"n_models": len(rows), "n_groups": rows["heritage"].nunique()}
-    return Result(quantities=quantities, words=words, **counts, **more)
+    known = {"table": None, **more}
+    if len(rows) < FEWEST:
+        return Result.of(rows, words=words, **known)
+    r = ranks(rows)
+    words["weakest"] = weakest_that_decides(r.n, ALPHA) if r.n <= ENUMERATED else None
+    rank = Estimate(r.estimate, finite(r.lower), finite(r.upper), f"95 % {r.interval}", r.p_permutation)
+    return Result.of(rows, {R.name: rank}, words=words, **known)
 
 
 def with_slope(table: pd.DataFrame, ratios: pd.DataFrame, **named: Any) -> dict[str, Any]:
     """The spectral model: a slope on the log ratio, labs with levels of their own."""
-    fit = fit_spectral(table, ratios, seed=SEED, **named)
-    statements = {FALLS.statement: fit.quantities["slope"] < 0}
-    return {"fit": fit, "statements": statements, "fit_tables": ("left_out", "rivals")}
+    return {"fit": fit_spectral(table, ratios, seed=SEED, **named), "fit_tables": ("left_out", "rivals")}
 
 
 def measured(evidence: Evidence) -> pd.DataFrame:
@@ -86,15 +76,6 @@ def right_value_matrix(evidence: Evidence) -> Result:
     rows, own, labels = norms_and_gains(evidence), measured(evidence), known_gains(evidence, H4_V2)
     every = with_copied(evidence, rows)
     cut = rows.assign(name=rows["model_id"].map(short_name) + np.where(rows["right_matrix"], "", "*"))
-
-    def draw(axes: Axes) -> None:
-        reference(axes, 1.0)
-        shown = cut[cut["gain"].notna()]
-        scatter_labelled(shown, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
-        log_axis(axes, "x")
-        axes.set(xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", ylabel="penultimate gain")
-        place_labels(axes, shown["ratio"], shown["gain"], list(shown["name"]))
-
     words = {
         "ends": [rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]],
         "by_norm": ranks(every, "W_V"),
@@ -103,6 +84,7 @@ def right_value_matrix(evidence: Evidence) -> Result:
     }
     table = cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
     how = "models with the right W_V and a measured gain"
+    draw = partial(ratio_of_norms, rows=cut[cut["gain"].notna()], xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", named=True)
     return against_gain(own[own["right_matrix"]], how, table=table, draw=draw, words=words)
 
 
@@ -154,19 +136,9 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
     every = trained_norms(evidence)
     usable = every["comparable"] & (every["n_layers"] >= LEAST_BLOCKS)
-    rows = every[usable].dropna(subset=["gain", "ratio"]).reset_index(drop=True)
-    few = Result(n_models=len(rows), n_groups=rows["heritage"].nunique(), words={"how": how})
-    if ENOUGH.verdict(few) == UNMEASURED:
-        return few
+    rows = ENOUGH.of(every[usable].dropna(subset=["gain", "ratio"]).reset_index(drop=True), how=how)
     own = rows.assign(ratio=rows[column], name=rows["model_id"].map(short_name))
     more = with_slope(own, own[["model_id", "ratio"]], source=NURSERY)
-
-    def draw(axes: Axes) -> None:
-        reference(axes, 1.0)
-        scatter_labelled(own, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
-        axes.set(xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}", ylabel="penultimate gain")
-        log_axis(axes, "x")
-
     fused = rows[rows["fused"]]
     words = {
         "off": fused["ratio_cut"] / fused["ratio"],
@@ -177,6 +149,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "shallow": (every["comparable"] & (every["n_layers"] < LEAST_BLOCKS)).sum(),
     }
     columns = ["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]
+    draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
     return against_gain(own, how, **more, words=words, table=rows[columns], draw=draw)
 
 

@@ -1,22 +1,17 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EVERY, Evidence
-from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.claim import EVERY, Audit, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
-from thermostats.plots.general import INK, strip_by_group
-from thermostats.plots.marks import mark
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import drawing, strip_by_group
+from thermostats.studies.delia2026.claim_figures import squared_norms
 from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.delia2026.value_norms import LATE, late_means, pairs, squared_by_layer, squared_means
 from thermostats.studies.nursery.rows import trained_norms
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import short_name
 
 LEAST, MOST = 100.0, 1000.0
 """What "about 300 times" allows."""
@@ -41,25 +36,13 @@ def late_labs(evidence: Evidence) -> Result:
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
     against = others.assign(ratio=top["late"] / others["squared"])
 
-    def draw(axes: Axes) -> None:
-        for model, rows in by_layer.sort_values("layer").groupby("model_id"):
-            lab = mark(str(rows["heritage"].iloc[0]))
-            (line,) = axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
-            line.set_label(short_name(str(model)))
-        for row in others.itertuples():
-            axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-            axes.text(0.02, row.squared, short_name(row.model_id), va="bottom", fontsize=7.5, color=INK)
-        axes.axvspan(LATE, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
-        axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
-        axes.legend(loc="upper left")
-
     largest = by_layer.loc[by_layer["model_id"] == top["model_id"], "squared"].max()
     return Result(
         rows={"pairs": both},
         n_models=late["model_id"].nunique(),
         n_groups=late["heritage"].nunique(),
         table=against[["model_id", "heritage", "squared", "ratio"]],
-        draw=draw,
+        draw=partial(squared_norms, by_layer=by_layer, others=others, late=LATE),
         audit=Audit(stated(evidence, STATED)),
         words={
             "top": top["model_id"],
@@ -80,20 +63,14 @@ ENOUGH = AtLeast(models=24, groups=8)
 
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Late layers of the models trained here with W_V taken one way."""
-    models = trained_norms(evidence).dropna(subset=["late", "late_cut"])
-    if models.empty:
-        return Result.of(models, {}, words={"how": how})
+    models = ENOUGH.of(trained_norms(evidence).dropna(subset=["late", "late_cut"]), how=how)
     both = pairs(models[["heritage", "late", "late_cut", "learned"]], column)
     recipes = both.groupby("heritage")["ratio"].agg(smallest="min", largest="max").reset_index()
     means = np.exp(np.log(models[column]).groupby(models["heritage"]).mean())
     fused = models[models["fused"]]
     learned = both.loc[both["learned"].eq(True) & both["learned_other"].eq(True), "ratio"]
-
-    def draw(axes: Axes) -> None:
-        strip_by_group(models, axes, value=column, null=None)
-        axes.set_xlabel(f"mean ‖W_V‖₂² over the last quarter of the layers, {how}")
-        log_axis(axes, "x")
-
+    xlabel = f"mean ‖W_V‖₂² over the last quarter of the layers, {how}"
+    draw = drawing(strip_by_group, models, value=column, null=None, xlabel=xlabel, log="x")
     quantities = {"largest ratio": Estimate(float(both["ratio"].max()))}
     shown = models[["model_id", "heritage", "fused", "late", "late_cut", "learned"]]
     words = {"how": how, "means": means, "off": fused["late_cut"] / fused["late"], "learned": learned.max()}

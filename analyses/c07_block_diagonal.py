@@ -1,18 +1,13 @@
 """C07: the trace of the sheaf Laplacian is cheap, and the Laplacian of many heads is block-diagonal."""
 
-from __future__ import annotations
+from functools import partial
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, V
 from thermostats.measurement.sheaf import identity_residuals
-from thermostats.plots.general import MUTED
-from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.claim_figures import traces_over_exact, worst_residuals
 from thermostats.studies.delia2026.traces import against_formula, over_exact
 from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
@@ -63,24 +58,15 @@ def cost(evidence: Evidence) -> Result:
     """The time of the formula against that of building the operator, as the benchmark measured it."""
     dense, exponents, table = evidence.table("sheaf-dense"), evidence.table("sheaf-exponents"), examples(evidence)
 
-    def draw(axes: Axes) -> None:
-        worst = table[list(IDENTITIES)].max().clip(lower=np.finfo(float).eps / 100)
-        axes.scatter(worst, range(len(worst)), s=48, zorder=3)
-        axes.axvline(TOLERANCE, color=MUTED, linestyle="--", linewidth=1)
-        axes.annotate("tolerance", (TOLERANCE, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED)
-        axes.set(xscale="log", xlabel="largest relative residual against the dense operator", ylim=(3.6, -0.6))
-        axes.set_yticks(range(len(worst)), list(IDENTITIES.values()))
-
-    largest = {} if dense.empty else dense.loc[(dense["n"] * dense["d"]).idxmax()].to_dict()
-    rates = exponents.to_dict("records")
     words = {
         "sizes": dense,
-        "largest": largest,
-        "rates": rates,
+        "largest": {} if dense.empty else dense.loc[(dense["n"] * dense["d"]).idxmax()].to_dict(),
+        "rates": exponents.to_dict("records"),
         "examples": table,
         "structure": table[list(IDENTITIES)[:3]].max(axis=None),
         "printed": table["trace_as_printed"].max(),
     }
+    draw = partial(worst_residuals, table=table, names=IDENTITIES, tolerance=TOLERANCE)
     return Result(rows={"sizes": dense}, table=table, draw=draw, words=words)
 
 
@@ -103,20 +89,12 @@ def traces(whose: str, attention: pd.DataFrame, weights: pd.DataFrame, layers: p
     table = table.merge(over_exact(attention), on="model_id", how="left")
     ways = {name: table[name].dropna() for name in ("first_head", "multi_head", "printed_factor")}
 
-    def draw(axes: Axes) -> None:
-        for place, values in enumerate((ways["first_head"], ways["multi_head"])):
-            axes.scatter(values, np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)), s=22, alpha=0.8)
-        axes.axvline(1.0, color=MUTED, linestyle="--", linewidth=1)
-        axes.set(xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
-        log_axis(axes, "x")
-        axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
-
     return Result(
         quantities={"residual": Estimate(float(rows["residual"].max()))},
         n_models=rows["model_id"].nunique(),
         n_groups=rows["heritage"].nunique(),
         table=table,
-        draw=draw,
+        draw=partial(traces_over_exact, ways=[ways["first_head"], ways["multi_head"]]),
         words={"whose": whose, "rows": len(rows), **ways},
     )
 

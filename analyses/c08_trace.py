@@ -1,26 +1,18 @@
 """C08: the trace of the sheaf Laplacian separates expanders from dampeners."""
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.separation import pairs_above, separation
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.plots.general import legend_above
-from thermostats.plots.labels import place_labels
-from thermostats.plots.marks import mark
-from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.claim_figures import traces_by_file
 from thermostats.studies.delia2026.stated import H4_V2
 from thermostats.studies.delia2026.traces import FILES, GPT2, OPT, by_layer, mean_traces, subsampled, trace_audit
-from thermostats.words import short_name
 
 ALPHA, SEED = 0.05, 8
 SCALE = 1.5
@@ -30,7 +22,7 @@ AROUND = V("kinds on both sides of the other")
 SEPARATES = Decide(
     (Each("files", SHARE >= 1) | Each("files", SHARE <= 0)) & (SHARE.p <= ALPHA), Some("files", AROUND > 0)
 )
-LARGER = Posterior("expanders have the larger log trace")
+LARGER = Posterior("expanders have the larger log trace", draws=V("expander") > 0)
 CLAIM = Claim.read(__file__)
 
 
@@ -40,9 +32,8 @@ def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str, **more
     files = found.groups.rename(columns={"share": SHARE.name, "straddling": AROUND.name})
     words = {"how": how, "files": files.to_dict("records"), "around": files[AROUND.name].any(), "alpha": ALPHA}
     words |= {"smallest": found.smallest_p, **more.pop("words", {})}
-    counts = {"n_models": len(rows), "n_groups": rows["heritage"].nunique()}
     share = Estimate(found.share, p=found.p)
-    return Result(quantities={SHARE.name: share}, rows={"files": files}, words=words, **counts, **more)
+    return Result.of(rows, {SHARE.name: share}, rows={"files": files}, words=words, **{"table": None, **more})
 
 
 def with_line(rows: pd.DataFrame, behaviour: str) -> dict[str, Any]:
@@ -52,7 +43,7 @@ def with_line(rows: pd.DataFrame, behaviour: str) -> dict[str, Any]:
     known = known.assign(log_trace=logs - logs.mean(), expander=known[behaviour].astype(float))
     sources = sorted(set(known["source"]))
     fit = fit_line(known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sources, seed=SEED)
-    return {"fit": fit, "statements": {LARGER.statement: fit.quantities["expander"] > 0}, "fit_tables": ("rows",)}
+    return {"fit": fit, "fit_tables": ("rows",)}
 
 
 @CLAIM.finding("trace.as_labelled", primary=SEPARATES, robustness=LARGER)
@@ -62,18 +53,6 @@ def as_labelled(evidence: Evidence) -> Result:
     small = rows[rows["source"] == H4_V2].set_index("model_id")
     before = subsampled(evidence)
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
-
-    def draw(axes: Axes) -> None:
-        for (lab, expands), points in rows.groupby(["heritage", "by_label"]):
-            color, marker = mark(str(lab))
-            x, y = points["multi_head"], points["source"].map(FILES)
-            face = color if expands else "white"
-            axes.scatter(x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3)
-        axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
-        log_axis(axes, "x")
-        legend_above(axes)
-        places = pd.factorize(rows["source"])[0]
-        place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])
 
     words = {
         "alike": bool(small["by_label"][GPT2] == small["by_label"][OPT]),
@@ -86,7 +65,7 @@ def as_labelled(evidence: Evidence) -> Result:
     }
     more = {
         "table": rows.drop(columns=["by_label", "by_gain"]),
-        "draw": draw,
+        "draw": partial(traces_by_file, rows=rows, files=FILES),
         "audit": trace_audit(evidence, rows),
         "words": words,
     }

@@ -1,26 +1,20 @@
 """C09: the transition layer L* follows from depth and heads, L* = L (0.11 + 0.012 L + 4.9/H)."""
 
-from __future__ import annotations
-
+from functools import partial
 from math import isfinite
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Above, Posterior
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
+from thermostats.claims.rule import Above, Posterior, V
 from thermostats.modelling.classical.means import Difference, paired_difference
 from thermostats.modelling.laws.lines import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
-from thermostats.plots.general import INK, MUTED, legend_above
+from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import transition_layers as layers
 from thermostats.studies.delia2026.gains import features_of
-from thermostats.studies.delia2026.stated import H4_EXTENDED, stated
 from thermostats.studies.delia2026.transition_layers import DEFINITIONS, Definition
-from thermostats.words import short_name
 
 SEED = 9
 SCALE = 10.0
@@ -28,11 +22,14 @@ SCALE = 10.0
 GAINED = "error of L/2 minus error of the formula"
 OVER_LABS = "error of other labs' mean fraction minus error of the formula"
 NEARER = Above(GAINED, 0)
-MEAN = Posterior("mean > 0")
-SHAPE = Posterior("relatively later in deeper networks and earlier with more heads")
+MEAN = Posterior("mean > 0", draws=V("mean") > 0)
+SHAPE = Posterior(
+    "relatively later in deeper networks and earlier with more heads",
+    draws=(V("slope_n_layers") > 0) & (V("slope_n_heads") < 0),
+)
 TABLES = ("errors", "errors_within_labs", "models", "polynomial")
 COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "formula", "error_formula", "error_half"]
-MARKERS = "os^"
+SHOWN = {one.kind: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
 CLAIM = Claim.read(__file__)
 
 
@@ -45,8 +42,7 @@ def predicted(evidence: Evidence) -> pd.DataFrame:
 
 def estimate(found: Difference) -> Estimate:
     """A difference of errors with its sign-flip p-value."""
-    interval = f"95 % {found.interval}, points of depth"
-    return Estimate(found.estimate, found.lower, found.upper, interval, found.p_permutation)
+    return Estimate.of(found, f"95 % {found.interval}, points of depth", found.p_permutation)
 
 
 def compared(rows: pd.DataFrame, **more: Any) -> Result:
@@ -71,7 +67,7 @@ def with_line(rows: pd.DataFrame) -> dict[str, Any]:
         return {}
     gained = rows.assign(points_gained=rows["error_half"] - rows["error_formula"])
     fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.source], seed=SEED)
-    return {"fit": fit, "statements": {MEAN.statement: fit.quantities["mean"] > 0}, "fit_tables": ("rows",)}
+    return {"fit": fit, "fit_tables": ("rows",)}
 
 
 def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -93,55 +89,18 @@ def error(evidence: Evidence, definition: Definition) -> Result:
     part, calibrated = (rows[rows["kind"] == kind].reset_index(drop=True) for kind in (definition.kind, "calibration"))
     more = with_line(part) | {"audit": layers.error_audit(evidence, rows, definition.kind)}
     if definition.id == "figure_5":
-        words = figure_words(evidence, part, calibrated)
-        return compared(part, **more, table=rows[COLUMNS], draw=lambda axes: draw(rows, axes), words=words)
+        words = layers.figure_words(evidence, rows)
+        return compared(
+            part,
+            **more,
+            table=rows[COLUMNS],
+            draw=partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN),
+            words=words,
+        )
     if definition.id == "steepest":
         same = part["model_id"].map(calibrated.set_index("model_id")["layer"]) == part["layer"]
         more["words"] = {"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)}
     return compared(part, **more)
-
-
-def figure_words(evidence: Evidence, figure: pd.DataFrame, calibrated: pd.DataFrame) -> dict[str, Any]:
-    """What the published errors rest on."""
-    at = stated(evidence, layers.CONSTANTS)
-    errors = {
-        f"{kind} on the {words}": value
-        for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
-        for kind, value in (
-            ("error of depth", float(part["error_half"].mean())),
-            ("error relative to L*", layers.relative_error(part, "half")),
-        )
-    }
-    published = layers.error_audit(evidence, predicted(evidence), "figure").published["error of L/2, % of depth"]
-    missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
-    return {
-        "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
-        "seen": len(set(figure["model_id"]) & set(calibrated["model_id"])),
-        "calibrated": calibrated[["error_formula", "error_half"]].mean(),
-        "calibrated_relative": layers.relative_error(calibrated, "half"),
-        "published": published,
-        "nearest": min(errors.items(), key=lambda item: abs(item[1] - published)),
-        "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
-        "missing": list(missing.loc[missing["layer"].isna(), "model_id"]),
-        "from_one": layers.errors(figure.assign(layer=figure["layer"] - 1)).mean(),
-    }
-
-
-def draw(rows: pd.DataFrame, axes: Axes) -> None:
-    """L*/L by model: three published definitions, the formula and L/2."""
-    published = DEFINITIONS[0], DEFINITIONS[1], DEFINITIONS[3]
-    names = list(rows.loc[rows["kind"].isin([one.kind for one in published]), "model_id"].drop_duplicates())
-    places = {name: i for i, name in enumerate(names)}
-    for definition, marker in zip(published, MARKERS, strict=True):
-        part = rows[rows["kind"] == definition.kind]
-        x, y = part["layer"] / part["n_layers"], part["model_id"].map(places)
-        axes.scatter(x, y, marker=marker, s=40, label=definition.words, zorder=3)
-    one = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
-    axes.scatter(one["formula"] / one["n_layers"], range(len(names)), marker="|", s=260, color=INK, label="formula")
-    axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(names)), [short_name(name) for name in names])
-    axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(len(names) - 0.5, -0.5))
-    legend_above(axes)
 
 
 @CLAIM.finding("across_labs", primary=Above(OVER_LABS, 0), robustness=SHAPE)
@@ -159,7 +118,6 @@ def across_labs(evidence: Evidence) -> Result:
         n_groups=fit.n_heritages,
         fit=fit,
         fit_tables=TABLES,
-        statements={SHAPE.statement: (fit.quantities["slope_n_layers"] > 0) & (fit.quantities["slope_n_heads"] < 0)},
         words={"errors": {name: values.mean() for name, values in errors.items()}},
     )
 

@@ -1,7 +1,5 @@
 """C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
@@ -36,7 +32,7 @@ FALLS = Decide(
 ENDS = "ends of the published range"
 BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy") <= V("share of the commoner sign")))
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
-SLOPE = Posterior("slope over log ρ < 0")
+SLOPE = Posterior("slope over log ρ < 0", draws=V("log_rho") < 0)
 
 CLAIM = Claim.read(__file__)
 
@@ -79,12 +75,9 @@ def threshold(evidence: Evidence) -> Result:
         log_axis(axes, "x")
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
+    both = "log_gain ~ n_layers + rho"
     return Result(
-        quantities={
-            "accuracy": Estimate(
-                found.estimate, found.lower, found.upper, f"95 % {found.interval}", found.p_value, "one-sided p-value"
-            )
-        },
+        quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
         rows={ENDS: pd.DataFrame(ends, columns=["threshold", "accuracy", "share of the commoner sign", "p"])},
         n_models=found.n,
         n_groups=outside["heritage"].nunique(),
@@ -101,10 +94,7 @@ def threshold(evidence: Evidence) -> Result:
             "learned": audit.named_by_density(inside, high),
             "high": high,
             "shown": len(every),
-            "p": {
-                term: slope(inside, "log_gain ~ n_layers + rho", term=term, errors="classical").p_value
-                for term in ("rho", "n_layers")
-            },
+            "p": {term: slope(inside, both, term=term, errors="classical").p_value for term in ("rho", "n_layers")},
         },
     )
 
@@ -115,14 +105,8 @@ def association(rows: pd.DataFrame) -> Result:
     error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
     fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
-    return Result(
-        quantities={"rank correlation": Estimate(r.estimate, r.lower, r.upper, f"95 % {r.interval}", r.p_permutation)},
-        n_models=r.n,
-        n_groups=rows["heritage"].nunique(),
-        fit=fit,
-        fit_tables=("rows",),
-        statements={SLOPE.statement: fit.quantities["log_rho"] < 0},
-    )
+    rank = Estimate.of(r, p=r.p_permutation)
+    return Result.of(rows, {RANK.name: rank}, table=None, fit=fit, fit_tables=("rows",))
 
 
 @CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE)

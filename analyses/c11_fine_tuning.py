@@ -1,16 +1,12 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50 %) and cannot change its sign."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.pairs import fit_invariance
@@ -68,7 +64,7 @@ def sign(evidence: Evidence) -> Result:
 
     return Result(
         quantities={
-            SHARE.name: Estimate(share.estimate, share.lower, share.upper, "Clopper–Pearson exact interval, 95 %"),
+            SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95 %"),
             FLIPS.name: Estimate(int(true["flips"].sum())),
         },
         n_models=2 * len(true),

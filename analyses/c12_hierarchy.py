@@ -1,24 +1,16 @@
 """C12: the unified hierarchy Pythia 0.80 < Mistral 1.11 < LLaMA 1.48 < Gemma 2.31."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
-from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
-from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.ranking import fit_benchmark
-from thermostats.plots.general import strip_by_group
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import hierarchy
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, TWIN, gain_by_prompt, wide
 from thermostats.studies.delia2026.hierarchy import ORDER
@@ -30,21 +22,6 @@ RISES, FALLS = Each("steps", RATIO.lower > 1), Some("steps", RATIO.upper < 1)
 OF_MODELS = Posterior(" < ".join(map(short_name, ORDER)))
 OF_FAMILIES = Posterior("every model above every one of the family before it")
 CLAIM = Claim.read(__file__)
-
-
-def steps(table: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """One row a pair (lower, higher): ratio of the higher to the lower with its interval, Bonferroni over pairs.
-
-    `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
-    """
-    rows = []
-    for low, high in pairs:
-        both = table[[low, high]].dropna()
-        d = paired_difference(both[high], both[low], level=1 - 0.05 / len(pairs), seed=SEED)
-        p, in_order = float(stats.t.sf(d.statistic, d.df)), int((both[high] > both[low]).sum())
-        rows.append((low, high, d.n, d.ratio, d.ratio_lower, d.ratio_upper, p, in_order))
-    columns = ["lower", "higher", "n_prompts", "ratio", "ratio_lower", "ratio_upper", "p"]
-    return pd.DataFrame(rows, columns=[*columns, "prompts_in_order"])
 
 
 def ordered(order: pd.DataFrame) -> dict[str, Any]:
@@ -81,22 +58,18 @@ def families(evidence: Evidence) -> Result:
     """Every measured model of the families, tuned ones too."""
     shown = hierarchy.members(last_gains(evidence))
     pairs = hierarchy.neighbours(shown)
-    order = steps(wide(shown), pairs)
+    order = hierarchy.steps(wide(shown), pairs, seed=SEED)
     tuned = evidence.table("models", variant="instruct")["model_id"].tolist()
     bases = min(sum(model not in tuned for model in group) for group in hierarchy.by_family(shown))
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
     found = ordered(order)
     found["quantities"][BASES.name] = Estimate(bases)
-
-    def draw(axes: Axes) -> None:
-        strip_by_group(shown, axes, value="value", group="model_id")
-        axes.set_xlabel("last gain, one point a prompt; tick: mean")
-
+    xlabel = "last gain, one point a prompt; tick: mean"
     return Result(
         **found,
         n_models=shown["model_id"].nunique(),
         n_groups=shown["heritage"].nunique(),
-        draw=draw,
+        draw=drawing(strip_by_group, shown, value="value", group="model_id", xlabel=xlabel),
         audit=hierarchy.means_audit(evidence, hierarchy.of_the_four(last_gains(evidence))),
         words={
             "steps": order,
@@ -112,15 +85,11 @@ def families(evidence: Evidence) -> Result:
 
 def four_models(table: pd.DataFrame, name: str, **more: Any) -> Result:
     """Order of the four models under one named gain."""
-    order, means = steps(table, list(pairwise(ORDER))), table.mean().sort_values(kind="stable")
+    order, means = hierarchy.steps(table, list(pairwise(ORDER)), seed=SEED), table.mean().sort_values(kind="stable")
     long = table.melt(var_name="model_id", value_name="gain", ignore_index=False)
     long["heritage"] = long["model_id"].map(hierarchy.LABS)
-
-    def draw(axes: Axes) -> None:
-        strip_by_group(long, axes, value="gain", group="model_id")
-        axes.set_xlabel(f"{name}, one point a prompt (log scale); tick: mean")
-        log_axis(axes, "x")
-
+    xlabel = f"{name}, one point a prompt (log scale); tick: mean"
+    draw = drawing(strip_by_group, long, value="gain", group="model_id", xlabel=xlabel, log="x")
     words = {
         "name": name,
         "means": list(means.items()),

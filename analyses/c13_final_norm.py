@@ -1,15 +1,11 @@
 """C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75 % to 100 %."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
@@ -26,7 +22,7 @@ MISJUDGED, LEAST = 0.2, 5
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95 %"
 RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
-PUT_RIGHT = Posterior("share put right > 0.5")
+PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
 CLAIM = Claim.read(__file__)
 
@@ -68,19 +64,16 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
         log_axis(axes, "x")
         axes.set(xlabel="head density ρ = H / d_h (log scale; dotted: threshold)", ylabel="gain without the final norm")
 
-    return Result(
-        quantities={
-            ACCURACY: Estimate(without.estimate, without.lower, without.upper, INTERVAL, p, "one-sided p-value"),
+    return Result.of(
+        table,
+        {
+            ACCURACY: Estimate.of(without, INTERVAL, p, "one-sided p-value"),
             "models put right": Estimate(gained),
             "models put wrong": Estimate(lost),
         },
-        n_models=len(table),
-        n_groups=table["heritage"].nunique(),
-        table=table,
         draw=draw,
         fit=fit,
         fit_tables=("groups",),
-        statements={PUT_RIGHT.statement: fit.quantities["share"] > 0.5} if fit else {},
         audit=figures or Audit(),
         words={
             "right": int(table["right_without"].sum()),
@@ -127,11 +120,9 @@ def sign(evidence: Evidence) -> Result:
 
     found = Estimate(share.estimate if share else None, *ends, "Clopper–Pearson exact interval, 95 %")
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
-    return Result(
-        quantities={"share that changes sides": found},
-        n_models=len(known),
-        n_groups=known["heritage"].nunique(),
-        table=known,
+    return Result.of(
+        known,
+        {"share that changes sides": found},
         draw=draw,
         words={
             "changed": changed,

@@ -1,29 +1,25 @@
 """C14: the signature is robust to the input, over 25 prompts per model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.claim import MEASURED, Audit, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.laws.ranking import fit_benchmark
 from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.plots.general import strip_by_group
+from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
 from thermostats.studies.delia2026.gains import PYTHIA
 from thermostats.studies.delia2026.hierarchy import ORDER
 
 SEED, ROBUST, HALF = 14, 0.90, 0.5
+BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
 """Models measured here from which they have verdicts of their own."""
 SHARE, BETWEEN = "mean share of prompts on the model's own side", "models' share of the variance"
@@ -40,49 +36,33 @@ def last_gains(evidence: Evidence) -> pd.DataFrame:
 
 def measured(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of models measured here."""
-    return by_prompt.measured_here(evidence, "last_gain")
-
-
-def few(rows: pd.DataFrame) -> bool:
-    """Too few models for a verdict."""
-    return bool(rows["model_id"].nunique() < FEWEST.models)
-
-
-def counted(rows: pd.DataFrame) -> Result:
-    """How many models and labs there are, and nothing else."""
-    return Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
+    return FEWEST.of(by_prompt.measured_here(evidence, "last_gain"))
 
 
 def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Result:
     """Mean over models of the share of prompts whose gain is on the side of 1 where the model's mean is."""
     mean = rows.groupby("model_id")["value"].transform("mean")
     sides = rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
-    table = (
-        sides.groupby(["model_id", "heritage"], as_index=False)
-        .agg(
-            prompts=("value", "size"),
-            mean_gain=("value", "mean"),
-            smallest=("value", "min"),
-            largest=("value", "max"),
-            share_on_own_side=("agrees", "mean"),
-        )
-        .sort_values("share_on_own_side", ignore_index=True)
+    table = sides.groupby(["model_id", "heritage"], as_index=False).agg(
+        prompts=("value", "size"),
+        mean_gain=("value", "mean"),
+        smallest=("value", "min"),
+        largest=("value", "max"),
+        share_on_own_side=("agrees", "mean"),
     )
+    table = table.sort_values("share_on_own_side", ignore_index=True)
     shares = table["share_on_own_side"].to_numpy(np.float64)
     average = float(shares.mean())
     lower, upper, kind = average, average, "no interval: every model alike"
     if np.ptp(shares) > 0:
         lower, upper, kind = bca(shares, np.mean, level=0.95, seed=SEED)
-
-    def draw(axes: Axes) -> None:
-        strip_by_group(rows, axes, value="value", group="model_id")
-        axes.set_xlabel("gain by prompt; tick: mean of the model")
-
     sources = sorted(set(rows["source"]))
     return Result.of(
         table,
         {SHARE: Estimate(average, lower, upper, f"{kind}, over models, 95 %")},
-        draw=draw,
+        draw=drawing(
+            strip_by_group, rows, value="value", group="model_id", xlabel="gain by prompt; tick: mean of the model"
+        ),
         audit=audit or Audit(),
         fit=fit_share(sides, "agrees", against=ROBUST, group="model_id", sources=sources, seed=SEED),
         fit_tables=("groups",),
@@ -102,15 +82,14 @@ def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
     """How much of the variance of log gain lies between models, between prompts, and in their interplay."""
     logs = rows.assign(log_gain=np.log(rows["value"]))
     parts = variance_components(logs, "log_gain", "model_id", "prompt_id", seed=SEED)
-    table = pd.DataFrame(
-        {
-            "component": ["model", "prompt", "residual"],
-            "share_of_variance": list(parts.shares.values()),
-            "lower": list(parts.shares_lower.values()),
-            "upper": list(parts.shares_upper.values()),
-            "sd_of_log_gain": list(parts.sd.values()),
-        }
-    )
+    named = {
+        "share_of_variance": parts.shares,
+        "lower": parts.shares_lower,
+        "upper": parts.shares_upper,
+        "sd_of_log_gain": parts.sd,
+    }
+    columns = {name: list(values.values()) for name, values in named.items()}
+    table = pd.DataFrame({"component": ["model", "prompt", "residual"], **columns})
     ends = parts.shares_lower["model_id"], parts.shares_upper["model_id"]
     return Result(
         quantities={BETWEEN: Estimate(parts.shares["model_id"], *ends, f"{parts.interval}, 95 %")},
@@ -162,15 +141,13 @@ def entropy(evidence: Evidence) -> Result:
 @CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, evidence=MEASURED, needs=FEWEST)
 def of_measured(evidence: Evidence) -> Result:
     """Models measured here."""
-    rows = measured(evidence)
-    return counted(rows) if few(rows) else own_side(rows, "last gain, models measured here")
+    return own_side(measured(evidence), "last gain, models measured here")
 
 
 @CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, evidence=MEASURED, needs=FEWEST)
 def variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
-    rows = measured(evidence)
-    return counted(rows) if few(rows) else parts_of_variance(rows, "last gain, models measured here")
+    return parts_of_variance(measured(evidence), "last gain, models measured here")
 
 
 if __name__ == "__main__":

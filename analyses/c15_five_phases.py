@@ -1,18 +1,13 @@
 """C15: anisotropy over depth has five phases, not three."""
 
-from __future__ import annotations
-
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EVERY, Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import EVERY, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.phases import LEAST_POINTS, phases
 from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.plots.general import lines_by_layer
+from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
 
@@ -25,6 +20,7 @@ LEAST_JUDGED = 6
 START = "step00000"
 SEED = 15
 ENOUGH, SHARE = V("models that prefer either") >= LEAST_JUDGED, V("share that prefers five")
+ANY = AtLeast(models=1)
 MOST = Decide(ENOUGH & (SHARE.lower > 0.5), ENOUGH & (SHARE.upper < 0.5))
 
 CLAIM = Claim.read(__file__)
@@ -57,23 +53,18 @@ def judged(table: pd.DataFrame, sources: list[str], start: pd.DataFrame | None =
     share = Estimate(None, 0.0, 1.0)
     if n:
         k = proportion(five, n)
-        share = Estimate(k.estimate, k.lower, k.upper, "Clopper–Pearson exact interval, 95 %", k.p_value)
+        share = Estimate.of(k, "Clopper–Pearson exact interval, 95 %", k.p_value)
     fit = None
     if n >= LEAST_JUDGED:
         fit = fit_share(decided.assign(five=decided["prefers"] == SAID), "five", sources=sources, seed=SEED)
     shown = models
     if start is not None:
         shown = models.merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
-
-    def draw(axes: Axes) -> None:
-        lines_by_layer(table, axes, y="anisotropy")
-
-    return Result(
-        quantities={SHARE.name: share, "models that prefer either": Estimate(n)},
-        n_models=len(models),
-        n_groups=models["heritage"].nunique(),
+    return Result.of(
+        models,
+        {SHARE.name: share, "models that prefer either": Estimate(n)},
         table=shown,
-        draw=draw,
+        draw=drawing(lines_by_layer, table, y="anisotropy"),
         fit=fit,
         fit_tables=("groups",),
         words={
@@ -90,22 +81,18 @@ def judged(table: pd.DataFrame, sources: list[str], start: pd.DataFrame | None =
 PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=EVERY, needs=AtLeast(models=1))
+@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=EVERY, needs=ANY)
 def others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
     rows = evidence.table("layers")
-    table = curves(rows)
-    if table.empty:
-        return Result(words={"least": LEAST_LAYERS})
+    table = ANY.of(curves(rows), least=LEAST_LAYERS)
     return judged(table, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"])))
 
 
-@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=AtLeast(models=1))
+@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY)
 def trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
-    table = curves(at_the_end(evidence, "layers"))
-    if table.empty:
-        return Result(words={"least": LEAST_LAYERS})
+    table = ANY.of(curves(at_the_end(evidence, "layers")), least=LEAST_LAYERS)
     recipes = table.groupby("model_id")["heritage"].first()
     before = evidence.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     before = before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")

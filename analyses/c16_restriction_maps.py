@@ -1,43 +1,28 @@
 """C16: restriction maps ρ_ij = √A_ij W_V contract before L* and expand after."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EVERY, Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import EVERY, Case, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.plots.general import MUTED, forest, reference
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import drawing, forest
+from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import restriction_maps as maps
 from thermostats.studies.delia2026.anomalies import follows
 from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import short_name
 
-LEAST_TRAINED, SEED = 24, 16
+SEED, ENOUGH = 16, AtLeast(models=24)
 SHARE, SHOWN = V("share of models that show the pattern"), V("models that show the pattern")
 CLAIM = Claim.read(__file__)
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A norm of the restriction maps."""
-
-    id: str
-    column: str
-    words: str
-
-
-RELATIVE = Measure("relative", "contraction_ratio", "norm relative to W_V")
-ABSOLUTE = Measure("absolute", "operator_norm", "operator norm")
+RELATIVE = Case("relative", "norm relative to W_V", "contraction_ratio")
+ABSOLUTE = Case("absolute", "operator norm", "operator_norm")
 TRAINED = [replace(one, id=f"trained_{one.id}") for one in (RELATIVE, ABSOLUTE)]
 
 
@@ -47,7 +32,7 @@ TRAINED = [replace(one, id=f"trained_{one.id}") for one in (RELATIVE, ABSOLUTE)]
     needs=AtLeast(rows={"models measured with W_V itself": 1}),
     over=(RELATIVE, ABSOLUTE),
 )
-def contraction(evidence: Evidence, measure: Measure) -> Result:
+def contraction(evidence: Evidence, measure: Case) -> Result:
     """The study's own model, before and after L* by each of its definitions."""
     curve, layers, model = maps.published(evidence)
     table = maps.before_and_after(curve, layers, measure.column)
@@ -55,17 +40,8 @@ def contraction(evidence: Evidence, measure: Measure) -> Result:
     judged = pd.DataFrame({"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]})
     shown = int(table["shows_it"].any())
     share = proportion(shown, 1)
+    labels = {"y": measure.column, "model": model["model_id"], "ylabel": f"{measure.words}, mean over edges"}
     audit, lost, every = maps.maps_audit(evidence)
-
-    def draw(axes: Axes) -> None:
-        axes.plot(curve["layer"], curve[measure.column], marker="o", label=short_name(model["model_id"]))
-        reference(axes, 1.0, text="1")
-        for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
-            axes.axvline(row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
-        axes.set(xlabel="layer l", ylabel=f"{measure.words}, mean over edges")
-        axes.legend(loc="upper left", bbox_to_anchor=(0, 0.94))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        log_axis(axes, "y")
 
     return Result(
         quantities={
@@ -77,7 +53,7 @@ def contraction(evidence: Evidence, measure: Measure) -> Result:
         n_models=1,
         n_groups=1,
         table=table,
-        draw=draw,
+        draw=partial(claim_figures.restriction_maps, curve=curve, table=table, **labels),
         audit=audit,
         words={
             "first": table.iloc[0],
@@ -97,31 +73,25 @@ def contraction(evidence: Evidence, measure: Measure) -> Result:
     primary=Above(SHARE.name, 0.5),
     robustness=Posterior("share > 0.5"),
     evidence=NURSERY,
-    needs=AtLeast(models=LEAST_TRAINED),
+    needs=ENOUGH,
     over=TRAINED,
     section="trained",
 )
-def trained(evidence: Evidence, measure: Measure) -> Result:
+def trained(evidence: Evidence, measure: Case) -> Result:
     """Models trained here, with the right W_V; models measured here that others trained are shown."""
     models = evidence.table("models", source=NURSERY)
     table = maps.patterns(maps.by_layer(at_the_end(evidence, "attention")), models, measure.column)
-    if len(table) < LEAST_TRAINED:
-        return Result.of(table, {}, words={"least": LEAST_TRAINED})
+    ENOUGH.of(table, least=ENOUGH.models)
     every = evidence.named(EVERY)
     others = maps.by_layer(every.table("attention", variant="exact"))
     shown = int(table["shows_it"].sum())
     share = proportion(shown, len(table))
     middle = maps.over_models(table)
-
-    def draw(axes: Axes) -> None:
-        forest(middle, axes, label="row", null=1.0)
-        axes.set_xlabel(f"{measure.words}, mean over edges: median and 90 % of models")
-        log_axis(axes, "x")
-
+    xlabel = f"{measure.words}, mean over edges: median and 90 % of models"
     return Result.of(
         table,
-        {SHARE.name: Estimate(share.estimate, share.lower, share.upper, f"{share.interval}, 95 %", share.p_value)},
-        draw=draw,
+        {SHARE.name: Estimate.of(share, f"{share.interval}, 95 %", share.p_value)},
+        draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         fit=fit_share(table, "shows_it", sources=[NURSERY], seed=SEED),
         fit_tables=("groups",),
         words={

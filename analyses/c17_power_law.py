@@ -1,27 +1,22 @@
 """C17: attention always contracts, the last MLP always expands, its gain goes as params^0.35."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.modelling.classical.association import power_law
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.plots.general import MUTED, lines_by_layer, scatter_labelled
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026 import subblock_gains as gains
 from thermostats.studies.delia2026.anomalies import follows
+from thermostats.studies.delia2026.claim_figures import gain_by_size
 
 STATED, MARGIN = 0.35, 0.10
 SEED = 17
@@ -33,7 +28,11 @@ EXPONENT = V("exponent")
 WITHIN = (EXPONENT.lower >= STATED - MARGIN) & (EXPONENT.upper <= STATED + MARGIN)
 EXCLUDED = (EXPONENT.lower > STATED) | (EXPONENT.upper < STATED)
 HOLDS = (EXPONENT.lower <= STATED) & (EXPONENT.upper >= STATED)
-AS_STATED = Posterior(f"exponent within {STATED:g} ± {MARGIN:g}")
+AS_STATED = Posterior(
+    f"exponent within {STATED:g} ± {MARGIN:g}",
+    draws=(V("log_params") >= STATED - MARGIN) & (V("log_params") <= STATED + MARGIN),
+)
+EXPANDS = Posterior("share > 0.5", draws=V("share") > 0.5)
 CLAIM = Claim.read(__file__)
 
 
@@ -44,8 +43,7 @@ def always(counterexamples: str) -> Decide:
 
 def share(k: int, last: pd.DataFrame) -> Estimate:
     """A share of the models with its exact interval."""
-    found = proportion(k, len(last))
-    return Estimate(found.estimate, found.lower, found.upper, INTERVAL)
+    return Estimate.of(proportion(k, len(last)), INTERVAL)
 
 
 @CLAIM.shared
@@ -70,28 +68,13 @@ def exponent(evidence: Evidence) -> Result:
     logs = last.assign(log_gain=np.log(last["gain_mlp"]), log_params=np.log(last["n_params"]))
     fit = fit_line(logs, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
 
-    def draw(axes: Axes) -> None:
-        x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
-        axes.plot(x, found.prefactor * x**found.estimate, color="#0072B2", label=f"fit, exponent {found.estimate:.2f}")
-        centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
-        ends = [centre[1] * (x / centre[0]) ** slope for slope in (found.lower, found.upper)]
-        axes.fill_between(x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0)
-        axes.plot(x, centre[1] * (x / centre[0]) ** STATED, color=MUTED, linestyle="--", label=f"exponent {STATED:g}")
-        axes.set(xscale="log", yscale="log")
-        scatter_labelled(last, axes, x="n_params", y="gain_mlp")
-        axes.set(xlabel="parameters", ylabel="gain of the last MLP")
-        log_axis(axes, "y")
-
-    estimate = Estimate(
-        found.estimate, found.lower, found.upper, f"{found.interval}, 95 %", found.p_value, "p of the stated exponent"
-    )
+    estimate = Estimate.of(found, f"{found.interval}, 95 %", found.p_value, "p of the stated exponent")
     return Result.of(
         last,
         {"exponent": estimate},
-        draw=draw,
+        draw=partial(gain_by_size, last=last, found=found, stated=STATED),
         fit=fit,
         fit_tables=("rows",),
-        statements={AS_STATED.statement: abs(fit.quantities["log_params"] - STATED) <= MARGIN},
         audit=gains.exponent_audit(evidence, line),
         words={"line": line, "stated": STATED, "without": (found.smallest_without_one, found.largest_without_one)},
     )
@@ -102,18 +85,14 @@ def attention(evidence: Evidence) -> Result:
     """Is every attention gain below 1?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
-
-    def draw(axes: Axes) -> None:
-        lines_by_layer(layers, axes, y="gain_attention", null=1.0)
-        axes.set_ylabel("attention gain, output over normed input")
-
+    ylabel = "attention gain, output over normed input"
     again = evidence.table("layers", source=gains.FFN)
     contract = share(int((last["largest_attention_gain"] < 1).sum()), last)
     return Result.of(
         last,
         {"share of models": contract, "blocks at or above 1": Estimate(len(breaking))},
         table=breaking if len(breaking) else last,
-        draw=draw,
+        draw=drawing(lines_by_layer, layers, y="gain_attention", null=1.0, ylabel=ylabel),
         audit=gains.contracting_audit(evidence, layers),
         words={
             "blocks": len(layers),
@@ -124,7 +103,7 @@ def attention(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("last_mlp", primary=always("models that do not expand"), robustness=Posterior("share > 0.5"))
+@CLAIM.finding("last_mlp", primary=always("models that do not expand"), robustness=EXPANDS)
 def last_mlp(evidence: Evidence) -> Result:
     """Is the last MLP's gain above 1 in every model?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
@@ -132,19 +111,14 @@ def last_mlp(evidence: Evidence) -> Result:
     fit = fit_share(last.assign(expands=expands), "expands", group=None, sources=[gains.SCALING], seed=SEED)
     others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
     largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(last, on=["model_id", "layer"])
-
-    def draw(axes: Axes) -> None:
-        lines_by_layer(layers, axes, y="gain_mlp", null=1.0)
-        axes.set_ylabel("MLP gain, output over normed input")
-
+    ylabel = "MLP gain, output over normed input"
     k = int(expands.sum())
     return Result.of(
         last,
         {"share of models": share(k, last), "models that do not expand": Estimate(len(last) - k)},
         table=last[["model_id", "gain_mlp"]],
-        draw=draw,
+        draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
         fit=fit,
-        statements={"share > 0.5": fit.quantities["share"] > 0.5},
         fit_tables=("groups",),
         words={
             "above": k,

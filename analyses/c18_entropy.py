@@ -1,23 +1,17 @@
 """C18: entropy moves with gain; clichés have lower entropy than novel prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.finding import Finding
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Finding, Result
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.laws.entropy_slopes import fit_slopes
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.plots.general import forest, strip_by_group
+from thermostats.plots.general import drawing, forest, strip_by_group
 from thermostats.studies.delia2026 import by_prompt, entropies
 from thermostats.studies.delia2026.anomalies import follows
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES
@@ -28,7 +22,9 @@ NATS = 1.0
 ALPHA, NEGLIGIBLE = 0.05, 0.1
 RHO = V("mean correlation")
 POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
-SLOPE, LESS = Posterior("slope > 0"), Posterior("slope on being a cliché < 0")
+SLOPE = Posterior("slope > 0")
+LESS = Posterior("slope on being a cliché < 0", draws=V("cliche") < 0)
+ENOUGH = AtLeast(models=4)
 CLAIM = Claim.read(__file__)
 
 
@@ -58,14 +54,11 @@ def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
         1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
     )
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
-
-    def draw(axes: Axes) -> None:
-        forest(table, axes, label="model_id", heritage="heritage")
-        axes.set_xlabel("Spearman correlation over prompts, with Fisher-z 95 % interval")
-
-    rho = Estimate(found.estimate, found.lower, found.upper, f"{found.interval}, 95 %", found.p_value)
+    xlabel = "Spearman correlation over prompts, with Fisher-z 95 % interval"
+    draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
+    rho = Estimate.of(found, f"{found.interval}, 95 %", found.p_value)
     words = {"whose": whose, "n": found.n, "positive": int((table["estimate"] > 0).sum()), "table": table}
-    words |= {"linear": Estimate(linear.estimate, linear.lower, linear.upper), **more.pop("words", {})}
+    words |= {"linear": Estimate.of(linear), **more.pop("words", {})}
     return Result.of(table, {RHO.name: rho}, draw=draw, words=words, **more)
 
 
@@ -120,34 +113,30 @@ def cliches(evidence: Evidence) -> Result:
     two = prompts[prompts["category"].isin(["Cliche", "Novel"])]
     two = two.assign(cliche=(two["category"] == "Cliche").astype(float), model_id=two["prompt_id"], heritage="prompts")
     fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
-
-    def draw(axes: Axes) -> None:
-        strip_by_group(prompts.assign(heritage="prompts"), axes, value="entropy", group="category", null=None)
-        axes.set_xlabel("entropy in nats, one point a prompt, mean over models; tick: mean")
-
-    difference = Estimate(d.estimate, d.lower, d.upper, f"{d.interval} over prompts, 95 %", d.p_permutation)
+    every_prompt, xlabel = (
+        prompts.assign(heritage="prompts"),
+        "entropy in nats, one point a prompt, mean over models; tick: mean",
+    )
+    difference = Estimate.of(d, f"{d.interval} over prompts, 95 %", d.p_permutation)
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
     return Result(
         quantities={"difference of mean entropies": difference},
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
-        draw=draw,
+        draw=drawing(strip_by_group, every_prompt, value="entropy", group="category", null=None, xlabel=xlabel),
         fit=fit,
         fit_tables={"prompts": shown},
-        statements={LESS.statement: fit.quantities["cliche"] < 0},
         audit=entropies.cliche_audit(evidence, rows(evidence)),
         words={"cliche": len(cliche), "novel": len(novel), "prompts": len(two)},
     )
 
 
-@CLAIM.finding("entropy.measured", primary=POSITIVE, robustness=SLOPE, evidence=MEASURED, needs=AtLeast(models=4))
+@CLAIM.finding("entropy.measured", primary=POSITIVE, robustness=SLOPE, evidence=MEASURED, needs=ENOUGH)
 def of_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
     gains = by_prompt.measured_here(evidence, "last_gain")
-    own = base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED))
-    if own["model_id"].nunique() < 4:
-        return Result(n_models=own["model_id"].nunique(), n_groups=own["heritage"].nunique())
+    own = ENOUGH.of(base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED)))
     return correlation(own, "models measured here", **with_slopes(own, highest(own)))
 
 

@@ -1,21 +1,17 @@
 """C20: the product of gains over the blocks is above 1 in every family."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.plots.general import forest
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.amplification import amplification, product_audit, published_product
 
 SEED = 20
@@ -24,7 +20,15 @@ NET = V("amplification")
 BELOW = Some("comparable models", NET.upper < 1)
 AMPLIFY = Decide(Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5), BELOW)
 
+MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=BELOW)
+
 CLAIM = Claim.read(__file__)
+
+
+def figure(rows: pd.DataFrame, xlabel: str) -> Callable[[Axes], None]:
+    """Amplification by model."""
+    options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
+    return drawing(forest, rows, label="model_id", xlabel=xlabel, log="x", **options)
 
 
 def share(table: pd.DataFrame) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def share(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-@CLAIM.finding("families", primary=AMPLIFY, robustness=Posterior("share > 0.5", refuted=BELOW))
+@CLAIM.finding("families", primary=AMPLIFY, robustness=MOST)
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
     table = amplification(evidence, seed=SEED)
@@ -58,19 +62,13 @@ def families(evidence: Evidence) -> Result:
     fair, shown = found["rows"]["comparable models"], found["words"]["shown"]
     rows = found["rows"]["families"].assign(model_id=found["rows"]["families"]["family"])
     fit = fit_share(rows, "amplifies", sources=[CLAIM.source], seed=SEED)
-
-    def draw(axes: Axes) -> None:
-        forest(shown, axes, label="model_id", estimate="amplification", heritage="heritage", null=1.0)
-        axes.set_xlabel("net amplification over the blocks after the first (log scale)")
-        log_axis(axes, "x")
-
+    found["draw"] = figure(shown, "net amplification over the blocks after the first (log scale)")
     found["words"] |= {
         "left_out": list(table.loc[~table["comparable"], "model_id"]),
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    statements = {"share > 0.5": fit.quantities["share"] > 0.5}
-    return Result(**found, draw=draw, fit=fit, statements=statements, fit_tables=("groups",))
+    return Result(**found, fit=fit, fit_tables=("groups",))
 
 
 @CLAIM.finding("with_input_and_norm", primary=AMPLIFY)
@@ -79,17 +77,12 @@ def with_input_and_norm(evidence: Evidence) -> Result:
     table = published_product(evidence)
     found = share(table)
     shown = table.assign(lower=table["without_block_1"], upper=table["amplification"])
-
-    def draw(axes: Axes) -> None:
-        forest(shown, axes, label="model_id", estimate="amplification", heritage="heritage", null=1.0)
-        axes.set_xlabel("product of all gains (point) and without block 1 (end of the bar); log scale")
-        log_axis(axes, "x")
-
+    found["draw"] = figure(shown, "product of all gains (point) and without block 1 (end of the bar); log scale")
     found["words"] |= {
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),
         "smallest": table.loc[table["blocks_2_to_before_last"].idxmin()],
     }
-    return Result(**found, draw=draw, audit=product_audit(evidence, table))
+    return Result(**found, audit=product_audit(evidence, table))
 
 
 if __name__ == "__main__":

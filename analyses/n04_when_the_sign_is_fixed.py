@@ -1,16 +1,12 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import PUBLISHED, Evidence
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew
 from thermostats.claims.rule import Above, AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.inference.fitted import Fitted
@@ -19,7 +15,7 @@ from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
-from thermostats.studies.nursery.rows import LEAST_MODELS, LEAST_RECIPES, checkpoints
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, checkpoints
 from thermostats.studies.nursery.signs import (
     development,
     draw_training,
@@ -50,7 +46,6 @@ class Moment:
 
 
 MOMENTS = (Moment("tenth", 0.1, "10% of training", "init"), Moment("start", 0.0, "initialisation", "optimiser"))
-ENOUGH = AtLeast(models=LEAST_MODELS, groups=LEAST_RECIPES)
 
 
 def at(logs: pd.DataFrame) -> tuple[float, float] | None:
@@ -64,8 +59,7 @@ def at(logs: pd.DataFrame) -> tuple[float, float] | None:
     primary=Above("share of models", MOSTLY),
     robustness=Posterior(f"share > {MOSTLY:g}"),
     over=MOMENTS,
-    evidence=NURSERY,
-    needs=ENOUGH,
+    **CONTROLLED,
 )
 def sign(evidence: Evidence, moment: Moment) -> Result:
     """Has the log gain the sign that it keeps to the end?"""
@@ -73,18 +67,17 @@ def sign(evidence: Evidence, moment: Moment) -> Result:
     kept = rows[rows["comparable"]]
     logs = log_gains(kept, GAIN)
     models = kept[~kept["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
-    models = models.assign(heritage=models["recipe"])
-    if len(models) < LEAST_MODELS:
-        return Result.of(models, {})
+    ENOUGH.of(models)
     table = development(logs, models["recipe"])
     row = table.set_index("share").loc[moment.share]
     holds = models.assign(sign_is_final=fixed_from(logs)[moment.share].to_numpy())
     fit = fit_share(holds, "sign_is_final", against=MOSTLY, group="recipe", sources=[NURSERY], seed=SEED)
     clear = (np.abs(np.log(models[f"{GAIN}_geometric"])) > 2 * standard_errors(models, GAIN)).to_numpy()
     interval = "95 % Korn–Graubard interval, recipes as groups"
+    share = Estimate(row["estimate"], row["lower"], row["upper"], interval)
     return Result.of(
         models,
-        {"share of models": Estimate(row["estimate"], row["lower"], row["upper"], interval)},
+        {"share of models": share},
         table=table if moment.share else None,
         draw=draw_training(logs, models, moment.factor),
         fit=fit,
@@ -100,15 +93,16 @@ def sign(evidence: Evidence, moment: Moment) -> Result:
 
 
 @CLAIM.shared
-def pairs(evidence: Evidence) -> tuple[pd.DataFrame, Fitted | None]:
-    """A trained model and the same trained on, on the other corpus: their table, and the fit of enough of them."""
+def pairs(evidence: Evidence) -> tuple[pd.DataFrame, Fitted]:
+    """A trained model and the same trained on, on the other corpus: their table and the fit."""
     gains = gains_of_pairs(evidence, GAIN)
     gains = gains[gains["norm_place"] != "post"].reset_index(drop=True)
     table = pair_table(gains, seed=SEED)
-    return table, fit_invariance(gains, margin=1 + NEGLIGIBLE, seed=SEED) if len(table) >= LEAST_PAIRS else None
+    if 2 * len(table) < PAIRS.models:
+        raise TooFew(Result(n_models=2 * len(table)))
+    return table, fit_invariance(gains, margin=1 + NEGLIGIBLE, seed=SEED)
 
 
-LEAST_PAIRS = 8
 FLIPS, RATIO = V("pairs that change sides"), V("ratio")
 CANNOT = Decide((FLIPS <= 0) & (V("share of flips").upper < MOST_FLIPS), FLIPS > 0)
 NO_FLIP = Posterior("no pair changes the sign of its mean log gain", refuted=FLIPS > 0)
@@ -117,15 +111,13 @@ MOVED = Decide(
     Some("pairs", (RATIO.lower > 1) | (RATIO.upper < 1)),
     Each("pairs", (RATIO.lower > 1 - NEGLIGIBLE) & (RATIO.upper < 1 + NEGLIGIBLE)),
 )
-PAIRS = AtLeast(models=2 * LEAST_PAIRS)
+PAIRS = AtLeast(models=16)
 
 
 @CLAIM.finding("tuning.sign", primary=CANNOT, robustness=NO_FLIP, evidence=NURSERY, needs=PAIRS)
 def tuning_sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than the model it was tuned from?"""
     table, fit = pairs(evidence)
-    if fit is None:
-        return Result(n_models=2 * len(table))
     published = evidence.named(PUBLISHED)
     models = published.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     before = pair_table(gain_by_prompt(published, GAIN, TWIN).merge(models, on="model_id"), seed=SEED)
@@ -140,14 +132,13 @@ def tuning_sign(evidence: Evidence) -> Result:
         log_axis(axes, "x")
         axes.set_xlabel("last gain, geometric mean over prompts with 95 % interval")
 
-    share = proportion(flips, len(table))
-    interval = "Clopper–Pearson exact interval, 95 %"
+    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95 %")
     both = [table.assign(study="here, by design"), before.assign(study="published, C11")]
     drawn = fit.sampled["changes"]
     holds = ((drawn["level"] > 0) == (drawn["level"] + drawn["change"] > 0)).all(axis=-1)
     return Result.of(
         table,
-        {"share of flips": Estimate(share.estimate, share.lower, share.upper, interval), FLIPS.name: Estimate(flips)},
+        {"share of flips": share, FLIPS.name: Estimate(flips)},
         n_models=2 * len(table),
         table=pd.concat(both, ignore_index=True),
         draw=draw,
@@ -173,8 +164,6 @@ def tuning_sign(evidence: Evidence) -> Result:
 def tuning_magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
     table, fit = pairs(evidence)
-    if fit is None:
-        return Result(n_models=2 * len(table))
     moved = (table["ratio_lower"] > 1) | (table["ratio_upper"] < 1)
     most = table.loc[np.log(table["ratio"]).abs().idxmax()]
     interval = f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %"

@@ -1,7 +1,5 @@
 """C01: the verdict follows the gains."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis

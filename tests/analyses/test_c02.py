@@ -1,7 +1,5 @@
 """C02: one model above a bound is enough against it; none above among few models decides nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

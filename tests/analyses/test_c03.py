@@ -1,7 +1,5 @@
 """C03: the claim's own shares are supported, also with EleutherAI's models on both sides of 1."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis

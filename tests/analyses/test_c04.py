@@ -1,7 +1,5 @@
 """C04: which models support the order heritage > geometry > scale, and what is said of size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """C08: what separates expanders from dampeners, in one file and in two, and the figures it shows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

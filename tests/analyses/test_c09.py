@@ -1,7 +1,5 @@
 """C09: the verdict follows the errors, and the figures that the study prints."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,7 +91,7 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     monkeypatch.setattr(c09, "fit_transition", lambda *_, **__: fit)
     result: Result = c09.across_labs(shipped())
     assert c09.CLAIM.questions[-1].primary.verdict(result) == verdict
-    assert result.probability(c09.SHAPE.statement) == 0.5 and result.words["errors"]["logit"] == 0
+    assert c09.SHAPE.probability(result) == 0.5 and result.words["errors"]["logit"] == 0
 
 
 def test_steepest_change_is_found_as_in_the_files() -> None:

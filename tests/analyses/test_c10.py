@@ -1,7 +1,5 @@
 """C10: the rule of a threshold, that on ranks, and the two named models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """C11: one flip is enough against it, many pairs without one support it, and what turns the magnitude."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pandas as pd

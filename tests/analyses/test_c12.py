@@ -1,7 +1,5 @@
 """C12: the order falls when two models change places; families need several base models each."""
 
-from __future__ import annotations
-
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled, untested_by_draws
 

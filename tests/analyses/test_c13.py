@@ -1,7 +1,5 @@
 """C13: the test of the rule with and without the norm, and the norm alone."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, judged, of

@@ -1,7 +1,5 @@
 """C14: follows how often prompts agree; models measured here have findings of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

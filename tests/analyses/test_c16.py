@@ -1,7 +1,5 @@
 """C16: what turns its verdicts, on the study's maps and on made-up ones of models trained here."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

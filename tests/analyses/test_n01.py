@@ -1,14 +1,12 @@
 """N01 on simulated studies whose causes are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, shipped, untested_by_draws
 from altered import judged as findings
 from matplotlib.figure import Figure
-from simulated_nursery import Simulated
+from simulated import Simulated
 
 from thermostats.claims.finding import Finding
 from thermostats.modelling.heritage.held_out import HeldOut
@@ -80,7 +78,7 @@ def test_the_primary_finding_says_what_the_published_models_show_and_what_other_
     recipe_first: Simulated,
 ) -> None:
     n01, name = untested_by_draws("n01"), f"order.{PRIMARY}"
-    n01.published = lambda _: n01.published_rows(shipped())
+    n01.published = lambda _: n01.shares.published_rows(shipped())
     primary = findings(n01, recipe_first, name)[name]
     assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 9
     assert set(primary.table["study"]) == {"nursery, caused", "published, observed"}
@@ -176,7 +174,7 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
 @pytest.mark.slow
 def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01 = analysis("n01")
-    n01.published = lambda _: n01.published_rows(shipped())
+    n01.published = lambda _: n01.shares.published_rows(shipped())
     whole = findings(n01, recipe_first)
     primary = whole[f"order.{PRIMARY}"]
     assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95

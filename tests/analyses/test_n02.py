@@ -1,13 +1,11 @@
 """N02 on simulated studies whose recipe effects are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, shipped, untested_by_draws
 from altered import judged as findings
-from simulated_nursery import Simulated
+from simulated import Simulated
 
 from thermostats.modelling.heritage.shares import block_f
 from thermostats.studies.nursery.factor_effects import (
@@ -18,6 +16,7 @@ from thermostats.studies.nursery.factor_effects import (
     factor_tests,
     intervals,
     level_rows,
+    pooled_levels,
     split,
     with_curves,
 )
@@ -85,7 +84,8 @@ def test_effects_and_sign_follow_the_causes(rows: pd.DataFrame) -> None:
 
 def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFrame) -> None:
     n02 = analysis("n02")
-    drawn = n02.drawn_levels(n02.pooled(rows, PRIMARY), rows)
+    n02.models = lambda _: rows
+    drawn = pooled_levels(n02.recipe_fit(shipped()), rows)
     fitted = estimate(rows, "log_gain")
     table = intervals(fitted, level_rows(fitted.columns), mean=True, level=0.95).set_index(["factor", "what"])
     found = {place: float(values.mean()) for place, values in drawn.items()}

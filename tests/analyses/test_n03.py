@@ -1,12 +1,10 @@
 """N03 on trained models of known truth: slopes, law, bound, threshold, interactions and mediator turn with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged
-from simulated_nursery import Simulated
+from simulated import Simulated
 
 from thermostats.studies.nursery.factors import N_LAYERS
 from thermostats.studies.nursery.rows import final
@@ -22,28 +20,14 @@ A_LOG_RHO = 2 / np.log(16)
 class WithTraces(Simulated):
     """Simulated models with a trace and norms that follow head density."""
 
-    follows = 1.0
-
-    def named(self, name):
-        return self
-
-    def table(self, name, **equals):
-        if name == "attention" and equals.get("source", NURSERY) == NURSERY:
-            rows = judged_rows(self)
-            noise = np.random.default_rng(5).normal(0, 0.3, len(rows))
-            trace = np.exp(self.follows * rows["log_rho"] + noise)
-            return pd.DataFrame({"model_id": rows["model_id"], "variant": "exact", "head": "", "trace": trace})
-        found = super().table(name, **equals)
-        if name == "features" and equals.get("source", NURSERY) == NURSERY:
-            return found.assign(wv_norm=2.0 + np.arange(len(found)) % 7, wo_norm=1.0 + np.arange(len(found)) % 5)
-        return found
-
-
-def judged_rows(tables):
-    """Rows at the end of training, without the traces."""
-    plain = Simulated.__new__(Simulated)
-    plain.__dict__ = tables.__dict__
-    return final(plain)
+    def __init__(self, truth, **named):
+        super().__init__(truth, **named)
+        features, rows = self.frames["features"], final(self)
+        n = np.arange(len(features))
+        self.frames["features"] = features.assign(wv_norm=2.0 + n % 7, wo_norm=1.0 + n % 5)
+        trace = np.exp(rows["log_rho"] + np.random.default_rng(5).normal(0, 0.3, len(rows)))
+        traces = pd.DataFrame({"model_id": rows["model_id"], "variant": "exact", "head": "", "trace": trace})
+        self.frames["attention"] = traces.assign(source=NURSERY)
 
 
 def falls(matrix):
@@ -129,11 +113,10 @@ def test_curvature_and_interactions_are_found_where_they_are_and_not_elsewhere()
 
 def test_the_trace_carries_the_effect_where_the_gain_follows_it():
     tables = WithTraces(lambda m: 0 * m["log_L"], noise=0.05)
-    noise = np.random.default_rng(5).normal(0, 0.3, len(tables.made))
-    log_rho = judged_rows(tables).set_index("model_id")["log_rho"]
-    shift = -0.3 * (log_rho + pd.Series(noise, index=log_rho.index))
+    shift = -0.3 * np.log(tables.frames["attention"].set_index("model_id")["trace"])
+    rows = tables.frames["features"]
     for gain in ("penultimate_gain", "penultimate_gain_geometric"):
-        tables.made[gain] *= np.exp(tables.made["model_id"].map(shift))
+        rows[gain] *= np.exp(rows["model_id"].map(shift))
     found = judged(by_rules_alone("n03"), tables, "through_trace")["through_trace"]
     assert found.verdict == YES and found.estimate == pytest.approx(-0.3, abs=0.06)
     assert len(found.table) == 3

@@ -1,7 +1,5 @@
 """N04 on trainings of known truth: when signs are fixed, which pairs flip, and verdicts that turn with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +27,7 @@ def trainings(fixed_at, models=96, seed=1):
                     **gains,
                     **spread,
                     "model_id": f"nursery/{facts['model']}",
+                    "heritage": facts["recipe"],
                     "tuned": False,
                     "share": share,
                     "step": round(600 * share),

@@ -1,7 +1,5 @@
 """Whose rows a claim says it reads are those of its findings' sets of evidence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

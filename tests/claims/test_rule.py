@@ -83,7 +83,7 @@ def test_p_values_are_adjusted_over_the_rows() -> None:
     rows = Result(rows={"tests": pd.DataFrame({"p": [0.02, 0.03, 0.9]})})
     assert Some("tests", V("p") <= 0.05).holds(rows)
     assert not Some("tests", V("p") <= 0.05, adjust="holm").holds(rows)
-    assert "adjusted by Holm" in Some("tests", V("p") <= 0.05, adjust="holm").words()
+    assert "adjusted by Holm" in Some("tests", V("p") <= 0.05, adjust="holm").words
 
 
 def test_rules_join_as_parts_and_as_alternatives() -> None:
@@ -103,7 +103,7 @@ def test_what_is_picked_after_looking_is_picked_inside_the_rule() -> None:
     least, none = Pick("factors", smallest="p"), Pick("none", smallest="p")
     assert Decide(least.where(V("effect") > 0), least.where(V("effect") < 0)).verdict(result) == AGAINST
     assert Decide(none.where(V("effect") > 0), NEVER).verdict(result) == OPEN
-    assert least.where(V("effect") > 0).words() == "for the factors with the smallest p, effect > 0"
+    assert least.where(V("effect") > 0).words == "for the factors with the smallest p, effect > 0"
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)])

@@ -1,5 +1,7 @@
 """A claim put to the test: its words, and the functions that answer its findings' questions.
 
+All that an analysis takes of the contract stands here, but for the rules.
+
 CLAIM = Claim.read(__file__)                        # words: the Markdown file of the same name
 
 @CLAIM.finding("order", primary=…, robustness=…, over=GAINS, evidence=PUBLISHED, needs=AtLeast(models=12))
@@ -13,21 +15,24 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.claims.evidence import PUBLISHED, SETS, Evidence
+from thermostats.claims.evidence import EVERY, MEASURED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, answered, together, unmeasured
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
+
+__all__ = ["EVERY", "MEASURED", "PUBLISHED", "Audit", "Case", "Claim", "Estimate", "Evidence", "Finding", "Result"]
+__all__ += ["TooFew"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -189,12 +194,3 @@ class Claim:
             print(wrapped(f"Said: {self.said}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
             for finding in findings:
                 print("\n" + text_of(finding))
-
-
-def parts_of(findings: Mapping[str, Finding], names: Sequence[str], *columns: str) -> list[dict[str, Any]]:
-    """Rows of a table of findings for a verdict over them: the named fields, and statement and probability."""
-    return [
-        {column: getattr(findings[name], column) for column in columns}
-        | {"statement": p.statement if (p := findings[name].posterior) else "", "probability": p and p.probability}
-        for name in names
-    ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,35 +47,44 @@ NEAREST = {"<": "upper", ">": "lower"}
 LIES = {"<": "lies below", ">": "lies above"}
 
 
-class Condition(ABC):
+def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+    raise DataError("a condition on rows is not asked of draws", got=", ".join(drawn))
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
     """Something that holds of a result, or of one row of its tables, and says what it is; joined with `&` and `|`."""
 
-    @abstractmethod
-    def holds(self, result: Result) -> bool:
-        """Whether the result meets it."""
-
-    @abstractmethod
-    def words(self) -> str:
-        """The condition as a person reads it."""
-
-    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
-        """Whether the quantities of a fit meet it, chain × draw; raises DataError for a condition on rows."""
-        raise DataError("a condition on rows is not asked of draws", got=self.words())
+    words: str
+    """The condition as a person reads it."""
+    holds: Callable[[Result], bool]
+    """Whether a result meets it; raises DataError for a quantity or a table that the result lacks."""
+    truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _of_rows_alone
+    """Whether the quantities of a fit meet it, of a quantity with several elements all; not for conditions on rows."""
 
     def __and__(self, other: Condition) -> Condition:
         """Both."""
-        return Joined(self, other, "and")
+        return Condition(
+            f"{self.words} and {other.words}",
+            lambda result: self.holds(result) and other.holds(result),
+            lambda drawn: self.truth(drawn) & other.truth(drawn),
+        )
 
     def __or__(self, other: Condition) -> Condition:
         """One of them, or both."""
-        return Joined(self, other, "or")
+        return Condition(
+            f"({self.words} or {other.words})",
+            lambda result: self.holds(result) or other.holds(result),
+            lambda drawn: self.truth(drawn) | other.truth(drawn),
+        )
 
 
 @dataclass(frozen=True)
 class V:
     """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval` another part of it.
 
-    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1.
+    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1. Comparisons with a number or another
+    V are conditions.
     """
 
     name: str
@@ -111,71 +119,36 @@ class V:
         value = getattr(result.quantities[self.name], part)
         return math.nan if value is None else float(value)
 
+    def _against(self, sign: str, bar: float | V) -> Condition:
+        compare, one = OPERATORS[sign], self
+        said = bar.words if isinstance(bar, V) else figure(bar)
+
+        def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+            found = np.asarray(compare(drawn[one.name], drawn[bar.name] if isinstance(bar, V) else bar))
+            return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
+
+        return Condition(
+            f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {said}",
+            lambda result: bool(compare(one.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
+            truth,
+        )
+
+    @property
     def words(self) -> str:
         """The number as a person reads it."""
         return PARTS[self.part].format(self.name)
 
-    def __lt__(self, bar: float | V) -> Compare:  # noqa: D105
-        return Compare(self, "<", bar)
+    def __lt__(self, bar: float | V) -> Condition:  # noqa: D105
+        return self._against("<", bar)
 
-    def __le__(self, bar: float | V) -> Compare:  # noqa: D105
-        return Compare(self, "≤", bar)
+    def __le__(self, bar: float | V) -> Condition:  # noqa: D105
+        return self._against("≤", bar)
 
-    def __gt__(self, bar: float | V) -> Compare:  # noqa: D105
-        return Compare(self, ">", bar)
+    def __gt__(self, bar: float | V) -> Condition:  # noqa: D105
+        return self._against(">", bar)
 
-    def __ge__(self, bar: float | V) -> Compare:  # noqa: D105
-        return Compare(self, "≥", bar)
-
-
-@dataclass(frozen=True)
-class Compare(Condition):
-    """A number of the result against a bar, or against another number of it."""
-
-    value: V
-    sign: str
-    bar: float | V
-
-    def holds(self, result: Result) -> bool:
-        """False where either number is missing."""
-        bar = self.bar.of(result) if isinstance(self.bar, V) else self.bar
-        return bool(OPERATORS[self.sign](self.value.of(result, self.sign), bar))
-
-    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
-        """Of a quantity with several elements it must hold for every one."""
-        bar = drawn[self.bar.name] if isinstance(self.bar, V) else self.bar
-        found = np.asarray(OPERATORS[self.sign](drawn[self.value.name], bar))
-        return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
-
-    def words(self) -> str:
-        """`the lower end of r > −0.3`."""
-        bar = self.bar.words() if isinstance(self.bar, V) else figure(self.bar)
-        return f"{self.value.words()} {LIES[self.sign] if self.value.part == 'interval' else self.sign} {bar}"
-
-
-@dataclass(frozen=True)
-class Joined(Condition):
-    """Two conditions by "and" or by "or"."""
-
-    one: Condition
-    other: Condition
-    by: str
-
-    def holds(self, result: Result) -> bool:
-        """Whether both hold, or one of them."""
-        if self.by == "and":
-            return self.one.holds(result) and self.other.holds(result)
-        return self.one.holds(result) or self.other.holds(result)
-
-    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
-        """Draw by draw."""
-        join = np.logical_and if self.by == "and" else np.logical_or
-        return np.asarray(join(self.one.truth(drawn), self.other.truth(drawn)))
-
-    def words(self) -> str:
-        """Alternatives stand in brackets."""
-        said = f"{self.one.words()} {self.by} {self.other.words()}"
-        return said if self.by == "and" else f"({said})"
+    def __ge__(self, bar: float | V) -> Condition:  # noqa: D105
+        return self._against("≥", bar)
 
 
 @dataclass(frozen=True)
@@ -194,80 +167,46 @@ class Pick:
 
     def where(self, condition: Condition) -> Condition:
         """A condition on that row alone; an empty table does not meet it."""
-        return OfRows(self.table, condition, self)
+        return Condition(
+            f"for {self.words}, {condition.words}",
+            lambda result: not result.rows[self.table].empty and condition.holds(_of_row(self.row(result))),
+        )
 
+    @property
     def words(self) -> str:
         """Which row it is."""
         return f"the {self.table} with the {'smallest' if self.smallest else 'largest'} {self.smallest or self.largest}"
 
 
-@dataclass(frozen=True)
-class OfRows(Condition):
-    """A condition on every row of a table of the result, on at least one, or on a picked one; none of an empty table.
+def Each(table: str, condition: Condition) -> Condition:
+    """A condition on every row of one of the result's tables; an empty table does not meet it.
 
     Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the columns `lower`, `upper`
     and `p` belong to every quantity of the row.
     """
 
-    table: str
-    condition: Condition
-    which: str | Pick
-    adjust: str = ""
-    """`holm`: the column `p` is adjusted over the rows."""
+    def holds(result: Result) -> bool:
+        met = [condition.holds(row) for row in _rows(result, table)]
+        return bool(met) and all(met)
 
-    def holds(self, result: Result) -> bool:
-        """Whether those rows meet it. Raises DataError for a table that the result lacks."""
-        if not self.table:
-            return False
-        if self.table not in result.rows:
-            known = ", ".join(result.rows)
-            raise DataError("a rule reads a table that the result lacks", got=self.table, allowed=known)
-        frame = result.rows[self.table]
-        if frame.empty:
-            return False
-        if isinstance(self.which, Pick):
-            return self.condition.holds(_of_row(self.which.row(result)))
-        if self.adjust:
-            frame = frame.assign(p=holm(frame["p"].to_dict()))
-        met = [self.condition.holds(_of_row(row)) for row in frame.to_dict("records")]
-        return all(met) if self.which == "each" else any(met)
-
-    def words(self) -> str:
-        """`in each of the labs, …`."""
-        if isinstance(self.which, Pick):
-            return f"for {self.which.words()}, {self.condition.words()}"
-        adjusted = f" (adjusted by {self.adjust.capitalize()} over all of them)" if self.adjust else ""
-        return f"in {self.which} of the {self.table}, {self.condition.words()}{adjusted}"
-
-
-def Each(table: str, condition: Condition) -> Condition:
-    """A condition on every row of one of the result's tables."""
-    return OfRows(table, condition, "each")
+    return Condition(f"in each of the {table}, {condition.words}", holds)
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
-    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them."""
-    return OfRows(table, condition, "at least one", adjust)
+    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them. Columns: see `Each`."""
+    adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
+    return Condition(
+        f"in at least one of the {table}, {condition.words}{adjusted}",
+        lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
+    )
 
 
-NEVER = Each("", V("") > 0)
+NEVER = Condition("never", lambda result: False)
 """A condition that nothing meets, for a rule with one side."""
 
 
-class Rule(ABC):
-    """Decides on a result and states itself."""
-
-    @abstractmethod
-    def verdict(self, result: Result) -> Verdict:
-        """What the result says by this rule."""
-
-    @abstractmethod
-    def words(self) -> str:
-        """The rule in words: `supported where …; not supported where …`."""
-
-
 @dataclass(frozen=True)
-class Decide(Rule):
+class Decide:
     """Supported and not supported by a condition each, in that order; neither: inconclusive.
 
     `a & b`: one against decides, support needs both; `a | b`: the reverse.
@@ -277,13 +216,13 @@ class Decide(Rule):
     against: Condition
 
     def verdict(self, result: Result) -> Verdict:
-        """By the first condition that holds."""
+        """What the result says by this rule: by the first condition that holds."""
         return SUPPORTED if self.supported.holds(result) else AGAINST if self.against.holds(result) else OPEN
 
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
         sides = (("supported", self.supported), ("not supported", self.against))
-        said = "; ".join(f"{name} where {side.words()}" for name, side in sides if side is not NEVER)
+        said = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
         return said or "inconclusive whatever it shows"
 
     def __and__(self, other: Decide) -> Decide:
@@ -321,7 +260,7 @@ def AnyRow(rule: Decide, table: str = "rows") -> Decide:
 
 
 @dataclass(frozen=True)
-class AtLeast(Rule):
+class AtLeast:
     """So many models and groups (labs, recipes) must be there; with fewer the statement needs measurement."""
 
     models: int = 0
@@ -349,7 +288,7 @@ class AtLeast(Rule):
 
 
 @dataclass(frozen=True)
-class Posterior(Rule):
+class Posterior:
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
 
     `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the result's `statements`
@@ -393,11 +332,25 @@ class Posterior(Rule):
 
     def words(self) -> str:
         """Both limits of the probability."""
-        said = self.statement if not self.pick else f"{self.statement} of {self.pick.words()}"
-        refuted = f"not supported, whatever the posterior, where {self.refuted.words()}; else "
+        said = self.statement if not self.pick else f"{self.statement} of {self.pick.words}"
+        refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
         other = f"P({self.against}) is" if self.against else "it is"
         limits = f"at least {figure(self.sure)}, not supported where {other} at most {figure(1 - self.sure, 2)}"
         return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
+
+
+Rule = Decide | AtLeast | Posterior
+"""What decides on a result (`verdict`) and states itself (`words`)."""
+
+
+def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
+    """Rows of a table of a result as results of their own."""
+    if table not in result.rows:
+        raise DataError("a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows))
+    frame = result.rows[table]
+    if adjust and len(frame):
+        frame = frame.assign(p=holm(frame["p"].to_dict()))
+    return [_of_row(row) for row in frame.to_dict("records")]
 
 
 def _of_row(row: Mapping[Any, object]) -> Result:

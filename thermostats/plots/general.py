@@ -17,6 +17,7 @@ from matplotlib.text import Text
 
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import Mark, mark
+from thermostats.plots.scales import log_axis
 from thermostats.words import short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
@@ -99,6 +100,22 @@ def scatter_labelled(
     if labels:
         place_labels(axes, shown[x], shown[y], _short(shown[label]))
     return axes
+
+
+def drawing(kind: Callable[..., Axes], table: pd.DataFrame, *, log: str = "", **options: Any) -> Callable[[Axes], None]:
+    """A figure of one of these kinds, drawn when a page asks for it.
+
+    options: those of the kind, `xlabel` and `ylabel`. log: axes that are made logarithmic, such as `x` or `xy`.
+    """
+    labels = {name: options.pop(name) for name in ("xlabel", "ylabel") if name in options}
+
+    def draw(axes: Axes) -> None:
+        kind(table, axes, **options)
+        axes.set(**labels)
+        for which in log:
+            log_axis(axes, which)
+
+    return draw
 
 
 def gain_by_depth(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -14,7 +13,7 @@ NARROW = 5.0
 """Ratio of the limits below which a logarithm's 1, 2 and 5 would leave an axis nearly bare."""
 
 
-def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
+def log_axis(axes: Axes, which: str) -> None:
     """Make one axis logarithmic, its limits as they are; call it when everything is drawn."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()

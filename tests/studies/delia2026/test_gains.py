@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.gains import clearly_above, clearly_below, gains
+from thermostats.studies.delia2026.gains import gains
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
 
 DATA = Path(__file__).parents[3] / "data"
@@ -49,12 +48,6 @@ def test_products_are_products_of_the_layers(tables: Evidence) -> None:
     row = gains(tables).set_index("model_id").loc["tiiuae/falcon-7b"]
     assert row["total_from_input"] == pytest.approx(layers["gain_block"].prod())
     assert row["total_to_penultimate"] == pytest.approx(layers["gain_block"].iloc[1:].prod())
-
-
-def test_sides_of_the_bar_need_the_whole_interval() -> None:
-    rows = pd.DataFrame({"lower": [0.8, 0.9, 1.1], "upper": [0.9, 1.1, 1.2]})
-    assert clearly_below(rows).tolist() == [True, False, False]
-    assert clearly_above(rows).tolist() == [False, False, True]
 
 
 def test_stated_figures_by_name(tables: Evidence) -> None:

@@ -107,16 +107,6 @@ def gains(tables: Evidence) -> pd.DataFrame:
     return rows.drop_duplicates("model_id").reset_index(drop=True)
 
 
-def clearly_below(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
-    """Models whose whole interval over prompts lies below the bar."""
-    return rows["upper"] < bar
-
-
-def clearly_above(rows: pd.DataFrame, bar: float = 1.0) -> pd.Series:
-    """Models whose whole interval over prompts lies above the bar."""
-    return rows["lower"] > bar
-
-
 def finite(value: float) -> float | None:
     """The value, or None where it is no number."""
     return None if math.isnan(value) else value

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise, product
 
 import pandas as pd
+from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
+from thermostats.modelling.classical.means import paired_difference
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     LAST_GAIN_FILES,
@@ -59,3 +62,18 @@ def means_audit(tables: Evidence, four: pd.DataFrame) -> Audit:
     found = dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(four.count().sum())}
     found |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
     return Audit(published, found)
+
+
+def steps(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], *, seed: int) -> pd.DataFrame:
+    """One row a pair (lower, higher): ratio of the higher to the lower with its interval, Bonferroni over pairs.
+
+    `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
+    """
+    rows = []
+    for low, high in pairs:
+        both = table[[low, high]].dropna()
+        d = paired_difference(both[high], both[low], level=1 - 0.05 / len(pairs), seed=seed)
+        p, in_order = float(stats.t.sf(d.statistic, d.df)), int((both[high] > both[low]).sum())
+        rows.append((low, high, d.n, d.ratio, d.ratio_lower, d.ratio_upper, p, in_order))
+    columns = ["lower", "higher", "n_prompts", "ratio", "ratio_lower", "ratio_upper", "p"]
+    return pd.DataFrame(rows, columns=[*columns, "prompts_in_order"])

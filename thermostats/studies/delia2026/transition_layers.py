@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -143,3 +144,30 @@ def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
     within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
     reproduced = dict(zip(STATED, (within, error, float(part["error_half"].mean())), strict=True))
     return Audit(stated(tables, STATED) | compared_with | read, reproduced | dict.fromkeys(COMPARED_WITH, error))
+
+
+def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
+    """What the published errors of figure 5 rest on; `rows` with predictions of every definition and calibration."""
+    figure, calibrated = (rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration"))
+    at = stated(evidence, CONSTANTS)
+    by_choice = {
+        f"{kind} on the {words}": value
+        for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
+        for kind, value in (
+            ("error of depth", float(part["error_half"].mean())),
+            ("error relative to L*", relative_error(part, "half")),
+        )
+    }
+    published = error_audit(evidence, rows, "figure").published["error of L/2, % of depth"]
+    missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
+    return {
+        "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
+        "seen": len(set(figure["model_id"]) & set(calibrated["model_id"])),
+        "calibrated": calibrated[["error_formula", "error_half"]].mean(),
+        "calibrated_relative": relative_error(calibrated, "half"),
+        "published": published,
+        "nearest": min(by_choice.items(), key=lambda item: abs(item[1] - published)),
+        "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
+        "missing": list(missing.loc[missing["layer"].isna(), "model_id"]),
+        "from_one": errors(figure.assign(layer=figure["layer"] - 1)).mean(),
+    }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
+from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.nursery.factors import RECIPE
@@ -169,3 +171,66 @@ def split(rows: pd.DataFrame) -> tuple[float, float]:
 def half_width(rows: pd.DataFrame, level: float) -> float:
     """Half width of the t interval of the share, distinct models left out."""
     return float(jackknife(distinct(rows), lambda kept: split(rows[kept])[0], level)[2][0])
+
+
+def pooled_levels(fit: HeritageFit, rows: pd.DataFrame) -> dict[tuple[str, str], Array]:
+    """Draws, chain × draw, of the mean log gain at every level of every factor, all other columns at their mean.
+
+    Effects of factors are those of least squares on the factors' columns of the recipes' partially pooled effects.
+    """
+    factors = factor_columns(rows)
+    names = [column for own in factors.values() for column in own]
+    x = rows.set_index("model").loc[list(fit.design.models), names].to_numpy(np.float64)
+    centres, mean = x.mean(axis=0), fit.draws["m"].mean(axis=-1)
+    slopes = fit.contributions["heritage"] @ np.linalg.pinv(x - centres).T
+    found = {}
+    for (factor, level), row in level_rows(names).items():
+        own = np.isin(names, factors[factor])
+        found[factor, level] = np.asarray(mean + slopes[..., own] @ (row - centres)[own])
+    return found
+
+
+def by_factor(drawn: Mapping[tuple[str, str], Array]) -> dict[str, Array]:
+    """Draws of the levels of every factor, chain × draw × levels."""
+    return {name: np.stack([drawn[name, level] for level in levels], axis=-1) for name, levels in RECIPE.items()}
+
+
+def both_sides(levels: Array) -> NDArray[np.bool_]:
+    """Where the levels' means lie on both sides of no change, chain × draw."""
+    return np.asarray((levels.min(axis=-1) < 0) & (levels.max(axis=-1) > 0), dtype=np.bool_)
+
+
+def effects_table(
+    rows: pd.DataFrame, tests: pd.DataFrame, drawn: Mapping[tuple[str, str], Array], *, level: float
+) -> pd.DataFrame:
+    """A row a contrast: factor, what, ratio with its simultaneous interval, p_holm.
+
+    With draws of `pooled_levels` the posterior's too: pooled, pooled_lower, pooled_upper, and p_flip of the factor.
+    """
+    fitted = estimate(rows, "log_gain")
+    table = intervals(fitted, contrasts(fitted.columns), mean=False, level=level)
+    shown = table[["factor", "what"]].assign(
+        ratio=np.exp(table["log_ratio"]),
+        lower=np.exp(table["lower"]),
+        upper=np.exp(table["upper"]),
+        p_holm=table["factor"].map(tests.set_index("factor")["p_holm"]),
+    )
+    if not drawn:
+        return shown
+    pooled = []
+    for factor, what in zip(shown["factor"], shown["what"], strict=True):
+        first, second = what.split(" against ")
+        mean = np.mean([drawn[factor, one] for one in RECIPE[factor]], axis=0)
+        ratio = np.exp(drawn[factor, first] - (mean if second == "the mean" else drawn[factor, second]))
+        pooled.append((float(np.median(ratio)), *np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2])))
+    flips = {name: float(both_sides(levels).mean()) for name, levels in by_factor(drawn).items()}
+    shown[["pooled", "pooled_lower", "pooled_upper"]] = pooled
+    return shown.assign(p_flip=shown["factor"].map(flips))
+
+
+def level_gains(rows: pd.DataFrame, *, level: float) -> pd.DataFrame:
+    """Geometric mean gain at every level of every factor, simultaneous intervals: factor, what, gain, lower, upper."""
+    fitted = estimate(rows, "log_gain")
+    table = intervals(fitted, level_rows(fitted.columns), mean=True, level=level)
+    ends = {end: np.exp(table[end]) for end in ("lower", "upper")}
+    return table[["factor", "what"]].assign(gain=np.exp(table["log_ratio"]), **ends)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.rule import AtLeast
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.inference.draws import Array, Settings
@@ -40,10 +42,10 @@ LOGS = {
 def checkpoints(tables: Evidence) -> pd.DataFrame:
     """One row a trained model and checkpoint, fine-tuned ones too.
 
-    Columns: `model` (that of the design), `tuned`, `step`, `share` (of the training's steps), all columns of the
-    design, `learned`, `loss` and `loss_unigram` of the training (held out, nat per token), and the gains and features
-    of the table `features` (those of the runs with and without eager attention in one row), without the columns that
-    the design has.
+    Columns: `model` (that of the design), `heritage` (its recipe), `tuned`, `step`, `share` (of the training's steps),
+    all columns of the design, `learned`, `loss` and `loss_unigram` of the training (held out, nat per token), and the
+    gains and features of the table `features` (those of the runs with and without eager attention in one row), without
+    the columns that the design has.
     """
     measured = tables.table("features", source=NURSERY).groupby(["model_id", "revision"], as_index=False).first()
     training = tables.table("nursery_training")
@@ -56,7 +58,8 @@ def checkpoints(tables: Evidence) -> pd.DataFrame:
     )
     records = training.rename(columns={"model": "trained"})[["trained", "steps", "learned", "loss", "loss_unigram"]]
     rows = measured.merge(records, on="trained", how="left").merge(tables.table("nursery_design")[DESIGN], on="model")
-    return rows.assign(share=rows["step"] / rows["steps"]).sort_values(["trained", "step"], ignore_index=True)
+    rows = rows.assign(heritage=rows["recipe"], share=rows["step"] / rows["steps"])
+    return rows.sort_values(["trained", "step"], ignore_index=True)
 
 
 def final(tables: Evidence) -> pd.DataFrame:
@@ -91,7 +94,10 @@ def jackknife(
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
 LEAST_MODELS, LEAST_RECIPES = 36, 12
-"""Below either nothing is concluded."""
+ENOUGH = AtLeast(models=LEAST_MODELS, groups=LEAST_RECIPES)
+"""With fewer nothing is concluded."""
+CONTROLLED: dict[str, Any] = {"evidence": NURSERY, "needs": ENOUGH}
+"""What findings over the models of the controlled study declare."""
 SHALLOW = 2
 """Depth at which the penultimate block is the first block, which adds to bare embeddings: no penultimate gain."""
 
@@ -196,7 +202,7 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
     penultimate gain with its 95 % t interval over prompts.
     """
-    rows = final(tables).assign(heritage=lambda f: f["recipe"])
+    rows = final(tables)
     weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])
     means = weights.pivot_table(index="model_id", columns="matrix", values="spectral_norm")
     means = means.reindex(columns=["W_V", "W_O", "W_V_published_thirds"]).dropna(subset=["W_V", "W_O"])
@@ -225,7 +231,7 @@ def trained_unembeddings(tables: Evidence) -> pd.DataFrame:
     """One row a comparable trained model: columns of `final`, `heritage` (its recipe), spectral norm, logs of both."""
     norms = at_the_end(tables, "weights", head="", matrix="unembedding").groupby("model_id")["spectral_norm"].first()
     models = final(tables)
-    table = models[models["comparable"].astype(bool)].assign(heritage=lambda f: f["recipe"])
+    table = models[models["comparable"].astype(bool)]
     table = table.assign(spectral_norm=table["model_id"].map(norms).astype(float))
     table = table.dropna(subset=["spectral_norm", "last_gain"])
     return table.assign(log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,22 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.errors import UsageError
 from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL, gains
-from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, slopes, with_logs
+from thermostats.studies.nursery.rows import (
+    GEOMETRY,
+    SCALE,
+    columns_of_block,
+    distinct,
+    jackknife,
+    judged,
+    slopes,
+    with_logs,
+)
 
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
 
@@ -66,6 +77,27 @@ def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: in
         ]
     table = pd.concat(frames, ignore_index=True)
     return table[["study", "columns", "what", "estimate", "lower", "upper"]]
+
+
+def other_choices(everything: pd.DataFrame, gain: str) -> dict[str, Any]:
+    """Corrected shares of rows of `final` by other choices of models: `others`, name → (models, shares, error).
+
+    With the number of models `measured`, those whose gains are `pinned` and those `flagged` as not having learned.
+    """
+    rows, learned = judged(everything, gain), everything["learned"].astype(bool)
+    others = {
+        "with models whose norm pins gains near 1": judged(everything, gain, pinned=True),
+        "without models flagged as not having learned": rows[rows["learned"].astype(bool)].reset_index(drop=True),
+        "without second seeds": rows[~distinct(rows).duplicated()].reset_index(drop=True),
+    }
+    found = {}
+    for name, chosen in others.items():
+        try:
+            found[name] = (len(chosen), corrected_shares(chosen, "log_gain", design_blocks(chosen)), "")
+        except UsageError as error:
+            found[name] = (len(chosen), {}, str(error))
+    pinned = int((~everything["comparable"]).sum())
+    return {"others": found, "measured": len(everything), "pinned": pinned, "flagged": int((~learned).sum())}
 
 
 @dataclass(frozen=True)
