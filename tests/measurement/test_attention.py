@@ -18,7 +18,7 @@ import torch
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import attention, sheaf
 from thermostats.measurement.batching import tokenise
-from thermostats.measurement.forward import Decoder, input_of, submodule
+from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.layouts import split
 from thermostats.measurement.loading import load
@@ -35,19 +35,24 @@ def matrix(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1]).double().numpy()
 
 
-def seen_by(found: Decoder, ids: tuple[int, ...], layer: int) -> tuple[Any, Any, Any]:
+def seen_by(found: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
     """Attention weights (H × n × n), what the values are computed from (n × ·), what W_O receives (n × H·d_h)."""
     kept: dict[Any, Any] = {}
 
     def keep(name: str) -> Any:
-        return lambda _module, args, kwargs: kept.update({name: matrix(input_of(args, kwargs))})
+        def hook(_module: Any, args: Any, kwargs: Any) -> None:
+            if now() == layer:
+                kept[name] = matrix(input_of(args, kwargs))
+
+        return hook
 
     handles = [
         submodule(found.blocks[layer], path, found.entry).register_forward_pre_hook(keep(path), with_kwargs=True)
         for path in (found.entry.value, found.entry.output)
     ]
-    with attention.collecting(found, lambda at, A: kept.update({at: A[0].double().numpy()})), torch.inference_mode():
-        found.base(input_ids=torch.tensor([ids]), use_cache=False)
+    collected = attention.collecting(found, lambda at, A: kept.update({at: A[0].double().numpy()}))
+    with in_turn(found.blocks) as now, collected, torch.inference_mode():
+        found.base(**tiny.arguments(prompt))
     for handle in handles:
         handle.remove()
     return kept[layer], kept[found.entry.value], kept[found.entry.output]
@@ -55,8 +60,8 @@ def seen_by(found: Decoder, ids: tuple[int, ...], layer: int) -> tuple[Any, Any,
 
 @pytest.mark.parametrize("name", [name for name in tiny.CONFIGURATIONS if name != EAGER_IS_WRONG])
 def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
-    found, ids, layer = tiny.opened(name, "eager"), tiny.prompt_ids(7)[0], 1
-    A, x, received = seen_by(found, ids, layer)
+    found, layer = tiny.opened(name, "eager"), 1
+    A, x, received = seen_by(found, tiny.inputs(found, 7)[0], layer)
     block = found.blocks[layer]
     value, output = (
         submodule(block, path, found.entry).weight.detach().double().numpy()
@@ -68,18 +73,19 @@ def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
     sums = np.repeat(A.sum(axis=2), parts.d_head, axis=0).T
     bias = (received - expected) / sums
     assert np.abs(bias - bias[0]).max() < 1e-4 * np.abs(received).max()
-    assert np.allclose(np.triu(A, 1), 0)
+    assert np.allclose(np.triu(A, 1), 0) == found.entry.causal
     assert found.entry.sinks or np.allclose(A.sum(axis=2), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "llama", "gpt_oss"])
+@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "llama", "gpt_oss", "bert", "albert", "vit"])
 def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -> None:
-    found, given = tiny.opened(name, "eager"), tiny.prompts(1, 9, 4, 6)
+    found = tiny.opened(name, "eager")
+    given = tiny.inputs(found, 1, 9, 4, 6)
     table = validate(attention.measure_attention(found, given, token_budget=1000).assign(run_id="r"), "attention")
     rows = []
     for prompt in given:
         for layer in range(len(found.blocks)):
-            A, _, _ = seen_by(found, prompt.token_ids, layer)
+            A, _, _ = seen_by(found, prompt, layer)
             values = attention.layer_values(found, layer)
             rows += sheaf.layer_rows(
                 A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published

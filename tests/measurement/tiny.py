@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers
 
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.architectures import ARCHITECTURES, lookup
+from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt
 from thermostats.measurement.forward import Decoder, configuration, decoder
 
 torch.set_num_threads(1)  # matrices this small are slower on more
@@ -123,6 +123,40 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_oss": ("GptOssConfig", {**WIDE, **MOE}),
 }
 """Name of the entry: configuration class and its arguments."""
+EXPERTS = {
+    **{"num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4, "num_experts_per_tok": 2},
+    **{"moe_intermediate_size": 24, "moe_k": 2, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1},
+    **{"topk_group": 1},
+}
+SMALL: dict[str, Any] = {
+    **{
+        **WIDE,
+        **EXPERTS,
+        "head_dim": 8,
+        "embedding_size": 24,
+        "dim": 32,
+        "hidden_dim": 40,
+        "n_layers": 3,
+        "n_heads": 4,
+    },
+    **{"image_size": 12, "patch_size": 4, "num_register_tokens": 2, "window_size": 2, "is_decoder": False},
+}
+"""What any configuration class may want, as far as it has it; shapes that differ wherever the class lets them."""
+OWN: dict[str, dict[str, Any]] = {
+    "beit": {"layer_scale_init_value": 0.5, "use_relative_position_bias": True},
+    **{name: {"layerscale_value": 0.5} for name in ("dinov2", "dinov2_with_registers", "dinov3_vit")},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False},
+    "deberta": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
+    "modernbert": {"local_attention": 4},
+}
+for _entry in ARCHITECTURES:
+    if _entry.name not in CONFIGURATIONS:
+        _kind = transformers.CONFIG_MAPPING[_entry.model_type]
+        _known = _kind().to_dict()
+        _fits = {key: value for key, value in SMALL.items() if key in _known or key in _kind.attribute_map}
+        if _known.get("num_key_value_heads") is None:
+            _fits.pop("num_key_value_heads", None)
+        CONFIGURATIONS[_entry.name] = (_kind.__name__, {**_fits, **OWN.get(_entry.name, {})})
 
 
 def build(name: str, attention: str | None = None, *, head: bool = True, **changes: Any) -> torch.nn.Module:
@@ -136,8 +170,9 @@ def build(name: str, attention: str | None = None, *, head: bool = True, **chang
 
 def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     """A model with random weights, norms and biases."""
-    kind = transformers.AutoModelForCausalLM if head else transformers.AutoModel
-    model: torch.nn.Module = kind.from_config(config)
+    known = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
+    kind = getattr(transformers, known.loader if known and head else "AutoModelForCausalLM" if head else "AutoModel")
+    model: torch.nn.Module = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for path, parameter in model.named_parameters():
@@ -161,9 +196,25 @@ def places(model: torch.nn.Module) -> Decoder:
     return decoder(model, lookup(configuration(model)))
 
 
-def prompts(*lengths: int) -> list[TokenisedPrompt]:
-    """Prompts of these lengths, called p0, p1, …."""
-    return [TokenisedPrompt(f"p{i}", ids) for i, ids in enumerate(prompt_ids(*lengths))]
+def inputs(found: Decoder, *lengths: int) -> list[Any]:
+    """Prompts of these lengths for a model of text, as many images for one of images."""
+    if found.entry.reads == "text":
+        return prompts(*lengths) if found.entry.causal else prompts(*(n + 1 for n in lengths), after=1)
+    generator = torch.Generator().manual_seed(5)
+    side = found.config["image_size"]
+    return [ImagePrompt(f"p{i}", torch.randn((3, side, side), generator=generator)) for i in range(len(lengths))]
+
+
+def arguments(prompt: Any) -> dict[str, torch.Tensor]:
+    """What the model is called with for one prompt alone."""
+    if isinstance(prompt, ImagePrompt):
+        return {"pixel_values": prompt.pixels.unsqueeze(0)}
+    return {"input_ids": torch.tensor([prompt.token_ids])}
+
+
+def prompts(*lengths: int, after: int = 0) -> list[TokenisedPrompt]:
+    """Prompts of these lengths, called p0, p1, …, so many tokens at the end of each not its own."""
+    return [TokenisedPrompt(f"p{i}", ids, 1, after) for i, ids in enumerate(prompt_ids(*lengths))]
 
 
 def prompt_ids(*lengths: int) -> list[tuple[int, ...]]:

@@ -135,6 +135,7 @@ def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None
         if check.name == "greater_than"
     }
     names = ("norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp")
+    names += ("gain_sum_attention", "gain_sum_mlp")
     assert bounded == {f"layers.{name}": "above 0" for name in names}
 
 

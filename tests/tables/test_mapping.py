@@ -83,7 +83,7 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("constants", "got", "allowed"),
     [
-        ('position = "end"', "position = 'end'", "one of 'last', 'first', 'mean', 'all', 'unstated'"),
+        ('position = "end"', "position = 'end'", "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'unstated'"),
         (
             'dtype = "float8"',
             "dtype = 'float8'",

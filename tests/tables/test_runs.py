@@ -35,7 +35,9 @@ def test_every_value_decides(label: str) -> None:
 
 
 def test_what_is_recorded_beside_it_does_not() -> None:
-    beside = {"special_tokens": "<s>", "versions": "torch=2", "device": "cpu", "seconds": 3.0, "measured_at": "now"}
+    beside = {"special_tokens": "<s>", "versions": "torch=2", "device": "cpu", "seconds": 3.0, "measured_at": "now"} | {
+        "proof": "value=0"
+    }
     assert run_id({**ROW, **beside}) == run_id(ROW)
     assert tuple(beside) == RECORDED
     assert {*ROW, *beside} == TABLES["runs"].columns.keys() - {"run_id"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from thermostats.errors import UsageError
@@ -90,26 +91,55 @@ class Architecture:
 
     parallel: bool = False
     """Attention and feed-forward layer read the same stream: there is no stream between them."""
-    additive: bool = True
-    """x_l − x_(l−1) is the sum of the two writes; false where the block ends in a norm, which pins its gain near 1."""
+    norm_after: tuple[str, ...] = ()
+    """Post-norm blocks: the norms of the sums x + f(x) behind attention and feed-forward layer. They pin the gain near
+    1; in other blocks x_l − x_(l−1) is the sum of the two writes."""
     eager_wrong: tuple[tuple[str, object], ...] = ()
     """Configuration values under which transformers' eager attention computes something else than the model."""
     sinks: bool = False
     """Attention rows do not sum to 1."""
-    moved: tuple[str, str] | None = None
-    """Part of a tensor's name, and what other checkpoints have in its place."""
+    moved: tuple[tuple[str, str], ...] = ()
+    """Parts of a tensor's name, and what other checkpoints have in their place."""
     outside: tuple[str, ...] = ()
-    """Modules of a multi-modal class that are no part of its decoder."""
+    """Modules of the class that are no part of the stack: heads, poolers, other towers."""
     packs: bool = True
     """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
+
+    loader: str = "AutoModelForCausalLM"
+    """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
+    causal: bool = True
+    """Tokens attend to themselves and to those before them alone."""
+    reads: str = "text"
+    """``text`` or ``image``."""
+    leading: int = 1
+    """Tokens of an image in front of its patches, registers aside: a class token, a distillation token; or none."""
+    registers: str = ""
+    """Configuration key of how many register tokens stand behind those."""
+    attention_scale: str = ""
+    """Parameter below the block that attention's output is multiplied by to be what it writes."""
+    mlp_scale: str = ""
+    """The same for the feed-forward layer."""
+    shared: bool = False
+    """One block is run L times (ALBERT): its weights are there once, its gains L times."""
+
+    @property
+    def additive(self) -> bool:
+        """x_l − x_(l−1) is the sum of the two writes."""
+        return not self.norm_after
+
+    @property
+    def has_head(self) -> bool:
+        """There is a next-token distribution, and an unembedding it comes from."""
+        return self.loader == "AutoModelForCausalLM"
 
     def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
             return tuple(f"{name}.{kind}" for name in self.unembedding)
         inner = f"{module}.{kind}" if layer is None else f"{self.blocks}.{layer}.{module}.{kind}"
-        names = (f"{self.prefix}.{inner}", inner)
-        return names if self.moved is None else (*names, names[0].replace(*self.moved))
+        whole = f"{self.prefix}.{inner}"
+        other = reduce(lambda name, pair: name.replace(*pair), self.moved, whole)
+        return tuple(dict.fromkeys((whole, inner, other, other.removeprefix(f"{self.prefix}."))))
 
 
 def _of(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
@@ -195,14 +225,101 @@ GEMMA2 = _of(
 )
 STABLELM = _of(LLAMA, "stablelm")
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
+HEADS = (
+    *("cls", "lm_head", "lm_projection", "vocab_transform", "vocab_layer_norm", "vocab_projector", "predictions"),
+    *("discriminator_predictions", "generator_predictions", "generator_lm_head", "classifier", "cls_classifier"),
+    *("distillation_classifier", "pooler", "pre_classifier", "contact_head", "mask_token", "head", "decoder"),
+    *("visual_projection", "text_projection", "logit_scale", "logit_bias", "qa_outputs", "classification_head"),
+    "position_ids",
+)
+BERT = _of(
+    LLAMA,
+    "bert",
+    **_trunk("bert", "encoder.layer", "", "embeddings.word_embeddings"),
+    **_reads("attention.self", "", "attention.output.LayerNorm"),
+    **_matrices("attention.self.value", "attention.output.dense"),
+    attention_out="attention.output.dense",
+    mlp="intermediate",
+    mlp_out="output.dense",
+    norm_after=("attention.output.LayerNorm", "output.LayerNorm"),
+    loader="AutoModel",
+    causal=False,
+    packs=False,
+    outside=HEADS,
+)
+"""Post-norm encoder: each sub-block's output is added to the stream, and the sum is normed."""
+ESM = _of(
+    BERT,
+    "esm",
+    prefix="esm",
+    final_norm="encoder.emb_layer_norm_after",
+    attention_norm="attention.LayerNorm",
+    mlp_norm="LayerNorm",
+    norm_after=(),
+)
+"""The same with the norms in front of the sub-blocks."""
+VIT = _of(
+    LLAMA,
+    "vit",
+    **_trunk("vit", "layers", "layernorm", "embeddings.patch_embeddings.projection"),
+    **_reads("attention", "layernorm_before", "layernorm_after"),
+    **_matrices("attention.v_proj", "attention.o_proj"),
+    moved=(
+        ("layers", "encoder.layer"),
+        ("attention.v_proj", "attention.attention.value"),
+        ("attention.o_proj", "attention.output.dense"),
+    ),
+    loader="AutoModel",
+    causal=False,
+    reads="image",
+    packs=False,
+    outside=HEADS,
+)
+"""Pre-norm blocks over the patches of an image, a class token in front."""
+DINOV2 = _of(
+    VIT,
+    "dinov2",
+    prefix="dinov2",
+    blocks="encoder.layer",
+    **_reads("attention", "norm1", "norm2"),
+    attention_scale="layer_scale1.lambda1",
+    mlp_scale="layer_scale2.lambda1",
+    moved=VIT.moved[1:],
+)
+CLIP_VISION = _of(
+    VIT,
+    "clip_vision_model",
+    **_trunk("vision_model", "encoder.layers", "", "embeddings.patch_embedding"),
+    **_reads("self_attn", "layer_norm1", "layer_norm2"),
+    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    moved=(),
+)
+CLIP_TEXT = _of(
+    CLIP_VISION,
+    "clip_text_model",
+    **_trunk("text_model", "encoder.layers", "final_layer_norm", "embeddings.token_embedding"),
+    causal=True,
+    reads="text",
+)
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
+
+LIKE_LLAMA = (
+    "arcee aria_text cwm dots1 ernie4_5 ernie4_5_moe exaone_moe glm glm4_moe helium hunyuan_v1_dense hunyuan_v1_moe "
+    "hy_v3 internlm3 iquestcoder jais2 mellum minimax_m2 minimax_m3_vl_text ministral ministral3 nanochat olmoe phimoe "
+    "seed_oss solar_open"
+)
+ENCODERS_LIKE_BERT = {
+    **{name: name for name in ("roberta", "electra", "ernie", "roc_bert", "layoutlm", "rembert", "roformer", "luke")},
+    **{"xlm-roberta": "roberta", "camembert": "roberta", "data2vec-text": "data2vec_text", "bert-generation": "bert"},
+}
+"""Model type → the name of its base model in the model with a head."""
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     _of(
         GPT2,
         "openai-gpt",
         **{"final_norm": "", "embedding": "tokens_embed", "attention_norm": "", "mlp_norm": "ln_1"},
-        additive=False,
+        norm_after=("ln_1", "ln_2"),
         packs=False,
     ),
     GPT2,
@@ -225,7 +342,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         "opt_post_norm",
         {"do_layer_norm_before": False},
         **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm"},
-        additive=False,
+        norm_after=("self_attn_layer_norm", "final_layer_norm"),
     ),
     OPT,
     BLOOM,
@@ -265,35 +382,146 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
     GEMMA2,
     _of(GEMMA2, "gemma3_text"),
+    _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm"),
     _of(
         GEMMA2,
         "gemma3",
         **_trunk("model", "language_model.layers", "language_model.norm", "language_model.embed_tokens"),
         unembedding=("lm_head", "language_model.lm_head"),
-        moved=("model.language_model", "language_model.model"),
+        moved=(("model.language_model", "language_model.model"),),
         outside=("vision_tower", "multi_modal_projector"),
     ),
     _of(LLAMA, "phi", final_norm="final_layernorm", output="self_attn.dense", **_PARALLEL),
+    *(_of(LLAMA, name) for name in LIKE_LLAMA.split()),
+    *(_of(LLAMA, name, **_PARALLEL) for name in ("cohere2", "cohere2_moe")),
+    *(_of(GEMMA2, name, attention_norm="", mlp_norm="") for name in ("olmo3", "flex_olmo", "exaone4")),
     _of(LLAMA, "phi3", value="self_attn.qkv_proj", layout="stacked"),
     _if(STABLELM, "stablelm_parallel", {"use_parallel_residual": True}, **_PARALLEL),
     STABLELM,
     _of(GEMMA2, "olmo2", attention_norm="", mlp_norm=""),
     _of(LLAMA, "cohere", **_PARALLEL),
     _of(LLAMA, "granite", residual_multiplier="residual_multiplier"),
-    _of(LLAMA, "glm4", attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm"),
+    *(
+        _of(LLAMA, name, attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm")
+        for name in ("glm4", "kolibri1")
+    ),
     _of(LLAMA, "apertus", attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm"),
     DEEPSEEK,
     _of(DEEPSEEK, "deepseek_v3"),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+    BERT,
+    *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
+    _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
+    _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
+    _of(
+        BERT,
+        "mpnet",
+        prefix="mpnet",
+        **_reads("attention.attn", "", "attention.LayerNorm"),
+        **_matrices("attention.attn.v", "attention.attn.o"),
+        attention_out="",
+        norm_after=("attention.LayerNorm", "output.LayerNorm"),
+    ),
+    _of(
+        BERT,
+        "distilbert",
+        **_trunk("distilbert", "transformer.layer", "", "embeddings.word_embeddings"),
+        **_reads("attention", "", "sa_layer_norm"),
+        **_matrices("attention.v_lin", "attention.out_lin"),
+        attention_out="",
+        mlp="ffn",
+        mlp_out="",
+        norm_after=("sa_layer_norm", "output_layer_norm"),
+    ),
+    _if(
+        replace(BERT, model_type="albert", prefix="albert"),
+        "albert",
+        {"num_hidden_groups": 1, "inner_group_num": 1},
+        blocks="encoder.albert_layer_groups.0.albert_layers",
+        **_reads("attention", "", "attention.LayerNorm"),
+        **_matrices("attention.value", "attention.dense"),
+        attention_out="attention.dense",
+        mlp="ffn",
+        mlp_out="ffn_output",
+        norm_after=("attention.LayerNorm", "full_layer_layer_norm"),
+        shared=True,
+    ),
+    ESM,
+    _of(
+        ESM,
+        "roberta-prelayernorm",
+        prefix="roberta_prelayernorm",
+        final_norm="LayerNorm",
+        mlp="intermediate.dense",
+        mlp_norm="intermediate.LayerNorm",
+    ),
+    _of(ESM, "megatron-bert", prefix="bert", final_norm="encoder.ln", attention_norm="attention.ln", mlp_norm="ln"),
+    _of(
+        BERT,
+        "modernbert",
+        **_trunk("model", "layers", "final_norm", "embeddings.tok_embeddings"),
+        **_reads("attn", "attn_norm", "mlp_norm"),
+        **_matrices("attn.Wqkv", "attn.Wo", "stacked"),
+        attention_out="",
+        mlp="mlp",
+        mlp_out="",
+        norm_after=(),
+    ),
+    _of(LLAMA, "eurobert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
+    CLIP_TEXT,
+    _of(CLIP_TEXT, "siglip_text_model", loader="SiglipTextModel", causal=False),
+    VIT,
+    _of(VIT, "vit_msn"),
+    _of(VIT, "ijepa", prefix="ijepa", leading=0),
+    _of(VIT, "deit", prefix="deit", leading=2),
+    _of(VIT, "beit", prefix="beit", attention_scale="lambda_1", mlp_scale="lambda_2"),
+    DINOV2,
+    _of(DINOV2, "dinov2_with_registers", prefix="dinov2_with_registers", registers="num_register_tokens"),
+    _of(
+        DINOV2,
+        "dinov3_vit",
+        prefix="model",
+        blocks="model.layer",
+        final_norm="norm",
+        embedding="embeddings.patch_embeddings",
+        moved=(("model.layer", "layer"),),
+        registers="num_register_tokens",
+    ),
+    CLIP_VISION,
+    _of(CLIP_VISION, "mlcd_vision_model"),
+    _of(CLIP_VISION, "siglip_vision_model", final_norm="post_layernorm", leading=0),
 )
 
 _REFUSED = {
     "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
-    "granitemoehybrid mamba mamba2 falcon_mamba",
+    "granitemoehybrid mamba mamba2 falcon_mamba zaya",
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
-    "qwen3_next minimax lfm2 kimi_linear",
-    "it is not a decoder: its blocks do not read left to right": "bert roberta distilbert electra deberta deberta-v2 "
-    "t5 mt5 bart",
+    "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
+    "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text",
+    "it is an encoder with a decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
+    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody moshi",
+    "it has several stacks: save the one to be measured on its own, as its text or vision model": "clip siglip siglip2 "
+    "metaclip_2 emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
+    "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
+    "cohere2_vision perceiver tipsv2_vision_model timm_wrapper timm_backbone inkling2_text inkling_text",
+    "its blocks are convolutions or pooling: there is no attention matrix, W_V or W_O": "bit convnext convnextv2 "
+    "dinov3_convnext efficientnet focalnet hgnet_v2 mobilenet_v1 mobilenet_v2 poolformer pp_lcnet regnet resnet "
+    "textnet mobilevit mobilevitv2 swiftformer levit cvt",
+    "its width changes between stages: gains within stages have no entry yet": "swin swinv2 swin2sr donut-swin dinat "
+    "hiera pvt pvt_v2 segformer glpn",
+    "it reads videos: patches over time have no position here": "timesformer videomae vivit videoprism_vision_model",
+    "it detects or maps: what stands behind its backbone has no estimand here": "detr conditional_detr dab-detr "
+    "deformable_detr table-transformer dpt depth_pro yolos vitdet vit_mae",
+    "its attention is sparse, hashed or no softmax over all tokens: its rows have no estimand here": "reformer "
+    "longformer big_bird nystromformer yoso mra fnet funnel convbert diffllama deepseek_v32 deepseek_v4 "
+    "glm_moe_dsa ibert",
+    "it runs two streams, or shares keys and values between blocks: an entry needs a stream of its own": "xlnet "
+    "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
+    "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
+    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dots3_note_text flint glm4_moe_lite "
+    "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe laguna longcat_flash mimo_v2_flash "
+    "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
+    "mobilebert neomme nomic_bert squeezebert tapas ultrabert imagegpt data2vec-vision aimv2_vision_model pixio",
 }
 UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 """Model types that are refused, each with the reason."""
@@ -320,12 +548,12 @@ def lookup(config: Config) -> Architecture:
     Raises UnsupportedArchitectureError for model types known not to fit, UnknownArchitectureError for the others.
     """
     whole = str(config.get("model_type") or "")
-    own = any(entry.model_type == whole for entry in ARCHITECTURES)
+    own = whole in UNSUPPORTED or any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
         step = "see `thermostats ls architectures`"
         what = f"models of type {model_type} are not measured"
-        allowed = "decoders in which every block is attention plus a feed-forward layer"
+        allowed = "stacks in which every block is attention plus a feed-forward layer"
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
     for entry in ARCHITECTURES:
         if entry.model_type == model_type and _matches(config_of(config), entry.when):

@@ -6,6 +6,7 @@ own. Only eager attention has weights to show.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, as_measured, call, make_batches, submodule
+from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
 from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
@@ -81,20 +82,21 @@ def collecting(decoder: Decoder, on_layer: OnLayer) -> Iterator[None]:
     """While open, hand the attention weights of every block to `on_layer` as soon as they are computed."""
     heads = geometry(decoder.entry, decoder.config).n_heads
 
-    def ask(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return (args, {**kwargs, "output_attentions": True}) if "output_attentions" in kwargs else None
+    def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if "output_attentions" in kwargs:
+            return args, {**kwargs, "output_attentions": True}
+        place = [*inspect.signature(module.forward).parameters, "output_attentions"].index("output_attentions")
+        return ((*args[:place], True, *args[place + 1 :]), kwargs) if place < len(args) else None
 
-    def hand_over(layer: int) -> Callable[..., None]:
-        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            on_layer(layer, _weights_in(output, heads, decoder))
+    with in_turn(decoder.blocks) as now, ExitStack() as stack:
 
-        return hook
+        def hand_over(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            on_layer(now(), _weights_in(output, heads, decoder))
 
-    with ExitStack() as stack:
-        for layer, block in enumerate(decoder.blocks):
+        for block in dict.fromkeys(decoder.blocks):
             module = submodule(block, decoder.entry.attention, decoder.entry)
             stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
-            stack.callback(module.register_forward_hook(hand_over(layer)).remove)
+            stack.callback(module.register_forward_hook(hand_over).remove)
         yield
 
 

@@ -25,6 +25,34 @@ class TokenisedPrompt:
 
     prompt_id: str
     token_ids: tuple[int, ...]
+    before: int = 1
+    after: int = 0
+    """Tokens at both ends that means leave out."""
+
+    @property
+    def own(self) -> slice:
+        """Tokens that means are over."""
+        return slice(self.before, len(self.token_ids) - self.after)
+
+
+@dataclass(frozen=True)
+class ImagePrompt:
+    """One image as the model reads it, a tensor (channels × height × width) that its processor made."""
+
+    prompt_id: str
+    pixels: Any
+
+
+def check_images(images: Sequence[ImagePrompt]) -> None:
+    """Raise UsageError for no image, a repeated name, or one with a number that is not finite."""
+    if not images:
+        raise UsageError("no image to measure", next_step="name a folder of images")
+    names = [image.prompt_id for image in images]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError("two images have the same prompt_id", where=f"image {twice}")
+    for image in images:
+        if not bool(image.pixels.isfinite().all()):
+            raise UsageError("the image holds numbers that are not finite", where=f"image {image.prompt_id}")
 
 
 def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None, context: int | None) -> None:
@@ -99,8 +127,11 @@ class Tokenised:
     special_removed: str
 
 
-def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> Tokenised:
-    """Tokenise pairs of prompt_id and text. Raises UsageError where a text gives no tokens of its own."""
+def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool = True) -> Tokenised:
+    """Tokenise pairs of prompt_id and text. Raises UsageError where a text gives no tokens of its own.
+
+    What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token of the prompt.
+    """
     prompts, before, removed = [], set(), set()
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -112,5 +143,8 @@ def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]]) -> Tokenised:
         kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         removed.add(" ".join(tokenizer.convert_ids_to_tokens(ids[len(kept) :])))
-        prompts.append(TokenisedPrompt(prompt_id, tuple(kept)))
+        behind = 0 if causal else len(ids) - len(kept)
+        prompts.append(
+            TokenisedPrompt(prompt_id, tuple(ids if behind else kept), 1 if causal else max(start, 1), behind)
+        )
     return Tokenised(tuple(prompts), " | ".join(sorted(before)), " | ".join(sorted(removed)))

@@ -80,7 +80,7 @@ def pass_bytes(
     width = max(g.d_model, g.n_heads * g.d_head)
     found = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
     found += SCORES * 4 * rows * g.n_heads * n**2 if eager else 0
-    return found + LOGITS * 4 * prompts * int(decoder["vocab_size"])
+    return found + LOGITS * 4 * prompts * int(decoder.get("vocab_size") or 0)
 
 
 def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need:
@@ -90,7 +90,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     """
     config = read_config(folder)
     entry = lookup(config)
-    n_params = count_parameters(folder)
+    n_params = count_parameters(folder, entry.loader)
     if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
     lengths = sorted(-(-len(text.encode()) // BYTES_PER_TOKEN) + 1 for text in texts)
@@ -102,7 +102,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     return Need(n_params, n_params * item, activations)
 
 
-def count_parameters(folder: Path) -> int:
+def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
     """Weights of the model that a folder's configuration describes, tied ones once.
 
     Raises ThermostatsError where transformers cannot build it.
@@ -110,11 +110,11 @@ def count_parameters(folder: Path) -> int:
     import torch  # noqa: PLC0415 - loaded only where it is needed
     import transformers  # noqa: PLC0415 - as above
 
-    auto: Any = transformers.AutoModelForCausalLM
+    auto: Any = getattr(transformers, loader)
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            model = auto.from_config(config)
+            model = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         raise ThermostatsError("transformers cannot build the model", where=folder, got=reason) from error
@@ -185,7 +185,7 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
     """About how many bytes one forward pass holds at most above the model, see `pass_bytes`."""
-    rows, n = batch.input_ids.shape
+    rows, n = batch.mask.shape
     eager = getattr(decoder.model.config, "_attn_implementation", "eager") == "eager"
     prompts, item = len(batch.indices) if outputs else 0, decoder.dtype.itemsize
     return pass_bytes(decoder.entry, decoder.config, rows=rows, n=n, item=item, eager=eager, prompts=prompts)
@@ -196,7 +196,7 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     needed, batch = max(((activation_bytes(decoder, b, outputs=outputs), b) for b in batches), key=lambda pair: pair[0])
     free = memory_available(decoder.device)
     if free is not None and needed > free:
-        rows, n = batch.input_ids.shape
+        rows, n = batch.mask.shape
         what, got = (
             "not enough memory for a batch of prompts",
             f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",

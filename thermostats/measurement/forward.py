@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
-from thermostats.errors import ThermostatsError, TransientError
+from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement.architectures import Architecture, Config, config_of
-from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.layouts import config_value
+from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_images, check_prompts, packs
+from thermostats.measurement.layouts import config_value, geometry
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,31 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
 
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
-    base = getattr(model, "base_model", model)
+    base = getattr(model, "base_model", model) if entry.has_head else model
     blocks = tuple(submodule(base, entry.blocks, entry).children())
+    if entry.shared:
+        blocks *= geometry(entry, configuration(model) if config is None else config).n_layers
     final_norm = submodule(base, entry.final_norm, entry) if entry.final_norm else None
     submodule(base, entry.embedding, entry)
     for path in {entry.attention, entry.value, entry.output, entry.mlp}:
         submodule(blocks[0], path, entry)
     return Decoder(model, entry, configuration(model) if config is None else config, base, blocks, final_norm)
+
+
+@contextmanager
+def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
+    """While open, say which layer (from 0) is being computed: a block that several layers share is each in turn."""
+    layers = {block: [layer for layer, other in enumerate(blocks) if other is block] for block in blocks}
+    now = {"layer": -1}
+
+    def hook(module: nn.Module, _args: Any) -> None:
+        own = layers[module]
+        now["layer"] = next((layer for layer in own if layer > now["layer"]), own[0])
+
+    with ExitStack() as stack:
+        for block in layers:
+            stack.callback(block.register_forward_pre_hook(hook, prepend=True).remove)
+        yield lambda: now["layer"]
 
 
 def tensor_of(value: Any) -> torch.Tensor:
@@ -109,7 +127,8 @@ PACK = 176
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids and mask (rows × tokens), and the places of the prompts in their list.
+    """Token ids (rows × tokens) or images (rows × channels × height × width), the mask (rows × tokens), and the places
+    of the prompts in their list.
 
     Either a row holds one prompt, padded on the right, or the only row holds all of them one after the other, told
     apart by `positions` (1 × tokens), which begin anew with each; prompt k then stands from `starts[k]` on.
@@ -121,6 +140,8 @@ class Batch:
     input_ids: Tensor
     mask: Tensor
     positions: Tensor | None = None
+    own: tuple[slice, ...] = ()
+    """Tokens of each prompt that means are over."""
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -128,11 +149,11 @@ class Batch:
         return tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
 
     def members(self) -> Tensor:
-        """1 for the tokens of each prompt but its first (rows × prompts in the row × tokens)."""
-        rows, tokens = self.input_ids.shape
+        """1 for the tokens of each prompt that means are over (rows × prompts in the row × tokens)."""
+        rows, tokens = self.mask.shape
         found = torch.zeros(rows, len(self.indices) // rows, tokens)
-        for k, (start, n) in enumerate(zip(self.starts, self.lengths, strict=True)):
-            found[(k, 0) if self.positions is None else (0, k)][start + 1 : start + n] = 1
+        for k, (start, own) in enumerate(zip(self.starts, self.own, strict=True)):
+            found[(k, 0) if self.positions is None else (0, k)][start + own.start : start + own.stop] = 1
         return found.to(self.input_ids.device)
 
 
@@ -168,6 +189,8 @@ def make_batches(
     Packed where that is asked for and the model can: on a CPU, where padding costs more than attention over a few
     prompts' tokens, and with a class of transformers' own, whose masks follow the position ids.
     """
+    if decoder.entry.reads == "image":
+        return _images(decoder, prompts, budget)
     vocabulary = config_of(decoder.config).get("vocab_size")
     check_prompts(prompts, vocabulary=vocabulary, context=config_value(decoder.config, "n_positions"))
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
@@ -185,7 +208,8 @@ def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequen
     lengths = tuple(map(len, tokens))
     ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True).to(decoder.device)
     mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True).to(decoder.device)
-    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids, mask)
+    own = tuple(prompts[i].own for i in indices)
+    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids, mask, None, own)
 
 
 def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
@@ -194,7 +218,55 @@ def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Seque
     ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
     positions = torch.cat([torch.arange(n) for n in lengths]).unsqueeze(0).to(decoder.device)
     starts = tuple(accumulate(lengths[:-1], initial=0))
-    return Batch(tuple(indices), lengths, starts, ids, torch.ones_like(ids), positions)
+    return Batch(
+        tuple(indices), lengths, starts, ids, torch.ones_like(ids), positions, tuple(prompts[i].own for i in indices)
+    )
+
+
+def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
+    """Tokens that an image (channels × height × width) comes to, and which of them are patches.
+
+    Raises UsageError for an image that is not of the size that the model reads.
+    """
+    entry, config = decoder.entry, config_of(decoder.config)
+    channels, size, patch = (config.get(key) for key in ("num_channels", "image_size", "patch_size"))
+    sides, each = (tuple(n) if isinstance(n, list | tuple) else (n, n) for n in (size, patch))
+    if tuple(image.shape) != (channels, *sides):
+        allowed = f"{channels} channels of {sides[0]} × {sides[1]}"
+        raise UsageError("not an image as the model reads it", got=str(tuple(image.shape)), allowed=allowed)
+    leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
+    n = leading + (sides[0] // each[0]) * (sides[1] // each[1])
+    return n, slice(leading, n)
+
+
+def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list[Batch]:
+    """Images in batches of at most the budget's tokens."""
+    check_images(images)
+    kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
+    n, own = patches(decoder, images[0].pixels)
+    each = max(1, (budget or BUDGET[kind]) // n)
+    found = []
+    for first in range(0, len(images), each):
+        indices = tuple(range(first, min(first + each, len(images))))
+        for i in indices:
+            patches(decoder, images[i].pixels)
+        pixels = torch.stack([images[i].pixels for i in indices]).to(decoder.device, decoder.dtype)
+        mask = torch.ones(len(indices), n, dtype=torch.long, device=decoder.device)
+        found.append(
+            Batch(indices, (n,) * len(indices), (0,) * len(indices), pixels, mask, None, (own,) * len(indices))
+        )
+    return found
+
+
+def example(decoder: Decoder, token: int = 1) -> dict[str, Tensor]:
+    """The smallest input of a model: one token, or one image of noise."""
+    if decoder.entry.reads == "text":
+        return {"input_ids": torch.tensor([[token]], device=decoder.device)}
+    size = config_of(decoder.config)["image_size"]
+    sides = size if isinstance(size, list | tuple) else (size, size)
+    shape = (1, int(config_of(decoder.config).get("num_channels", 3)), *sides)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(token))
+    return {"pixel_values": noise.to(decoder.device, decoder.dtype)}
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
@@ -204,10 +276,11 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
         more["use_cache"] = False
     if batch.positions is not None:
         more["position_ids"] = batch.positions
-    elif min(batch.lengths) < batch.input_ids.shape[1]:
+    elif min(batch.lengths) < batch.mask.shape[1]:
         more["attention_mask"] = batch.mask
     try:
-        return module(input_ids=batch.input_ids, **more)
+        name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"
+        return module(**{name: batch.input_ids}, **more)
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise out_of_memory(error, batch) from error
     except RuntimeError as error:
@@ -218,7 +291,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
 
 def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
     """The error to show for a batch that did not fit."""
-    rows, columns = batch.input_ids.shape
+    rows, columns = batch.mask.shape
     return TransientError(
         "out of memory during the forward pass",
         where=str(batch.input_ids.device),

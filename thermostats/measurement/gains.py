@@ -15,24 +15,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import Architecture
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Batch, Decoder, as_measured, call, head_on_last_token, make_batches, padded
-from thermostats.measurement.residual import PER_TOKEN, Record, recording
+from thermostats.measurement.residual import PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
 Array = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
 
-POSITIONS = ("first", "last", "mean")
+Places = Mapping[str, int | slice]
+"""Position → the token it is at, or the tokens that it is a mean over."""
 RATIOS = {
     "gain_block": ("norm_out", "norm_in"),
     "gain_attention": ("attention_out", "attention_in"),
     "gain_mlp": ("mlp_out", "mlp_in"),
     "write_attention": ("attention_write", "norm_in"),
     "write_mlp": ("mlp_write", "norm_in"),
+    "gain_sum_attention": ("attention_sum", "norm_in"),
+    "gain_sum_mlp": ("mlp_sum", "mlp_in"),
 }
-"""Column: numerator and denominator among the recorded norms."""
+"""Column: numerator and denominator among the recorded norms; `gain_sum` is of post-norm blocks alone."""
 SOURCES = {**RATIOS, "norm_in": ("norm_in",), "cosine": ("product", "norm_in", "norm_out"), "anisotropy": ("norm_out",)}
 SIGNED = ("cosine", "anisotropy")
 COLUMNS = [name for name in TABLES["layers"].columns if name != "run_id"]
@@ -44,7 +48,7 @@ class Measured:
 
     layers: pd.DataFrame
     summaries: pd.DataFrame
-    """normed_gain = ‖norm_f(x_L)‖ / n_(L-1) at `last`, where the model has a final norm."""
+    """normed_gain = ‖norm_f(x_L)‖ / n_(L-1) at `last`, of an image at `cls`, where the model has a final norm."""
     outputs: pd.DataFrame | None
 
 
@@ -74,18 +78,21 @@ def measure_gains(
                 logits = None if decode is None else _logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
-            arrays = {name: _array(decoder, record, name) for name in PER_TOKEN}
+            recorded = PER_TOKEN if decoder.entry.norm_after else tuple(name for name in PER_TOKEN if name not in SUMS)
+            arrays = {name: _array(decoder, record, name) for name in recorded}
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
             spread = record["spread"].flatten(1).double().cpu().numpy()
             final = record["final_norm"].double().cpu().numpy()
-            places = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
-            for k, (prompt_id, row, start, n) in enumerate(places):
+            prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
+            for k, (prompt_id, row, start, n) in enumerate(prompts_in):
                 norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
-                rows.append(layer_rows(prompt_id, n, norms, spread[:, k], dtype))
-                if decoder.final_norm is not None:
-                    ratio = final[row, start + n - 1] / norms["norm_in"][-1, n - 1]
+                at = places_of(decoder.entry, batch.own[k], n)
+                rows.append(layer_rows(prompt_id, n, norms, spread[:, k], dtype, at))
+                token = at.get("last", at.get("cls"))
+                if decoder.final_norm is not None and isinstance(token, int):
+                    ratio = final[row, start + token] / norms["norm_in"][-1, token]
                     summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
             if logits is not None and decode is not None:
                 outputs += output_rows(ids, logits, decode, dtype)
@@ -116,7 +123,7 @@ def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
         entry = decoder.entry
         if entry.residual_multiplier:
             multiplier = float(decoder.config[entry.residual_multiplier])
-        if not getattr(entry, name):
+        if not getattr(entry, name) and not getattr(entry, name.replace("_write", "_scale")):
             name = name.replace("_write", "_out")
     found: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
     return found
@@ -129,42 +136,58 @@ def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
     return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
-def layer_rows(prompt_id: str, n: int, norms: Mapping[str, Array], spread: Array, dtype: str) -> Columns:
+def places_of(entry: Architecture, own: slice, n: int) -> Places:
+    """Positions of one prompt of n tokens: see the table `layers`."""
+    if entry.reads == "image":
+        return {**({"cls": 0} if entry.leading else {}), "patches": own}
+    return {"first" if entry.causal else "cls": 0, "last": own.stop - 1, "mean": own}
+
+
+def layer_rows(
+    prompt_id: str, n: int, norms: Mapping[str, Array], spread: Array, dtype: str, places: Places
+) -> Columns:
     """Columns of one prompt's rows (layers × positions).
 
-    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the same for mlp, each
-    (L × n), NaN throughout where a module was not called; `spread` (L) is the anisotropy. At `mean`, norms and gains
-    are geometric means over all tokens but the first, the cosine an arithmetic one. The anisotropy belongs to the
-    prompt and stands in the rows of every position.
+    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the same for mlp, of
+    post-norm blocks attention_sum and mlp_sum, each (L × n), NaN throughout where a module was not called; `spread` (L)
+    is the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens, the cosine an
+    arithmetic one. The anisotropy belongs to the prompt and stands in the rows of every position.
     """
-    L = len(spread)
+    L, own = len(spread), next(at for at in places.values() if isinstance(at, slice))
+    ratios = {column: pair for column, pair in RATIOS.items() if pair[0] in norms}
     with np.errstate(all="ignore"):
         per_token = {"norm_in": norms["norm_in"]}
-        per_token |= {column: norms[above] / norms[below] for column, (above, below) in RATIOS.items()}
+        per_token |= {column: norms[above] / norms[below] for column, (above, below) in ratios.items()}
         values = {
-            name: np.stack([x[:, 0], x[:, n - 1], np.exp(_mean(np.log(x[:, 1:])))], axis=1)
+            name: np.stack(
+                [np.exp(_mean(np.log(x[:, at]))) if isinstance(at, slice) else x[:, at] for at in places.values()],
+                axis=1,
+            )
             for name, x in per_token.items()
         }
         cosine = norms["product"] / (norms["norm_in"] * norms["norm_out"])
-        values["cosine"] = np.stack([cosine[:, 0], cosine[:, n - 1], _mean(cosine[:, 1:])], axis=1)
-    values["anisotropy"] = np.repeat(spread[:, None], len(POSITIONS), axis=1)
+        at_places = [_mean(cosine[:, at]) if isinstance(at, slice) else cosine[:, at] for at in places.values()]
+        values["cosine"] = np.stack(at_places, axis=1)
+    values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
     for column, value in values.items():
         usable = np.isfinite(value) & ((value > 0) | (column in SIGNED))
         for layer, place in np.argwhere(~usable).tolist():
-            why = _reason(column, POSITIONS[place], layer, norms, n, dtype)
+            at = own if column == "anisotropy" else list(places.values())[place]
+            why = _reason(column, {name: x[layer] for name, x in norms.items()}, at, dtype)
             reasons.setdefault((layer, place), {}).setdefault(why, []).append(column)
         value[~usable] = np.nan
-    missing = np.full((L, len(POSITIONS)), "", dtype=object)
+    shape = (L, len(places))
+    missing = np.full(shape, "", dtype=object)
     for cell, by_reason in reasons.items():
         missing[cell] = "; ".join(f"{why}: {', '.join(columns)}" for why, columns in by_reason.items())
-    shape = (L, len(POSITIONS))
     columns: Columns = {
         "layer": np.broadcast_to(np.arange(1, L + 1)[:, None], shape),
         "prompt_id": np.full(shape, prompt_id, dtype=object),
-        "position": np.broadcast_to(np.array(POSITIONS, dtype=object), shape),
+        "position": np.broadcast_to(np.array(list(places), dtype=object), shape),
         "n_tokens": np.full(shape, n),
         "missing": missing,
+        **{column: np.full(shape, np.nan) for column in RATIOS},
         **values,
     }
     return {name: column.ravel() for name, column in columns.items()}
@@ -183,16 +206,17 @@ def _mean(values: Array) -> Array:
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
 
 
-def _reason(column: str, position: str, layer: int, norms: Mapping[str, Array], n: int, dtype: str) -> str:
-    if column == "anisotropy" and n < 3:
+def _reason(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str) -> str:
+    """Why a value of one layer is missing; `norms` per token (n)."""
+    tokens = at.stop - at.start if isinstance(at, slice) else 1
+    if column == "anisotropy" and tokens < 2:
         return "fewer than three tokens"
-    if position == "mean" and n == 1:
+    if tokens == 0:
         return "no token but the first"
-    at = slice(1, n) if position == "mean" or column == "anisotropy" else 0 if position == "first" else n - 1
-    used = [np.asarray(norms[name][layer, at]) for name in SOURCES[column]]
-    if all(np.isfinite(values).all() for values in used):
+    sources = SOURCES[column]
+    if all(np.isfinite(norms[name][at]).all() for name in sources):
         return "norm of zero"
-    if any(np.isnan(norms[name][layer]).all() for name in SOURCES[column]):
+    if any(np.isnan(norms[name]).all() for name in sources):
         return f"not a number in {dtype}, or the module was not called"
     return f"norm not finite in {dtype}"
 

@@ -24,7 +24,7 @@ PARTITIONS = 4
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "d_model": ("hidden_size", "n_embd", "n_embed", "d_model"),
+    "d_model": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "n_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads"),
     "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
     "n_positions": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),

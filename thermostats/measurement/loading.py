@@ -33,7 +33,8 @@ ATTENTION = ("default", "eager", "sdpa")
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to be measured: its places, its tokenizer (None where not asked for) and what it was loaded as."""
+    """A model ready to be measured: its places, its tokenizer or image processor (None where not asked for) and what
+    it was loaded as."""
 
     folder: ModelFolder
     decoder: Decoder
@@ -74,10 +75,11 @@ def load(
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
-    words = _tokenizer(folder, trust_remote_code) if tokenizer else None
+    read = _processor if entry is not None and entry.reads == "image" else _tokenizer
+    words = read(folder, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
     options = {"dtype": getattr(torch, dtype), "device_map": spread, "trust_remote_code": trust_remote_code}
-    model = _model(folder, attention, **options)
+    model = _model(folder, entry, attention, **options)
     if entry is None:
         entry = fallback(model, ARCHITECTURES)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
@@ -137,13 +139,24 @@ def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> 
     raise DataError("the folder has no usable tokenizer", where=folder.path, got=reason, next_step=step) from cause
 
 
-def _model(folder: ModelFolder, attention: str, **options: Any) -> nn.Module:
+def _processor(folder: ModelFolder, trust_remote_code: bool) -> Any:
+    try:
+        options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+        auto: Any = transformers.AutoImageProcessor
+        return auto.from_pretrained(folder.path, **options)
+    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+        step = "put preprocessor_config.json beside the weights, or measure --what weights, which needs none"
+        what = "the folder has no usable image processor"
+        raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
+
+
+def _model(folder: ModelFolder, entry: Architecture | None, attention: str, **options: Any) -> nn.Module:
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
     if attention != "default":
         options["attn_implementation"] = attention
     options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
     try:
-        auto: Any = transformers.AutoModelForCausalLM
+        auto: Any = getattr(transformers, "AutoModelForCausalLM" if entry is None else entry.loader)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --device-map auto"
@@ -154,19 +167,23 @@ def _model(folder: ModelFolder, attention: str, **options: Any) -> nn.Module:
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
-    _check_complete(folder, info)
+    _check_complete(folder, info, () if entry is None or entry.has_head else entry.outside)
     found: nn.Module = model.eval()
     return found
 
 
-def _check_complete(folder: ModelFolder, info: Mapping[str, Any]) -> None:
-    """Raise DataError where a weight was left at random, ignored, or had another shape."""
+def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:
+    """Raise DataError where a weight was left at random, ignored, or had another shape, modules `outside` aside."""
+
+    def counts(name: str) -> bool:
+        return not name.endswith(BUFFERS) and set(name.split(".")).isdisjoint(outside)
+
     shapes = {
         name: f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
         for name, stored, wanted in info["mismatched_keys"]
     }
-    missing = sorted(set(info["missing_keys"]) - set(shapes))
-    unexpected = sorted(name for name in info["unexpected_keys"] if not name.endswith(BUFFERS))
+    missing = sorted(filter(counts, set(info["missing_keys"]) - set(shapes)))
+    unexpected = sorted(filter(counts, info["unexpected_keys"]))
     found = {"of another shape": list(shapes.values()), "missing": missing, "unexpected": unexpected}
     problems = [
         f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in found.items() if names

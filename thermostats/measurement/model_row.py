@@ -15,10 +15,11 @@ from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
 
-POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings")
+POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings", "position_embedding")
 LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
 SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "alibi", "mpt": "alibi"}
-FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim")
+SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet"), "relative")
+FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
 GATES = ("gate_proj", "gate_up_proj", "w3", "up_gate_proj")
 
 
@@ -36,12 +37,14 @@ def model_row(
     entry, decoder = lookup(config), config_of(config)
     tensors = open_checkpoint(path)
     g = geometry(entry, config)
-    embedding = find(tensors, entry.tensor_names(entry.embedding))
-    head = unembedding(entry, config, tensors)
+    vocabulary, d_embed = 0, g.d_model
+    if entry.reads == "text":
+        vocabulary, d_embed = find(tensors, entry.tensor_names(entry.embedding)).shape
+    head = unembedding(entry, config, tensors) if entry.has_head else None
     table = _position_table(tensors)
     total = _count(entry, tensors, tied=head is None)
-    outside = [embedding.shape, *([head.shape] if head else []), *([table.shape] if table else [])]
-    rotary = SCHEMES.get(entry.model_type, "alibi" if decoder.get("alibi") is True else "rotary")
+    outside = [(vocabulary, d_embed), *([head.shape] if head else []), *([table.shape] if table else [])]
+    usual = "learned" if not entry.has_head and table else "alibi" if decoder.get("alibi") is True else "rotary"
     return {
         "model_id": model_id,
         "revision": revision,
@@ -52,20 +55,20 @@ def model_row(
         "architecture": entry.model_type,
         "n_layers": g.n_layers,
         "d_model": g.d_model,
-        "d_embed": embedding.shape[1],
+        "d_embed": d_embed,
         "n_heads": g.n_heads,
         "n_kv_heads": g.n_kv_heads,
         "d_head": g.d_head,
         "d_ff": next((stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model),
-        "vocab_size": embedding.shape[0],
-        "n_positions": table.shape[0] if table else 0,
+        "vocab_size": vocabulary,
+        "n_positions": table.shape[-2] if table else 0,
         "tied_embeddings": head is None,
         "gated_mlp": any(_module(name) in GATES for name in tensors),
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
         "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder else "LayerNorm",
         "norm_place": _norm_place(entry),
-        "position_scheme": rotary,
+        "position_scheme": SCHEMES.get(entry.model_type, usual),
         "parallel_block": entry.parallel,
         "year": None,
         "source": COUNTED,
@@ -91,7 +94,8 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool) -> int:
 
 
 def _position_table(tensors: Tensors) -> StoredTensor | None:
-    return next((tensor for name, tensor in tensors.items() if _module(name) in POSITION_TABLES), None)
+    named = ((name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in tensors.items())
+    return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
 
 
 def _module(name: str) -> str:

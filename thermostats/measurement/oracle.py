@@ -2,7 +2,11 @@
 
 W_V: a change Δ of the attention's input moves the input of the output projection, head by head, by W_V^(k(h)) Δ.
 W_O: it moves the attention's own output by Σ_h W_O^h W_V^(k(h)) Δ.
-Blocks: x_l − x_(l-1) = m·(attention write + feed-forward write), where the entry calls the block additive.
+Blocks: x_l − x_(l-1) = m·(attention write + feed-forward write). Of post-norm blocks the same holds of the two sums
+before the norms: s_a − x_(l-1) and s_m − norm(s_a), and x_l = norm(s_m).
+
+Where there are more tokens than one, as in an image, all are given the same attention input, so that whatever the
+attention weights are, their rows sum to 1 and leave it as it is.
 
 The multi-head latent attention of DeepSeek norms between the down- and the up-projection; there Δ is a change of the
 normed latent.
@@ -10,10 +14,11 @@ normed latent.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,11 +27,30 @@ from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import Architecture, UnknownArchitectureError
-from thermostats.measurement.forward import Decoder, as_measured, decoder, input_of, on_entry, on_exit, submodule
+from thermostats.measurement.forward import (
+    Decoder,
+    as_measured,
+    decoder,
+    example,
+    in_turn,
+    input_of,
+    on_entry,
+    on_exit,
+    submodule,
+)
 from thermostats.measurement.layouts import geometry, split
 
 TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Largest relative difference that still is rounding at a precision; a wrong layout is wrong by about 1."""
+
+
+PROOF = {
+    "value": "W_V is not what the attention's heads are computed by",
+    "circuit": "W_O W_V is not what the attention's output is computed by",
+    "residual": "the writes do not add up to the step of the stream",
+    "final": "the last hidden state is not the final norm of what the last block left",
+}
+"""What is held against the model → what is wrong where it is off."""
 
 
 @dataclass(frozen=True)
@@ -36,32 +60,53 @@ class Conformance:
     value: float
     circuit: float
     residual: float
+    final: float
     tolerance: float
 
     @property
     def passed(self) -> bool:
         """Whether all are within the tolerance of the model's precision; what cannot be compared fails."""
-        return all(difference <= self.tolerance for difference in (self.value, self.circuit, self.residual))
+        return all(getattr(self, name) <= self.tolerance for name in PROOF)
 
 
 def conformance(found: Decoder, *, layers: Collection[int] | None = None, token: int = 1) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
-    `layers` (from 0) restricts it to some; two forward passes of one token each.
+    `layers` (from 0) restricts it to some; two forward passes of one token, or of one image.
 
     Raises DataError where a matrix has another shape than the entry implies.
     """
     value = circuit = residual = 0.0
-    for layer in range(len(found.blocks)) if layers is None else layers:
-        before, after, delta = _moved(found, layer, token)
+    chosen = tuple(range(len(found.blocks)) if layers is None else layers)
+    before, final = _pass(found, chosen, token, {})
+    deltas = {layer: _delta(found, layer, before[layer]["read"]) for layer in chosen}
+    moved = {layer: torch.from_numpy(before[layer]["read"]).to(found.dtype) + deltas[layer] for layer in chosen}
+    after, _ = _pass(found, chosen, token, moved)
+    for layer in chosen:
         parts = _weights(found, layer)
+        delta = deltas[layer].double().numpy()
         expected = np.concatenate([parts.head(h)[0] @ delta for h in range(len(parts.kv_head))])
-        moved = after["heads"] - before["heads"]
-        value = max(value, _difference(moved, expected))
-        circuit = max(circuit, _difference(after["attention"] - before["attention"], parts.w_o @ expected))
-        if found.entry.additive:
-            residual = max(residual, _difference(before["step"], before["writes"]))
-    return Conformance(value, circuit, residual, TOLERANCES[found.dtype])
+        one, other = before[layer], after[layer]
+        value = max(value, _difference(other["heads"] - one["heads"], expected))
+        circuit = max(circuit, _difference(other["attention"] - one["attention"], parts.w_o @ expected))
+        residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, one)))
+    return Conformance(value, circuit, residual, final, TOLERANCES[found.dtype])
+
+
+def check_proof(found: Decoder) -> str:
+    """What a run proves of itself on its first, middle and last block, as `runs` keeps it.
+
+    Raises ThermostatsError by the name of what does not hold.
+    """
+    proof = conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1})
+    for name, what in PROOF.items():
+        if not getattr(proof, name) <= proof.tolerance:
+            got, allowed = f"{name} is off by {getattr(proof, name):.2g}", f"at most {proof.tolerance:g}"
+            step = "check the weights for numbers that are not finite, then report the model and the versions"
+            raise ThermostatsError(
+                f"the measurement does not prove itself: {what}", got=got, allowed=allowed, next_step=step
+            )
+    return " ".join(f"{name}={getattr(proof, name):.1e}" for name in PROOF)
 
 
 def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architecture:
@@ -100,47 +145,69 @@ def _weights(found: Decoder, layer: int) -> Any:
     return split(entry, found.config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
 
 
-def _moved(found: Decoder, layer: int, token: int) -> tuple[dict[str, Any], dict[str, Any], np.ndarray[Any, Any]]:
-    """What one layer does with one token, without and with a change Δ of what its values are read from."""
+def _delta(found: Decoder, layer: int, read: np.ndarray[Any, Any]) -> Tensor:
     g = geometry(found.entry, found.config)
-    generator = torch.Generator().manual_seed(layer)
-    delta = torch.randn(g.d_value_in, generator=generator, dtype=torch.float64)
-    before = _run(found, layer, token, None)
-    delta *= float(before["size"]) / float(delta.norm())
-    after = _run(found, layer, token, delta.to(found.dtype))
-    return before, after, delta.to(found.dtype).double().numpy()
+    delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
+    return (delta * (float(np.linalg.norm(read)) / float(delta.norm()))).to(found.dtype)
 
 
-def _run(found: Decoder, layer: int, token: int, delta: Tensor | None) -> dict[str, Any]:
+def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Pairs that must be equal: what the stream gained in one block, and what was written to it."""
     entry, block = found.entry, found.blocks[layer]
-    kept: dict[str, Any] = {}
-    changed = entry.value if entry.layout == "latent" else entry.attention
-
-    def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        x = input_of(args, kwargs)
-        kept["size"] = x.double().norm()
-        if delta is None:
-            return None
-        x = x + delta.to(x.device)
-        return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
-
-    def keep(name: str, x: Tensor) -> None:
-        kept[name] = x.detach().double().cpu().numpy().ravel().copy()
-
-    with ExitStack() as stack, as_measured(found.model):
-        module = submodule(block, changed, entry)
-        stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
-        on_entry(stack, block, partial(keep, "x_in"))
-        on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
-        for path, name in (
-            ("", "x_out"),
-            (entry.attention_out or entry.attention, "attention"),
-            (entry.attention_write or entry.attention_out or entry.attention, "attention_write"),
-            (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
-        ):
-            on_exit(stack, submodule(block, path, entry), partial(keep, name))
-        found.base(input_ids=torch.tensor([[token]], device=found.device))
     multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
-    kept["step"] = kept["x_out"] - kept["x_in"]
-    kept["writes"] = multiplier * (kept["attention_write"] + kept["mlp_write"])
-    return kept
+    scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
+    factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
+    attention, mlp = factors[0] * kept["attention_write"], factors[1] * kept["mlp_write"]
+    if not entry.norm_after:
+        return [(kept["x_out"] - kept["x_in"], multiplier * (attention + mlp))]
+    middle = kept["attention_sum_normed"]
+    sums = [(kept["attention_sum"] - kept["x_in"], attention), (kept["mlp_sum"] - middle, mlp)]
+    return [*sums, (kept["x_out"], kept["mlp_sum_normed"])]
+
+
+def _pass(
+    found: Decoder, layers: Collection[int], token: int, given: Mapping[int, Tensor]
+) -> tuple[dict[int, dict[str, Any]], float]:
+    """What some layers do with one input, whose values are read from `given` where it is there: per layer the vectors
+    of its first token by name; and how far the last hidden state is from the final norm of what the last block left."""
+    entry = found.entry
+    kept: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
+    normed: list[Tensor] = []
+    changed = entry.value if entry.layout == "latent" else entry.attention
+    with in_turn(found.blocks) as now, ExitStack() as stack, as_measured(found.model):
+
+        def keep(name: str, x: Tensor) -> None:
+            if now() in kept:
+                first = x.detach().reshape(-1, x.shape[-1])[0]
+                kept[now()].setdefault(name, first.double().cpu().numpy())
+
+        def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            x = input_of(args, kwargs)
+            keep("read", x)
+            if now() not in kept:
+                return None
+            read = given[now()].to(x.device) if now() in given else x.reshape(-1, x.shape[-1])[0]
+            x = read.expand(x.shape)
+            return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
+
+        for block in dict.fromkeys(found.blocks[layer] for layer in layers):
+            module = submodule(block, changed, entry)
+            stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
+            on_entry(stack, block, partial(keep, "x_in"))
+            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
+            for path, name in (
+                ("", "x_out"),
+                (entry.attention_out or entry.attention, "attention"),
+                (entry.attention_write or entry.attention_out or entry.attention, "attention_write"),
+                (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
+            ):
+                on_exit(stack, submodule(block, path, entry), partial(keep, name))
+            for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
+                on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+                on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+        if found.final_norm is not None:
+            on_exit(stack, found.final_norm, normed.append)
+        last = found.base(**example(found, token)).last_hidden_state
+    if not normed:
+        return kept, 0.0
+    return kept, _difference(last.double().cpu().numpy(), normed[-1].double().cpu().numpy())

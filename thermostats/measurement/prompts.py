@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import no_such_set
+from thermostats.measurement.settings import MADE, no_such_set
 from thermostats.tables import store
 from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)
 
@@ -24,6 +25,8 @@ FIELDS = ("prompt_id", "text", "category", "complexity")
 def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     """Rows of the table `prompts`, sorted by prompt_id, of the set called `name`, else of the file at that path.
 
+    A folder is one of images; the set ``images`` is made by code.
+
     A file is `.txt` (one prompt a line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
     `.jsonl` (one object a line with the same names); its set is called as the file is, without the suffix.
 
@@ -31,13 +34,15 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     a text is not UTF-8, or the texts of a set are not shipped and were not imported.
     """
     known = store.load("prompts", data)
-    rows = known[known["prompt_set"] == name].reset_index(drop=True)
-    if len(rows):
-        return _with_texts(rows, name)
     path = Path(name)
-    if not path.is_file():
+    rows = known[known["prompt_set"] == name].reset_index(drop=True)
+    if len(rows) and not path.is_dir():
+        return rows if (rows["modality"] == "image").all() else _with_texts(rows, name)
+    if name == MADE:
+        return store.validate(made_images(), "prompts")
+    if not path.exists():
         raise no_such_set(name, known["prompt_set"])
-    found = read_prompts(path)
+    found = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):
         what = "a prompt set of this name is in the tables with other prompts: what was measured keeps its prompts"

@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import EllipsisType
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from thermostats.measurement.forward import Decoder, on_entry, on_exit, submodule
+from thermostats.measurement.forward import Decoder, in_turn, on_entry, on_exit, submodule
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
 `final_norm` (rows × tokens); NaN where the module was not called."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
-PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS)
+SUMS = ("attention_sum", "mlp_sum")
+"""Of post-norm blocks: what the norm behind a sub-block reads, x + f(x)."""
+PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -67,40 +69,52 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     record |= {"final_norm": torch.full(shape, torch.nan, **kept)}
     weights: dict[torch.device, Tensor] = {}
     stream: dict[str, Any] = {"tensor": None}
+    entry = decoder.entry
 
     def weights_on(device: torch.device) -> Tensor:
         if device not in weights:
             weights[device] = members.to(device)
         return weights[device]
 
-    def enter(layer: int, x: Tensor) -> None:
+    def enter(x: Tensor) -> None:
+        layer = now()
         known = x is stream["tensor"]
         record["norm_in"][layer] = record["norm_out"][layer - 1] if known else norms(x, shape)
         stream["tensor"] = x
 
-    def leave(layer: int, x: Tensor) -> None:
-        before, norm = stream["tensor"].to(x.device), norms(x, shape)
+    def leave(x: Tensor) -> None:
+        layer, before, norm = now(), stream["tensor"].to(x.device), norms(x, shape)
         record["norm_out"][layer] = norm
         record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
         record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
         stream["tensor"] = x
 
-    def keep(name: str, layer: int | EllipsisType, x: Tensor) -> None:
-        record[name][layer] = norms(x, shape)
+    def keep(name: str, x: Tensor) -> None:
+        record[name][now()] = norms(x, shape)
 
-    entry = decoder.entry
-    with ExitStack() as stack:
-        for layer, block in enumerate(decoder.blocks):
-            on_entry(stack, block, partial(enter, layer))
-            for part, place, out, write in (
-                ("attention", entry.attention, entry.attention_out, entry.attention_write),
-                ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write),
+    def keep_scaled(name: str, scale: Tensor | float, x: Tensor) -> None:
+        record[name][now()] = norms(scale * x, shape)
+
+    def keep_final(x: Tensor) -> None:
+        record["final_norm"][...] = norms(x, shape)
+
+    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+        for block in dict.fromkeys(decoder.blocks):
+            on_entry(stack, block, enter)
+            for part, place, out, write, scale in (
+                ("attention", entry.attention, entry.attention_out, entry.attention_write, entry.attention_scale),
+                ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale),
             ):
-                on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in", layer))
-                on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out", layer))
+                on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in"))
+                on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out"))
                 if write:
-                    on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write", layer))
-            on_exit(stack, block, partial(leave, layer))
+                    on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
+                if scale:
+                    factor = attrgetter(scale)(block)
+                    on_exit(stack, submodule(block, out or place, entry), partial(keep_scaled, f"{part}_write", factor))
+            for name, norm in zip(SUMS, entry.norm_after, strict=False):
+                on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+            on_exit(stack, block, leave)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, partial(keep, "final_norm", ...))
+            on_exit(stack, decoder.final_norm, keep_final)
         yield record

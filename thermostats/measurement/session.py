@@ -22,9 +22,10 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import RemoteCodeError, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import Architecture, RemoteCodeError, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.images import processed
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
@@ -110,8 +111,11 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     prompts = load_prompts(spec.prompts, data)
     known = _known(folder.model_id, folder.revision, data)
     row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
+    kinds = _kinds(spec)
+    with suppress(UnknownArchitectureError):  # one whose entry is found once it is loaded
+        kinds = _fitting(kinds, lookup(spectra.read_config(folder.path)), prompts)
     planned = []
-    for kind, tables in _kinds(spec).items():
+    for kind, tables in kinds.items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
         run = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts)
         lacking = tuple(name for name in tables if not store.has_run(name, run["run_id"], data))
@@ -178,6 +182,7 @@ def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) ->
         frames = MEASURE[run.kind](planned, run, None if progress is None else partial(progress, label))
         recorded = {
             "special_tokens": str(frames.pop("special_tokens", "")),
+            "proof": str(frames.pop("proof", "")),
             "versions": " ".join(f"{name}={version(name)}" for name in PACKAGES),
             "device": str(frames.pop("device", "cpu")),
             "seconds": perf_counter() - tick,
@@ -242,6 +247,24 @@ def _kinds(spec: RunSpec) -> dict[str, list[str]]:
     return kinds
 
 
+def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
+    """The kinds without what a model has none of: the next-token distribution of one without a head.
+
+    Raises UsageError where the model reads images and the prompts are texts, or the reverse.
+    """
+    other = [name for name in prompts["modality"].unique() if name != entry.reads]
+    if other and set(kinds) - {"weights"}:
+        step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
+        what = f"a model that reads {entry.reads} cannot be given {other[0]}"
+        raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
+    left = (
+        kinds
+        if entry.has_head
+        else {kind: [name for name in names if name != "outputs"] for kind, names in kinds.items()}
+    )
+    return {kind: names for kind, names in left.items() if names}
+
+
 def _run(kind: str, spec: RunSpec, model: str, revision: str, dtype: str, prompts: pd.DataFrame) -> dict[str, Any]:
     with_prompts = kind != "weights"
     row = {
@@ -269,7 +292,8 @@ def _weights(planned: Plan, run: Planned, progress: PartProgress | None) -> dict
     config = spectra.read_config(folder)
     values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
     rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
-    return {"weights": spectra.weights(folder, thirds=True), "summaries": pd.DataFrame(rows)}
+    summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
+    return {"weights": spectra.weights(folder, thirds=True), "summaries": summaries}
 
 
 def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
@@ -302,13 +326,20 @@ def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | N
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
     from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
+    from thermostats.measurement.oracle import check_proof  # noqa: PLC0415 - as above
 
     spec = planned.spec
     options = {name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")}
     loaded = load(planned.folder, attention=attention, **options)
-    found = tokenise(loaded.tokenizer, planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None))
+    provenance = {"device": loaded.device, "proof": check_proof(loaded.decoder)}
     passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
-    return loaded, found.prompts, passes, {"device": loaded.device, "special_tokens": found.special_before}
+    if loaded.decoder.entry.reads == "image":
+        own = Path(spec.prompts) if Path(spec.prompts).is_dir() else None
+        images = processed(loaded.tokenizer, planned.prompts.itertuples(), own)
+        return loaded, images, passes, provenance
+    texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
+    found = tokenise(loaded.tokenizer, texts, causal=loaded.decoder.entry.causal)
+    return loaded, found.prompts, passes, {**provenance, "special_tokens": found.special_before}
 
 
 def spec_id(spec: RunSpec) -> str:

@@ -14,6 +14,8 @@ from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables.folders import layers, own_files
 
 ENGINES = ("local", "ray", "slurm")
+MADE = "images"
+"""Prompt set of images that code makes (`images.py`)."""
 RETRIES = 2
 """How often what fails by no fault of its own is tried again."""
 
@@ -93,7 +95,7 @@ def count_gpus() -> int | None:
 
 def check_set(name: str, folder: Path) -> None:
     """Raise UsageError where there is neither a prompt set of this name in a data folder nor a file at that path."""
-    if Path(name).is_file():
+    if name == MADE or Path(name).exists():
         return
     sets: set[str] = set()
     for path in [path for layer in layers(folder) for path in own_files("prompts", layer)]:
@@ -108,7 +110,7 @@ def check_set(name: str, folder: Path) -> None:
 
 def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
     """The error for a name that is none of these sets' and no file's."""
-    known = sorted(set(sets) - {""})
-    allowed = ", ".join([*known, "a file .txt, .csv or .jsonl"])
+    known = sorted({*sets, MADE} - {""})
+    allowed = ", ".join([*known, "a file .txt, .csv or .jsonl", "a folder of images"])
     near = did_you_mean(name, known, "thermostats ls prompts")
     return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)

@@ -148,7 +148,7 @@ def _placed(spec: RunSpec) -> RunSpec:
     try:
         if model.is_dir():
             spec = replace(spec, model=str(model.resolve()))
-        return replace(spec, prompts=str(prompts.resolve())) if prompts.is_file() else spec
+        return replace(spec, prompts=str(prompts.resolve())) if prompts.exists() else spec
     except (OSError, ValueError) as error:
         got, allowed = repr(spec.model)[:80], "owner/name, or a folder"
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error

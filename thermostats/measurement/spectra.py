@@ -33,7 +33,8 @@ def weights(folder: Path, *, heads: bool = True, thirds: bool = False) -> pd.Dat
     """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
 
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole and, with `heads`, per query head h W_V^h, W_O^h and the OV
-    circuit W_O^h W_V^h; layer 0 has embedding and unembedding, equal where they are tied. `thirds` adds
+    circuit W_O^h W_V^h; layer 0 has the embedding of tokens and, with a head, the unembedding, equal where they are
+    tied. Layers that share their weights have the rows of the first alone. `thirds` adds
     W_V_published_thirds: W_V as the study cut it out of a fused matrix.
 
     Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
@@ -43,7 +44,7 @@ def weights(folder: Path, *, heads: bool = True, thirds: bool = False) -> pd.Dat
     entry = lookup(config)
     tensors = open_checkpoint(folder)
     rows = embedding_rows(entry, config, tensors)
-    for layer in range(1, geometry(entry, config).n_layers + 1):
+    for layer in range(1, 2 if entry.shared else geometry(entry, config).n_layers + 1):
         rows += layer_rows(entry, config, tensors, layer, heads=heads, thirds=thirds)
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -103,20 +104,25 @@ def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
 
 def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
     """Rows of embedding and unembedding; of a tied pair the norms are computed once."""
-    embedding = norms(_plain(find(tensors, entry.tensor_names(entry.embedding))))
-    head = unembedding(entry, config, tensors)
-    return [
-        _row(0, "embedding", "", embedding),
-        _row(0, "unembedding", "", embedding if head is None else norms(_plain(head))),
-    ]
+    found: dict[str, Norms] = {}
+    for name, stored in _embeddings(entry, config, tensors).items():
+        found[name] = found["embedding"] if stored is None else norms(_plain(stored))
+    return [_row(0, name, "", each) for name, each in found.items()]
+
+
+def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, StoredTensor | None]:
+    """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the embedding."""
+    if entry.reads == "image":
+        return {}
+    embedding = find(tensors, entry.tensor_names(entry.embedding))
+    head = {"unembedding": unembedding(entry, config, tensors)} if entry.has_head else {}
+    return {"embedding": embedding, **head}
 
 
 def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
     """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by name."""
-    head = unembedding(entry, config, tensors)
-    pair = {"embedding": find(tensors, entry.tensor_names(entry.embedding)), "unembedding": head}
     found: dict[str, float] = {}
-    for name, stored in pair.items():
+    for name, stored in _embeddings(entry, config, tensors).items():
         if stored is None:
             found |= {f"{name}_row_norm_{of}": found[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")}
             continue

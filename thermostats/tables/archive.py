@@ -19,7 +19,7 @@ from thermostats.errors import DataError
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, dtypes, key
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key, written
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -42,6 +42,7 @@ def read(path: Path, name: str, runs: Collection[str] | None = None, without: Co
         found = file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
+    declared = as_found(name, found.schema.names)
     if not found.schema.equals(declared):
         got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (found.schema, declared))
         raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
@@ -49,12 +50,13 @@ def read(path: Path, name: str, runs: Collection[str] | None = None, without: Co
         found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
     if of_runs and without:
         found = found.filter(pc.invert(pc.is_in(found["run_id"], pa.array(list(without), pa.string()))))
-    return found
+    return with_added(found, name)
 
 
 def write(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write rows of table `name`, validated and sorted, as an archive, whole or not at all."""
-    table = pa.Table.from_pandas(frame.sort_values(key(name), ignore_index=True), schema(name), preserve_index=False)
+    ordered = frame.sort_values(key(name), ignore_index=True)
+    table = pa.Table.from_pandas(ordered, as_found(name, written(frame, name)), preserve_index=False)
     numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
     content = io.BytesIO()
     pq.write_table(
@@ -88,6 +90,20 @@ def _runs_in(path: Path, changed: int, size: int) -> frozenset[str]:
 def schema(name: str) -> pa.Schema:
     """Columns of table `name` with the types of Arrow."""
     return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items()])
+
+
+def as_found(name: str, found: Collection[str]) -> pa.Schema:
+    """Columns of table `name` in a file that may lack those that were added later."""
+    return pa.schema([each for each in schema(name) if each.name in found or each.name not in absent(name)])
+
+
+def with_added(table: pa.Table, name: str) -> pa.Table:
+    """Rows with the columns that were added to their table later."""
+    for place, each in enumerate(schema(name)):
+        if each.name not in table.column_names:
+            values = pa.array([absent(name)[each.name]] * len(table), each.type)
+            table = table.add_column(place, each, values)
+    return table
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pandera.pandas as pa
+from pyarrow.parquet import read_schema
 
 import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.feature_columns import MEANING, feature_columns
 from thermostats.tables.mapping import when_joined
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, key, references
 
 Files = Mapping[str, Sequence[str]]
 """Paths within a folder by table."""
@@ -84,7 +85,7 @@ def descriptions(folder: Path) -> dict[str, bytes]:
 
 def for_tools(folder: Path, files: Files) -> dict[str, bytes]:
     """Data package and Croissant description of tables in a folder, by file name."""
-    described = {DATAPACKAGE: datapackage(files), CROISSANT: croissant(folder, files, thermostats.__version__)}
+    described = {DATAPACKAGE: datapackage(files, folder), CROISSANT: croissant(folder, files, thermostats.__version__)}
     return {name: f"{json.dumps(each, indent=1, ensure_ascii=False)}\n".encode() for name, each in described.items()}
 
 
@@ -134,7 +135,18 @@ def _resources(files: Files) -> dict[str, Resource]:
     return found
 
 
-def datapackage(files: Files) -> dict[str, Any]:
+def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[pa.Column]:
+    """Columns of a table that its files have: those that were added later are not in all."""
+    spare = set(absent(name))
+    found = [folder / path for path in paths] if folder is not None and spare else []
+    for path in filter(Path.is_file, found):
+        with path.open("rb") as stream:
+            held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
+        spare -= {label.strip() for label in held}
+    return [column for label, column in TABLES[name].columns.items() if label not in spare]
+
+
+def datapackage(files: Files, folder: Path | None = None) -> dict[str, Any]:
     """The Frictionless data package of a folder."""
     resources = _resources(files)
     in_one = {name for name in files if f"{name}-archive" not in resources}  # a key is looked up in one resource
@@ -145,15 +157,15 @@ def datapackage(files: Files) -> dict[str, Any]:
         "description": CONVENTIONS,
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
-        "resources": [_resource(name, resource, in_one) for name, resource in resources.items()],
+        "resources": [_resource(name, resource, in_one, folder) for name, resource in resources.items()],
     }
 
 
-def _resource(label: str, resource: Resource, targets: Collection[str]) -> dict[str, Any]:
+def _resource(label: str, resource: Resource, targets: Collection[str], folder: Path | None) -> dict[str, Any]:
     """One resource; its foreign keys are those to `targets`."""
     name, format_, paths = resource
     schema: dict[str, Any] = {
-        "fields": [_field(column) for column in TABLES[name].columns.values()],
+        "fields": [_field(column) for column in _columns(name, paths, folder)],
         "primaryKey": key(name),
         "missingValues": [""] if format_ == "csv" else ["", "nan"],
     }
@@ -210,7 +222,7 @@ def croissant(folder: Path, files: Files, version: str) -> dict[str, Any]:
         "datePublished": PUBLISHED,
         "citeAs": CITE,
         "distribution": [_distribution(folder, name, resource) for name, resource in resources.items()],
-        "recordSet": [_record_set(name, resource) for name, resource in resources.items()],
+        "recordSet": [_record_set(name, resource, folder) for name, resource in resources.items()],
     }
 
 
@@ -233,7 +245,7 @@ def _distribution(folder: Path, label: str, resource: Resource) -> dict[str, Any
     }
 
 
-def _record_set(label: str, resource: Resource) -> dict[str, Any]:
+def _record_set(label: str, resource: Resource, folder: Path) -> dict[str, Any]:
     name, _, paths = resource
     source = {"fileSet": {"@id": f"files-{label}"}} if len(paths) > 1 else {"fileObject": {"@id": paths[0]}}
     fields = [
@@ -245,7 +257,7 @@ def _record_set(label: str, resource: Resource) -> dict[str, Any]:
             "dataType": SCHEMA_ORG[column.metadata["dtype"]],
             "source": {**source, "extract": {"column": column.name}},
         }
-        for column in TABLES[name].columns.values()
+        for column in _columns(name, paths, folder)
     ]
     return {
         "@type": "cr:RecordSet",

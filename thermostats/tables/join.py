@@ -34,7 +34,7 @@ from thermostats.tables.mapping import (
 )
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import RECORDED, check_run_ids
-from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, dtypes, key, references
+from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.validation import difference, typed
 
 MAP = "thermostats ls columns {} says which there are; --map names a file that says which of yours is which"
@@ -226,7 +226,7 @@ def as_tables(
         allowed = ", ".join(label for label in TABLES if label not in REFUSED)
         raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
     rows = mapped(frame, using, where) if using is not None else filled(frame, name) if table else frame
-    rows = with_hashes(rows) if name == "prompts" else rows
+    rows = with_added(with_hashes(rows) if name == "prompts" else rows, name)
     rows, runs = with_runs(rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None)
     _check_columns(rows, name, where)
     return [*([("runs", runs)] if runs is not None else []), (name, rows)]
@@ -252,13 +252,13 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
 def _table_of(frame: pd.DataFrame, where: object) -> str:
     """The table that has exactly these columns."""
     columns = set(frame)
-    if exact := [name for name in TABLES if columns == set(dtypes(name))]:
+    if exact := [name for name in TABLES if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))]:
         return exact[0]
     nearest = min(
         (name for name in TABLES if name not in REFUSED),
         key=lambda name: (len(columns - set(columns_of_rows(name))), len(set(dtypes(name)) - columns)),
     )
-    lacking = difference(frame, dtypes(nearest))[0]
+    lacking = difference([*frame, *absent(nearest)], dtypes(nearest))[0]
     unknown = difference(frame, columns_of_rows(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     raise UsageError(

@@ -34,7 +34,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, TABLES, TEXT, dtypes, key
+from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes, key
 from thermostats.tables.validation import as_text, wanted_instead
 
 UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
@@ -156,7 +156,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or of a run as in `UNSTATED`."""
     spare = {
-        name: UNSTATED.get(name, "") if column.metadata["dtype"] == TEXT else None
+        name: absent(table).get(name, UNSTATED.get(name, "") if column.metadata["dtype"] == TEXT else None)
         for name, column in TABLES[table].columns.items()
         if name not in frame and may_be_left_out(table, name)
     }
@@ -168,7 +168,7 @@ def may_be_left_out(table: str, name: str) -> bool:
     column = TABLES[table].columns[name]
     if table == "runs" and name in (*UNSTATED, *TELLING):
         return name in UNSTATED
-    any_text = column.metadata["dtype"] == TEXT and not column.checks
+    any_text = name in absent(table) or (column.metadata["dtype"] == TEXT and not column.checks)
     return name not in key(table) and (column.nullable or any_text)
 
 

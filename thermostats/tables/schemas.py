@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import pandera.pandas as pa
 
 from thermostats.tables.vocabulary import (
@@ -123,7 +124,7 @@ MODELS = table(
         "n_kv_heads": count("key/value heads, K"),
         "d_head": count("width of a head, d_h"),
         "d_ff": count("width of the feed-forward layer"),
-        "vocab_size": count("rows of the embedding, padding included"),
+        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0),
         "n_positions": count("rows of a learned position table; 0: none", lower=0),
         "tied_embeddings": column(FLAG, "unembedding is the embedding"),
         "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two"),
@@ -149,6 +150,7 @@ PROMPTS = table(
         "text_sha256": text("SHA-256 of the text in UTF-8"),
         "category": text("kind of prompt"),
         "complexity": column(INTEGER, "rank of the category's complexity as its author gave it", "rank", nullable=True),
+        "modality": text("what the prompt is", ["text", "image"]),
     },
 )
 
@@ -171,6 +173,7 @@ RUNS = table(
         "device": text("recorded: device"),
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
+        "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
     },
     model_id="models",
 )
@@ -189,6 +192,8 @@ LAYERS = of_runs(
         "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
         "write_attention": gain("norm of what attention writes over n_(l-1)"),
         "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
+        "gain_sum_attention": gain("post-norm blocks: norm of x + attention(x), not yet normed, over n_(l-1)"),
+        "gain_sum_mlp": gain("post-norm blocks: the same of the feed-forward layer, over its input"),
         "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE),
         "anisotropy": number(
             "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE
@@ -378,6 +383,30 @@ OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, pa.DataFrameSchema] = {
     schema.name: schema for schema in (MODELS, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
 }
+
+
+ADDED: dict[str, dict[str, Any]] = {
+    "prompts": {"modality": "text"},
+    "runs": {"proof": ""},
+    "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
+}
+"""Columns that were added to a table later, each with what it is in files without it."""
+
+
+def absent(name: str) -> dict[str, Any]:
+    """Columns that files of a table need not have, each with what it is there."""
+    return ADDED.get(name, {})
+
+
+def with_added(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with the columns that were added to its table later."""
+    return frame.assign(**{label: value for label, value in absent(name).items() if label not in frame})
+
+
+def written(frame: pd.DataFrame, name: str) -> list[str]:
+    """Columns that are written of a table: one that was added later only where it says something."""
+    empty = {x for x, value in absent(name).items() if (frame[x].isna() if value is None else frame[x] == value).all()}
+    return [label for label in frame if label not in empty]
 
 
 def dtypes(name: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from thermostats.tables.identities import check_identities
 from thermostats.tables.limits import TABLE, read_bytes
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, key, references
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, key, references, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.validation import difference
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
@@ -126,11 +126,12 @@ def _read_csv(path: Path, name: str) -> pa.Table:
         content = read_bytes(path, TABLE)
     except OSError as error:
         raise DataError("table cannot be read", where=path, got=reason(error)) from error
-    declared = archive.schema(name)
-    if not content.startswith(f"{','.join(declared.names)}\n".encode()):
-        _check_header(content, path, name)
+    may = (archive.as_found(name, ()), archive.schema(name))
+    declared = next((each for each in may if content.startswith(f"{','.join(each.names)}\n".encode())), None)
+    if declared is None:
+        declared = archive.as_found(name, _header(content, path, name))
     try:
-        return read_csv(
+        rows = read_csv(
             pa.py_buffer(content),
             ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
             ParseOptions(newlines_in_values=True),
@@ -142,6 +143,7 @@ def _read_csv(path: Path, name: str) -> pa.Table:
                 false_values=["False"],
             ),
         )
+        return archive.with_added(rows, name)
     except (ValueError, pa.ArrowException) as error:
         text = _text(content, path)
         raise DataError(_bad_cell(text, name) or f"table {name} is damaged: {error}", where=path) from error
@@ -155,15 +157,15 @@ def _text(content: bytes, path: Path) -> str:
         raise DataError("table is not UTF-8 text", where=path, got=got) from error
 
 
-def _check_header(content: bytes, path: Path, name: str) -> None:
-    """Raise DataError where the first line does not name the columns of a table in their order."""
+def _header(content: bytes, path: Path, name: str) -> list[str]:
+    """Columns of the first line. Raises DataError where they are not those of a table in their order."""
     try:
         found = next(csv.reader(io.StringIO(_text(content, path))), [])
     except csv.Error as error:
         raise DataError(f"table is damaged: {error}", where=path) from error
-    declared = list(dtypes(name))
+    declared = [label for label in dtypes(name) if label in found or label not in absent(name)]
     if found == declared:
-        return
+        return found
     lacking, extra = difference(found, declared)
     parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
     raise DataError(
@@ -179,9 +181,10 @@ def _bad_cell(text: str, name: str) -> str:
     """The first cell that is not of its declared type, in words; empty where none is to blame."""
     lines = csv.reader(io.StringIO(text, newline=""))
     with suppress(csv.Error):  # a cell of over 131,072 characters: there is none to point at
-        next(lines, None)
+        labels = next(lines, [])
         for row in lines:
-            for (label, dtype), cell in zip(dtypes(name).items(), row, strict=False):
+            for label, cell in zip(labels, row, strict=False):
+                dtype = dtypes(name)[label]
                 try:
                     if cell:
                         PARSE[dtype](cell)
@@ -193,7 +196,7 @@ def _bad_cell(text: str, name: str) -> str:
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
     checked = validate(frame, name)
-    text: str = checked.to_csv(index=False, lineterminator=LINE_END)
+    text: str = checked[written(checked, name)].to_csv(index=False, lineterminator=LINE_END)
     if text.count(LINE_END) != len(checked) + 1:
         raise DataError(f"a text of table {name} holds what no CSV file can", got=ascii(LINE_END))
     return text.replace(LINE_END, "\n").encode()

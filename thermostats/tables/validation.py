@@ -11,7 +11,7 @@ import pandas as pd
 import pandera.errors
 
 from thermostats.errors import DataError
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, dtypes, key
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, dtypes, key, with_added
 
 WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
 LARGEST = 2**62
@@ -31,7 +31,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
 
     Raises DataError naming the first offending row, column and value.
     """
-    declared = dtypes(name)
+    declared, frame = dtypes(name), with_added(frame, name)
     lacking, unknown = difference(frame.columns, declared)
     for columns, what in ((lacking, "lacks columns"), (unknown, "has unknown columns")):
         if columns:
@@ -41,6 +41,8 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
     for label, dtype in declared.items():
         try:
             typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
+            if dtype == TEXT and absent(name).get(label):
+                typed[label] = typed[label].replace("", absent(name)[label])
         except (ValueError, TypeError) as error:
             what = f"table {name}, column {label} is not of type {dtype}"
             raise DataError(what, where=where, got=str(error)) from error

@@ -22,7 +22,9 @@ TABLE_NAMES = (
 POSITIONS = {
     "last": "the last real token of the prompt",
     "first": "token 0, an attention sink in many models",
-    "mean": "exp of the mean of log G over all real tokens but the first",
+    "mean": "exp of the mean of log G over all real tokens but the first, of encoders but the special ones",
+    "cls": "the first token of an encoder or vision model, which stands for the whole",
+    "patches": "exp of the mean of log G over the patches of an image, class and register tokens left out",
     "all": "published files only: norms pooled over all tokens of the prompt, the first included",
     "unstated": "published files only: the file does not say at which token",
 }
@@ -32,7 +34,7 @@ NORM_PLACES = {
     "output": "what a sub-block writes is normed, what it reads is not",
     "sandwich": "what a sub-block reads and what it writes are normed",
 }
-POSITION_SCHEMES = ("learned", "rotary", "alibi", "sinusoidal", "none")
+POSITION_SCHEMES = ("learned", "rotary", "alibi", "sinusoidal", "relative", "none")
 VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
 FATES = ("imported", "derivable", "left out")
 MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding", "W_V_published_thirds")

@@ -1,0 +1,194 @@
+"""Encoders and vision models from a folder to rows: their positions, sums before norms, images, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import tiny
+import torch
+import transformers
+from conftest import snapshot
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement.execute import execute, measure
+from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
+from thermostats.measurement.spec import RunSpec
+from thermostats.tables import store
+
+SIDE = tiny.SMALL["image_size"]
+HASHES = {
+    "noise 1.5": "2776180de6dc938993a1a5a605d62e690853dd6d3ce4996a8704421fe94d643f",
+    "grating 8.0": "052f4b086398bb4f286865f54558ff61c404e9dc829adfbdb6e9656007407c49",
+    "polygon 5.0": "beb7439256074d668d4843ae9e84680d397be73418611cc964a51663d61f22ed",
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Tables of its own, without the package's beneath."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "models.csv").write_bytes((store.shipped("data") / "models.csv").read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model, as the hub holds them: with its head, without the pooler that the base model has."""
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    torch.manual_seed(0)
+    transformers.BertForMaskedLM(transformers.BertConfig(**tiny.CONFIGURATIONS["bert"][1])).save_pretrained(folder)
+    words = ["[UNK]", "[CLS]", "[SEP]", *"abcdefg"]
+    plain = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = [("[CLS]", 1), ("[SEP]", 2)]
+    plain.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image classifier with its processor."""
+    folder = tmp_path_factory.mktemp("models") / "vit"
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(**tiny.CONFIGURATIONS["vit"][1])
+    transformers.ViTForImageClassification(config).save_pretrained(folder)
+    transformers.ViTImageProcessor(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
+    return folder
+
+
+def test_an_encoder_is_measured_with_its_special_tokens(encoder: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("a b c d\n")
+    layers = measure(str(encoder), data, prompts=str(tmp_path / "p.txt")).set_index(["layer", "position"])
+    model = transformers.BertModel.from_pretrained(encoder).eval()
+    with torch.no_grad():
+        hidden = model(torch.tensor([[1, 3, 4, 5, 6, 2]]), output_hidden_states=True).hidden_states
+    norms = torch.stack([states[0].norm(dim=-1) for states in hidden]).double()
+    gains = norms[1:] / norms[:-1]
+    for layer in range(3):
+        expected = {"cls": gains[layer, 0], "last": gains[layer, 4], "mean": gains[layer, 1:5].log().mean().exp()}
+        for position, value in expected.items():
+            row = layers.loc[(layer + 1, position)]
+            assert row["gain_block"] == pytest.approx(float(value), rel=1e-5)
+            assert row["n_tokens"] == 6 and row["gain_sum_attention"] > 0 and row["gain_sum_mlp"] > 0
+    counts = store.check(data)
+    assert counts["outputs"] == 0 and counts["attention"] > 0
+    runs = store.load("runs", data)
+    assert set(runs["prompt_set"]) == {"", "p"}
+    assert runs.loc[runs["prompt_set"] == "p", "proof"].str.startswith("value=").all()
+    (model_row,) = (row for row in store.load("models", data).to_dict("records") if row["model_id"] == "bert")
+    assert (model_row["norm_place"], model_row["position_scheme"]) == ("post", "learned")
+    pooler = sum(parameter.numel() for parameter in model.pooler.parameters())
+    assert model_row["n_params"] == sum(parameter.numel() for parameter in model.parameters()) - pooler
+
+
+def test_a_vision_model_is_measured_on_images_that_code_makes(vision: Path, data: Path) -> None:
+    layers = measure(str(vision), data, prompts="images", what=("gains", "weights"))
+    assert len(layers) == 25 * 3 * 2 and (layers["missing"] == "").all()
+    images = store.load("prompts", data).query("prompt_set == 'images'")
+    assert set(images["modality"]) == {"image"} and images.groupby("category").size().tolist() == [5] * 5
+    model = transformers.ViTModel.from_pretrained(vision).eval()
+    processor = transformers.ViTImageProcessor.from_pretrained(vision)
+    pixels = processor(images=render("noise 1.0"), return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        hidden = model(pixels, output_hidden_states=True).hidden_states
+    norms = torch.stack([states[0].norm(dim=-1) for states in hidden[:3]]).double()
+    gains = norms[1:] / norms[:-1]
+    rows = layers.set_index(["prompt_id", "layer", "position"])["gain_block"]
+    for layer in range(2):  # the last of the hidden states is normed
+        assert rows["noise-1.0", layer + 1, "cls"] == pytest.approx(float(gains[layer, 0]), rel=1e-5)
+        patches = float(gains[layer, 1:].log().mean().exp())
+        assert rows["noise-1.0", layer + 1, "patches"] == pytest.approx(patches, rel=1e-5)
+    assert store.check(data)["layers"] == len(layers)
+
+
+def test_a_folder_of_images_in_any_colours(vision: Path, data: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine"
+    (own / "greys").mkdir(parents=True)
+    grey = np.random.default_rng(0).integers(0, 255, (20, 30), dtype=np.uint8)
+    Image.fromarray(grey).save(own / "greys" / "a.png")
+    Image.fromarray(np.dstack([grey] * 4)).save(own / "b.png")
+    Image.fromarray(np.dstack([grey] * 3)).save(own / "c.jpg")
+    layers = measure(str(vision), data, prompts=str(own), what=("gains",))
+    assert set(layers["prompt_id"]) == {"greys/a.png", "b.png", "c.jpg"}
+    (own / "broken.png").write_bytes((own / "b.png").read_bytes()[:40])
+    with pytest.raises(DataError, match=r"image cannot be read.*broken\.png"):
+        measure(str(vision), data, prompts=str(own), what=("gains",))
+    with pytest.raises(UsageError, match="no images in this folder"):
+        (tmp_path / "empty").mkdir()
+        measure(str(vision), data, prompts=str(tmp_path / "empty"), what=("gains",))
+
+
+def without(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+
+
+def not_finite(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["vit.encoder.layer.1.attention.attention.value.weight"][0, 0] = torch.nan
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def head_alone(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in tensors.items() if "encoder.layer.1" not in name}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+REFUSED: dict[str, tuple[Any, str, str]] = {
+    "text to images": (lambda _: None, "p.txt", "reads image cannot be given text.*--prompts images"),
+    "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
+    "not a number": (not_finite, "images", "does not prove itself: W_V is not"),
+    "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),
+}
+"""What is done to the folder, the prompts, and what is then said."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_measured_says_why_and_leaves_nothing(
+    name: str, vision: Path, data: Path, tmp_path: Path
+) -> None:
+    damage, prompts, said = REFUSED[name]
+    folder = tmp_path / "vit"
+    folder.mkdir()
+    for path in vision.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    damage(folder)
+    before = snapshot(data)
+    if prompts == "p.txt":
+        prompts = str(tmp_path / prompts)
+        Path(prompts).write_text("a b c\n")
+    with pytest.raises(ThermostatsError, match=said):
+        measure(str(folder), data, prompts=prompts, what=("gains",))
+    assert snapshot(data) == before
+
+
+def test_images_to_a_model_of_text(encoder: Path, data: Path) -> None:
+    (outcome,) = execute([RunSpec(str(encoder), prompts="images")], data)
+    assert outcome.wrong_use and "reads text cannot be given image" in outcome.reason
+
+
+def test_recipes_give_what_they_say(tmp_path: Path) -> None:
+    assert {recipe: row.text_sha256 for row in made_images().itertuples() if (recipe := row.text) in HASHES} == HASHES
+    assert sum(map(len, CATEGORIES.values())) == 25
+    with pytest.raises(DataError, match="no such recipe"):
+        render("noise 9")
+    grey = render("noise 1.5").astype(float).mean(axis=2)
+    power = np.abs(np.fft.rfft2(grey - grey.mean())) ** 2
+    frequency = np.hypot(np.fft.fftfreq(224)[:, None], np.fft.rfftfreq(224)[None, :])
+    band = (frequency > 0.02) & (frequency < 0.3)
+    slope = np.polyfit(np.log(frequency[band]), np.log(power[band]), 1)[0]
+    assert slope == pytest.approx(-3.0, abs=0.1)
+    Image.fromarray(render("disc 40.0")).save(tmp_path / "disc.png")
+    assert np.array_equal(read_image(tmp_path / "disc.png"), render("disc 40.0"))
