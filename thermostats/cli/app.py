@@ -208,6 +208,31 @@ def measure(
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
 
 
+@app.command("can-measure")
+def can_measure(
+    model: Annotated[str, typer.Argument(help="A hub id, or the folder of a model.")],
+    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what can be measured of a model here, what not and why, and about what memory and time it takes.
+
+    Reads the configuration and the headers of the weights alone, and fetches nothing else.
+
+    Example: `thermostats can-measure google/vit-base-patch16-224`
+    """
+    try:
+        from thermostats.measurement.can_measure import can_measure as ask  # noqa: PLC0415
+    except ImportError as error:
+        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
+        raise UsageError(what, got=str(error), next_step=step) from error
+    rows = ask(model, revision=revision, dtype=dtype, download=not offline)
+    print_rows(rows, ["what", "measured", "gigabytes", "seconds", "why"], as_json)
+    if not any(row["measured"] for row in rows):
+        raise typer.Exit(1)
+
+
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
     """Hold every table against its schema, keys and cross-references.

@@ -1,0 +1,68 @@
+"""What can be measured of a model, what not and why, in which memory and time: from its configuration and headers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.measurement.architectures import eager_is_wrong, lookup
+from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.engines.local import local_place
+from thermostats.measurement.estimate import Need, estimate, refusal
+from thermostats.measurement.hub import config_folder
+from thermostats.measurement.model_row import stored_dtype
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.settings import MADE, Settings
+from thermostats.measurement.spec import WHAT, RunSpec
+from thermostats.measurement.spectra import read_config
+
+RATE = {"cpu": 5e10, "accelerator": 3e13}
+"""Multiplications and additions a second that a forward pass comes to, about: a desktop's processor, one GPU."""
+TOKENS = 600
+"""About how many tokens the prompt set `core` has; each costs two operations a weight."""
+
+
+def can_measure(
+    model: str, *, revision: str = "main", dtype: str = "float32", download: bool = True
+) -> list[dict[str, Any]]:
+    """One row for each kind of quantity: whether it can be measured here, why not, memory (GB) and time (s).
+
+    Nothing but the configuration is fetched of a model that is not on this machine.
+
+    Raises ThermostatsError where the configuration cannot be had or read, and as `lookup` does for a class that is not
+    measured.
+    """
+    folder = config_folder(model, revision=revision, download=download)
+    config = read_config(folder)
+    entry = lookup(config)
+    place = local_place(Settings())
+    quantised = ""
+    try:
+        stored_dtype(open_checkpoint(folder))
+    except DataError as error:
+        quantised = str(error) if "quantised" in str(error) else ""  # weights that are not here are no reason
+    rows = []
+    for name in WHAT:
+        spec = RunSpec(model, revision, dtype, MADE if entry.reads == "image" else "core", (name,))
+        why, need = quantised, None
+        if name == "outputs" and not entry.has_head:
+            why = "the model has no next-token distribution"
+        elif name == "attention" and eager_is_wrong(entry, config):
+            why = "eager attention is wrong for this model: it applies the position bias twice"
+        if not why:
+            need = _need(folder, spec, place.kind)
+            refused = refusal(spec, need, place)
+            why = "" if refused is None else str(refused)
+        seconds = None if need is None else 2 * need.n_params * TOKENS / RATE[place.kind]
+        gigabytes = None if need is None else float(f"{need.total / 1e9:.3g}")
+        about = None if seconds is None else float(f"{seconds:.2g}")
+        rows.append({"what": name, "measured": not why, "gigabytes": gigabytes, "seconds": about, "why": why})
+    return rows
+
+
+def _need(folder: Any, spec: RunSpec, kind: str) -> Need:
+    texts = ["x" * 120]
+    with suppress(ThermostatsError):
+        texts = [str(text) for text in load_prompts(spec.prompts)["text"]]
+    return estimate(folder, spec, texts, kind)
