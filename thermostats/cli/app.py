@@ -136,7 +136,9 @@ def measure(
         list[str], typer.Argument(help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.")
     ],
     revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
-    prompts: Annotated[str, typer.Option(help="A prompt set, or a .txt, .csv or .jsonl file.")] = "core",
+    prompts: Annotated[
+        str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
+    ] = "core",
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
         "weights,gains,outputs,attention"
     ),

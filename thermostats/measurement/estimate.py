@@ -186,7 +186,8 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
     """About how many bytes one forward pass holds at most above the model, see `pass_bytes`."""
     rows, n = batch.mask.shape
-    eager = getattr(decoder.model.config, "_attn_implementation", "eager") == "eager"
+    settings = getattr(decoder.model, "config", None)
+    eager = getattr(settings, "_attn_implementation", "eager") == "eager"
     prompts, item = len(batch.indices) if outputs else 0, decoder.dtype.itemsize
     return pass_bytes(decoder.entry, decoder.config, rows=rows, n=n, item=item, eager=eager, prompts=prompts)
 

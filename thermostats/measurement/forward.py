@@ -198,7 +198,9 @@ def make_batches(
     known = type(decoder.base).__module__.startswith("transformers.")
     if packed and kind == "cpu" and known and decoder.entry.packs:
         return [_packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)]
-    parts = batches(lengths, budget=budget or BUDGET[kind], overhead=OVERHEAD[kind])
+    masked = decoder.entry.causal or "attention_mask" in inspect.signature(decoder.base.forward).parameters
+    each = (budget or BUDGET[kind]) if masked else 1  # padding would be read: each prompt alone
+    parts = batches(lengths, budget=each, overhead=OVERHEAD[kind])
     return [padded(decoder, prompts, indices) for indices in parts]
 
 
@@ -276,7 +278,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
         more["use_cache"] = False
     if batch.positions is not None:
         more["position_ids"] = batch.positions
-    elif min(batch.lengths) < batch.mask.shape[1]:
+    elif min(batch.lengths) < batch.mask.shape[1] and "attention_mask" in accepted:
         more["attention_mask"] = batch.mask
     try:
         name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"

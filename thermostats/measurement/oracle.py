@@ -207,7 +207,8 @@ def _pass(
                 on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
         if found.final_norm is not None:
             on_exit(stack, found.final_norm, normed.append)
-        last = found.base(**example(found, token)).last_hidden_state
+        left = found.base(**example(found, token))
+        last = getattr(left, "last_hidden_state", left)
     if not normed:
         return kept, 0.0
     return kept, _difference(last.double().cpu().numpy(), normed[-1].double().cpu().numpy())

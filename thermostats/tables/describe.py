@@ -13,6 +13,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,9 @@ def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[pa.Co
     spare = set(absent(name))
     found = [folder / path for path in paths] if folder is not None and spare else []
     for path in filter(Path.is_file, found):
-        with path.open("rb") as stream:
+        with suppress(ValueError), path.open("rb") as stream:  # what is damaged is said by what reads it whole
             held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
-        spare -= {label.strip() for label in held}
+            spare -= {label.strip() for label in held}
     return [column for label, column in TABLES[name].columns.items() if label not in spare]
 
 
