@@ -113,7 +113,7 @@ def test_the_seam_and_the_quadrature_agree():
     for one, other in pairs:
         assert other.mean() == pytest.approx(one.mean(), abs=0.12 * one.std())
         assert other.std() == pytest.approx(one.std(), rel=0.1)
-    drawn = sampled.part({}, {}).replicate(3)
+    drawn = sampled.part(statistics={}, decisive={}).replicate(3)
     assert drawn.shape == (500, 22)
     assert np.corrcoef(drawn.mean(axis=0), lines.y)[0, 1] > 0.9
 
