@@ -58,7 +58,7 @@ def test_gpus_are_counted_by_the_driver(
 
 def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:
     check_set("two", small_store)
-    with pytest.raises(UsageError, match=r"got 'too'; allowed: two, a file .*did you mean two\?"):
+    with pytest.raises(UsageError, match=r"got 'too'; allowed: images, two, a file .*did you mean two\?"):
         check_set("too", small_store)
     (small_store / "prompts.csv").write_bytes(b"\xff\xfe")
     check_set("too", small_store)

@@ -12,8 +12,9 @@ from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import validate
 
 
-def causal_attention(rng, heads, n, *, sink=0.0):
-    scores = np.tril(np.exp(rng.standard_normal((heads, n, n))))
+def softmax_attention(rng, heads, n, *, sink=0.0, causal=True):
+    scores = np.exp(rng.standard_normal((heads, n, n)))
+    scores = np.tril(scores) if causal else scores
     return (1 - sink) * scores / scores.sum(axis=2, keepdims=True)
 
 
@@ -48,11 +49,17 @@ def rows_by_head(rows, variant="exact"):
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 6), d_h=st.integers(1, 3), sink=st.sampled_from([0.0, 0.3]))
-def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink):
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 6),
+    d_h=st.integers(1, 3),
+    sink=st.sampled_from([0.0, 0.3]),
+    causal=st.booleans(),
+)
+def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causal):
     rng = np.random.default_rng(seed)
     heads, d = 2, 5
-    A, W = causal_attention(rng, heads, n, sink=sink), rng.standard_normal((heads, d_h, d))
+    A, W = softmax_attention(rng, heads, n, sink=sink, causal=causal), rng.standard_normal((heads, d_h, d))
     measured = sheaf.head_measures(A, sheaf.value_spectra(W))
     for h in range(heads):
         L = dense_operator(A[h], W[h])
@@ -65,7 +72,7 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink):
 
 def test_heads_are_blocks_of_one_operator():
     rng = np.random.default_rng(0)
-    A, W = causal_attention(rng, 3, 4), rng.standard_normal((3, 2, 4))
+    A, W = softmax_attention(rng, 3, 4), rng.standard_normal((3, 2, 4))
     rows = rows_by_head(sheaf.layer_rows(A, sheaf.value_spectra(W), layer=1, prompt_id="a"))
     total = block_diagonal([dense_operator(A[h], W[h]) for h in range(3)])
     eigenvalues = np.linalg.eigvalsh(total)
@@ -142,7 +149,7 @@ def test_spectra_of_values_are_those_of_the_svd():
 
 def test_published_variants_by_name():
     rng = np.random.default_rng(3)
-    A, W = causal_attention(rng, 2, 5), rng.standard_normal((2, 3, 4))
+    A, W = softmax_attention(rng, 2, 5), rng.standard_normal((2, 3, 4))
     spectra, other = sheaf.value_spectra(W), sheaf.value_spectra(2 * W)
     rows = {
         r["variant"]: r["trace"]
@@ -160,7 +167,7 @@ def test_published_variants_by_name():
 
 def test_float32_attention_is_taken_as_it_is():
     rng = np.random.default_rng(4)
-    A, spectra = causal_attention(rng, 2, 8).astype(np.float32), sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
+    A, spectra = softmax_attention(rng, 2, 8).astype(np.float32), sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
     narrow, wide = sheaf.head_measures(A, spectra), sheaf.head_measures(A.astype(np.float64), spectra)
     assert all(np.array_equal(narrow[name], wide[name]) for name in wide)
 
@@ -168,7 +175,7 @@ def test_float32_attention_is_taken_as_it_is():
 def test_rows_are_a_table():
     rng = np.random.default_rng(5)
     spectra = sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
-    rows = sheaf.layer_rows(causal_attention(rng, 2, 4), spectra, layer=3, prompt_id="a", published=spectra)
+    rows = sheaf.layer_rows(softmax_attention(rng, 2, 4), spectra, layer=3, prompt_id="a", published=spectra)
     rows += sheaf.layer_rows(np.ones((2, 1, 1)), spectra, layer=3, prompt_id="one token")
     rows += sheaf.layer_rows(np.full((2, 3, 3), np.nan), spectra, layer=3, prompt_id="overflow")
     rows.append(sheaf.proxy_row(3, 2.0))
