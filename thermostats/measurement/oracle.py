@@ -14,7 +14,7 @@ normed latent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,24 +72,20 @@ class Conformance:
 def conformance(found: Decoder, *, layers: Collection[int] | None = None, token: int = 1) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
-    `layers` (from 0) restricts it to some; two forward passes of one token, or of one image.
+    `layers` (from 0) restricts it to some; one forward pass of one token or image, without and with Δ.
 
     Raises DataError where a matrix has another shape than the entry implies.
     """
     value = circuit = residual = 0.0
     chosen = tuple(range(len(found.blocks)) if layers is None else layers)
-    before, final = _pass(found, chosen, token, {})
-    deltas = {layer: _delta(found, layer, before[layer]["read"]) for layer in chosen}
-    moved = {layer: torch.from_numpy(before[layer]["read"]).to(found.dtype) + deltas[layer] for layer in chosen}
-    after, _ = _pass(found, chosen, token, moved)
-    for layer in chosen:
+    kept, final = _pass(found, chosen, token)
+    for layer, seen in kept.items():
         parts = _weights(found, layer)
-        delta = deltas[layer].double().numpy()
-        expected = np.concatenate([parts.head(h)[0] @ delta for h in range(len(parts.kv_head))])
-        one, other = before[layer], after[layer]
-        value = max(value, _difference(other["heads"] - one["heads"], expected))
-        circuit = max(circuit, _difference(other["attention"] - one["attention"], parts.w_o @ expected))
-        residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, one)))
+        expected = np.concatenate([parts.head(h)[0] @ seen["delta"][1] for h in range(len(parts.kv_head))])
+        value = max(value, _difference(seen["heads"][1] - seen["heads"][0], expected))
+        circuit = max(circuit, _difference(seen["attention"][1] - seen["attention"][0], parts.w_o @ expected))
+        plain = {name: both[0] for name, both in seen.items()}
+        residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, plain)))
     return Conformance(value, circuit, residual, final, TOLERANCES[found.dtype])
 
 
@@ -145,10 +141,10 @@ def _weights(found: Decoder, layer: int) -> Any:
     return split(entry, found.config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
 
 
-def _delta(found: Decoder, layer: int, read: np.ndarray[Any, Any]) -> Tensor:
+def _delta(found: Decoder, layer: int, read: Tensor) -> Tensor:
     g = geometry(found.entry, found.config)
     delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
-    return (delta * (float(np.linalg.norm(read)) / float(delta.norm()))).to(found.dtype)
+    return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
 
 def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -165,11 +161,12 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, A
     return [*sums, (kept["x_out"], kept["mlp_sum_normed"])]
 
 
-def _pass(
-    found: Decoder, layers: Collection[int], token: int, given: Mapping[int, Tensor]
-) -> tuple[dict[int, dict[str, Any]], float]:
-    """What some layers do with one input, whose values are read from `given` where it is there: per layer the vectors
-    of its first token by name; and how far the last hidden state is from the final norm of what the last block left."""
+def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int, dict[str, Any]], float]:
+    """What some layers do with one input, without and with a change Δ of what their values are read from.
+
+    Per layer both vectors (2 × d) of the first token by name; and how far the last hidden state is from the final norm
+    of what the last block left.
+    """
     entry = found.entry
     kept: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
     normed: list[Tensor] = []
@@ -178,16 +175,18 @@ def _pass(
 
         def keep(name: str, x: Tensor) -> None:
             if now() in kept:
-                first = x.detach().reshape(-1, x.shape[-1])[0]
+                tokens_first = x.ndim == 3 and x.shape[0] != 2 and x.shape[1] == 2
+                first = x.detach()[0] if tokens_first else x.detach().reshape(2, -1, x.shape[-1])[:, 0]
                 kept[now()].setdefault(name, first.double().cpu().numpy())
 
         def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            x = input_of(args, kwargs)
-            keep("read", x)
             if now() not in kept:
                 return None
-            read = given[now()].to(x.device) if now() in given else x.reshape(-1, x.shape[-1])[0]
-            x = read.expand(x.shape)
+            x = input_of(args, kwargs)
+            read = x.reshape(2, -1, x.shape[-1])[0, 0]
+            delta = _delta(found, now(), read)
+            keep("delta", torch.stack([torch.zeros_like(delta), (read + delta) - read]))
+            x = torch.stack([read, read + delta])[:, None].expand(2, x.numel() // x.shape[-1] // 2, -1).reshape(x.shape)
             return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
 
         for block in dict.fromkeys(found.blocks[layer] for layer in layers):
@@ -207,7 +206,7 @@ def _pass(
                 on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
         if found.final_norm is not None:
             on_exit(stack, found.final_norm, normed.append)
-        left = found.base(**example(found, token))
+        left = found.base(**{name: x.repeat(2, *[1] * (x.ndim - 1)) for name, x in example(found, token).items()})
         last = getattr(left, "last_hidden_state", left)
     if not normed:
         return kept, 0.0
