@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
 from matplotlib.figure import Figure
-from simulated import Trained
+from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
 from thermostats.studies.nursery.plan import shipped_table

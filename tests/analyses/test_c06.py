@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
-from simulated import Trained
+from simulated_studies import Trained
 
 from thermostats.claims.result import Result
 from thermostats.studies.delia2026.value_norms import late_means, pairs

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, altered, by_rules_alone, judged, shipped
-from simulated import Trained
+from simulated_studies import Trained
 
 from thermostats.studies.nursery.plan import shipped_table
 

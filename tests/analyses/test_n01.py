@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, shipped, untested_by_draws
 from altered import judged as findings
 from matplotlib.figure import Figure
-from simulated import Simulated
+from simulated_studies import Simulated
 
 from thermostats.claims.finding import Finding
 from thermostats.modelling.heritage.held_out import HeldOut

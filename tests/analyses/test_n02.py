@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, shipped, untested_by_draws
 from altered import judged as findings
-from simulated import Simulated
+from simulated_studies import Simulated
 
 from thermostats.modelling.heritage.shares import block_f
 from thermostats.studies.nursery.factor_effects import (

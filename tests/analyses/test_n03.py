@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged
-from simulated import Simulated
+from simulated_studies import Simulated
 
 from thermostats.studies.nursery.factors import N_LAYERS
 from thermostats.studies.nursery.rows import final
