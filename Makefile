@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report snapshot golden test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -18,6 +18,10 @@ golden: $(VENV)/.test
 snapshot: $(VENV)/.report
 	$(BIN)/thermostats report --all --snapshot
 	$(BIN)/python docs/generate.py --snapshot
+
+# Every rule in simulated worlds: data/worlds.csv, which reports read. Resumable; `make worlds CLAIMS="C04 N01"` for some.
+worlds: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/worlds.py $(CLAIMS)
 
 test: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

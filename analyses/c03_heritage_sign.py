@@ -1,15 +1,18 @@
 """C03: the lab that trained a model fixes the sign: EleutherAI dampens, every other lab expands."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.posterior import Panel
 from thermostats.claims.rule import Decide, Posterior, V
+from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
-from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.fit import OF_LAB, fit_heritage
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
@@ -21,12 +24,14 @@ ALPHA = 0.05
 SEED = 3
 HERITAGE_SEED = 4
 """The same fit as in C04."""
-DIFFERENCE, FISHER, BOUND = V("difference between families"), V("Fisher's p over models"), V("the stated bound")
-AS_STATED, ELSEWHERE = V("Fisher's p of the stated shares"), V("models of other labs clearly below 1")
-KEPT = (DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA) & (FISHER <= BOUND) & (ELSEWHERE <= 0)
-SHOULD_HAVE = (DIFFERENCE.p > ALPHA) & (FISHER > BOUND) & (AS_STATED <= BOUND)
-REVERSED = (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)
-FIXES_THE_SIGN = Decide(KEPT, (V(f"dampening models of {FOCAL}") <= 0) | REVERSED | SHOULD_HAVE)
+STATED, ALIKE = (0.8, 0.0), 0.4
+"""Shares of dampening models of EleutherAI and of the others as claimed; the share of both where the lab is nothing."""
+DIFFERENCE, ELSEWHERE = V("difference between families"), V("models of other labs clearly below 1")
+DAMPENS = V(f"dampening models of {FOCAL}")
+FIXES_THE_SIGN = Decide(
+    (DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA) & (ELSEWHERE <= 0),
+    (DAMPENS <= 0) | ((DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)) | (ELSEWHERE > 1),
+)
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
 GAINS_AXIS = "penultimate gain (block L − 1)"
@@ -50,97 +55,98 @@ def models(evidence: Evidence) -> pd.DataFrame:
     return gains(evidence)
 
 
-def family_difference(rows: pd.DataFrame, value: str) -> float:
-    """Mean share of dampening models over EleutherAI's families minus the mean over other labs' families."""
-    share = (rows[value] < 1).groupby([rows["heritage"], rows["family"]]).mean().reset_index(name="share")
-    inside = share["heritage"] == FOCAL
-    return float(share.loc[inside, "share"].mean() - share.loc[~inside, "share"].mean())
+def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which were published."""
+    rows = models(evidence)
+    if gain != EVERY:
+        rows = rows[rows["comparable"]].reset_index(drop=True)
+    value, low, high = rows[gain.column], rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
+    clear = (value * high < 1) | (value * low > 1)
+    return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
 
 
-def compared(rows: pd.DataFrame, value: str, stated: audit.Shares) -> Result:
-    """Dampening models and families in EleutherAI and elsewhere; `stated`: the study's shares and bound of p."""
-    (a, b), (c, d) = counts = audit.dampening(rows, value)
-    clear = value == "gain"  # intervals over prompts are those of the penultimate gain
-    below, above = (rows["upper"] < 1) & clear, (rows["lower"] > 1) & clear
-    by_lab = rows.groupby("heritage").groups
+def by_families(rows: pd.DataFrame) -> Result:
+    """Mean share of dampening models over EleutherAI's families minus the mean over the others', and who is against."""
+    focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
+    against = rows.loc[dampens & rows["clear"] & ~focal, "model_id"]
     quantities = {
-        "difference between families": Estimate(None),
-        f"dampening models of {FOCAL}": Estimate(a),
-        ELSEWHERE.name: Estimate(int((below & (rows["heritage"] != FOCAL)).sum())),
-        BOUND.name: Estimate(stated.bound),
-        FISHER.name: Estimate(None),
-        AS_STATED.name: Estimate(None),
+        DIFFERENCE.name: Estimate(None),
+        DAMPENS.name: Estimate(int((dampens & focal).sum())),
+        ELSEWHERE.name: Estimate(len(against)),
     }
-    words = {
-        "a": a,
-        "inside": a + b,
-        "c": c,
-        "outside": c + d,
-        "stated": stated,
-        "both_sides": [lab for lab, index in by_lab.items() if below[index].any() and above[index].any()],
-    }
-    if a:
-        test = clustered_sign_permutation(rows[value] < 1, rows["heritage"], rows["family"], focal=FOCAL, seed=SEED)
-        quantities |= {
-            "difference between families": Estimate(family_difference(rows, value), p=test.p_value),
-            FISHER.name: Estimate(fisher_exact(counts).p_value),
-            AS_STATED.name: Estimate(stated.fisher(a + b, c + d)),
-        }
-        words |= {"test": test, "share": barnard_exact(counts)}
+    words: dict[str, Any] = {"against": list(against)}
+    if (dampens & focal).any() and not dampens.all():
+        labs = rows["heritage"].where(~focal, FOCAL)
+        test = clustered_sign_permutation(dampens, labs, rows["family"], focal=FOCAL, seed=SEED)
+        share = dampens.groupby([focal, rows["family"]]).mean().groupby(level=0).mean()
+        quantities[DIFFERENCE.name] = Estimate(float(share[True] - share[False]), p=test.p_value)
+        words["test"] = test
     return Result.of(rows, quantities, table=None, words=words)
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=GAINS[:1])
-def penultimate(evidence: Evidence, gain: Case) -> Result:
-    """The study's gain, by a test over families and by the heritage model's means of labs."""
-    every = models(evidence)
+TRIAL = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, ALIKE, "family"))
+
+
+def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
+    """Whether the labs' mean log gains lie as claimed."""
+    own = f"{OF_LAB}{FOCAL}"
+    others = [drawn[name] > 0 for name in drawn if name.startswith(OF_LAB) and name != own]
+    return np.all([drawn[own] < 0, *others], axis=0)
+
+
+def with_labs(evidence: Evidence) -> dict[str, Any]:
+    """The heritage model's means of labs."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
-    lab, m = fit.design.lab, fit.draws["m"]
-    means = {name: m[..., lab == j].mean(axis=-1) for j, name in enumerate(fit.design.labs)}
-    others = np.stack([mean for name, mean in means.items() if name != FOCAL], axis=-1)
     found = fit.labs()
-    below = [
-        f"{name} {number(float(p), 2)}" for name, p in zip(found["heritage"], found["probability_dampens"], strict=True)
-    ]
+    below = zip(found["heritage"], found["probability_dampens"], strict=True)
+    said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
+    caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
+    return {
+        "fit": fit,
+        "fit_tables": {"labs": found, "models": fit.models()},
+        "panels": (Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
+        "statements": {LABS.statement: in_claimed_order},
+    }
+
+
+@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=GAINS[:1], trial=TRIAL)
+def penultimate(evidence: Evidence, gain: Case) -> Result:
+    """The study's gain, by a test over families and by the heritage model's means of labs."""
+    every, result = models(evidence), other(evidence, gain)
     ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
-    result, focal = other(evidence, gain), every.loc[every["heritage"] == FOCAL, "gain"]
+    words = {
+        "shown": len(every),
+        "focal": every.loc[every["heritage"] == FOCAL, "gain"],
+        "hunt": audit.dampening(features_of(evidence, HUNT), "penultimate_gain"),
+        "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
+        "means": every.groupby("heritage")["gain"].mean(),
+    }
     return replace(
         result,
         table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
         draw=drawing(
             forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
         ),
-        fit=fit,
-        fit_tables={"labs": found, "models": fit.models()},
-        panels=(
-            Panel(
-                name="labs",
-                draw=lambda axes: lab_forest(found, axes),
-                caption=f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): "
-                f"{listed(below)}.",
-            ),
-        ),
-        statements={LABS.statement: (means[FOCAL] < 0) & (others > 0).all(axis=-1)},
         audit=audit.signs_of_labs(evidence, every),
-        words={
-            **result.words,
-            "shown": len(every),
-            "focal": focal,
-            "hunt": audit.dampening(features_of(evidence, HUNT), "penultimate_gain"),
-            "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
-            "means": every.groupby("heritage")["gain"].mean(),
-        },
+        words={**result.words, **words},
+        **with_labs(evidence),
     )
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, over=GAINS[1:])
+@CLAIM.finding("sign", primary=FIXES_THE_SIGN, over=GAINS[1:], trial=TRIAL)
 def other(evidence: Evidence, gain: Case) -> Result:
-    """One gain over one set of models."""
-    rows = models(evidence)
-    if gain != EVERY:
-        rows = rows[rows["comparable"]].reset_index(drop=True)
-    return compared(rows, gain.column, audit.stated_shares(evidence))
+    """One gain over one set of models, with what the audit says of the study's figures."""
+    rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
+    result, counts = by_families(rows), audit.dampening(rows, "value")
+    (a, b), (c, d) = counts
+    below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
+    words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
+    words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
+    if a:
+        words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
+        words |= {"fisher_stated": stated.fisher(a + b, c + d)}
+    return replace(result, words={**result.words, **words})
 
 
 if __name__ == "__main__":

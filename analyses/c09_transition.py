@@ -1,14 +1,17 @@
 """C09: the transition layer L* follows from depth and heads, L* = L (0.11 + 0.012 L + 4.9/H)."""
 
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, Posterior, V
-from thermostats.modelling.classical.means import Difference, paired_difference
+from thermostats.claims.worlds import worlds_of_shift
+from thermostats.modelling.classical.means import paired_difference
+from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.lines import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
 from thermostats.studies.delia2026 import claim_figures
@@ -19,14 +22,14 @@ from thermostats.studies.delia2026.transition_layers import DEFINITIONS, Definit
 SEED = 9
 SCALE = 10.0
 """Errors that differ by ten points of depth would be no surprise."""
+CLAIMED = 25.0 - 15.7
+"""Points of depth by which the formula is nearer, as published across heritages."""
 GAINED = "error of L/2 minus error of the formula"
 OVER_LABS = "error of other labs' mean fraction minus error of the formula"
 NEARER = Above(GAINED, 0)
-MEAN = Posterior("mean > 0", draws=V("mean") > 0)
-SHAPE = Posterior(
-    "relatively later in deeper networks and earlier with more heads",
-    draws=(V("slope_n_layers") > 0) & (V("slope_n_heads") < 0),
-)
+MEAN = Posterior("mean difference of the errors > 0", draws=V("mean") > 0)
+SHAPE = (V("slope_n_layers") > 0) & (V("slope_n_heads") < 0)
+RULES = ("mean fraction", "published formula", "logit")
 TABLES = ("errors", "errors_within_labs", "models", "polynomial")
 COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "formula", "error_formula", "error_half"]
 SHOWN = {one.kind: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
@@ -40,14 +43,27 @@ def predicted(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["kind"].isin([*(one.kind for one in DEFINITIONS), "calibration"])].reset_index(drop=True)
 
 
-def estimate(found: Difference) -> Estimate:
-    """A difference of errors with its sign-flip p-value."""
-    return Estimate.of(found, f"95 % {found.interval}, points of depth", found.p_permutation)
+def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
+    """Mean of the column `gained`, points of depth, with its sign-flip p-value."""
+    found = paired_difference(rows["gained"], 0 * rows["gained"], log=False, seed=SEED)
+    estimate = Estimate.of(found, f"95 % {found.interval}, points of depth", found.p_permutation)
+    return Result.of(rows, {name: estimate}, table=None, words={"permutation": found.permutation})
+
+
+def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
+    """The same with the error of another rule minus that of the formula."""
+    return rows.assign(gained=rows[other] - rows[formula])
+
+
+def by_definition(evidence: Evidence, definition: Definition) -> pd.DataFrame:
+    """Models with L* by one definition, and what the formula gains on L/2."""
+    rows = predicted(evidence)
+    return gained_by(rows[rows["kind"] == definition.kind].reset_index(drop=True), "error_half")
 
 
 def compared(rows: pd.DataFrame, **more: Any) -> Result:
     """Errors of depth of the formula and of L/2 over models, by one definition of L*."""
-    gained = paired_difference(rows["error_half"], rows["error_formula"], log=False, seed=SEED)
+    result = nearer(gained_by(rows, "error_half"))
     relative = [layers.relative_error(rows, name) for name in ("formula", "half")]
     words = {
         "formula": rows["error_formula"].mean(),
@@ -55,17 +71,17 @@ def compared(rows: pd.DataFrame, **more: Any) -> Result:
         "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
         "relative": relative if isfinite(relative[0]) else [],
         "fraction": layers.error_of_fraction(rows),
-        "permutation": gained.permutation,
+        **result.words,
         **more.pop("words", {}),
     }
-    return Result.of(rows, {GAINED: estimate(gained)}, words=words, **{"table": None, **more})
+    return replace(result, words=words, **more)
 
 
 def with_line(rows: pd.DataFrame) -> dict[str, Any]:
     """The mean difference of the errors, labs with levels of their own; empty for too few models."""
     if len(rows) < LEAST:
         return {}
-    gained = rows.assign(points_gained=rows["error_half"] - rows["error_formula"])
+    gained = rows.assign(points_gained=rows["gained"])
     fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.source], seed=SEED)
     return {"fit": fit, "fit_tables": ("rows",)}
 
@@ -82,11 +98,16 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-@CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=DEFINITIONS)
+WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
+
+
+@CLAIM.finding(
+    "error", primary=NEARER, robustness=MEAN, over=DEFINITIONS, trial=Trial(by_definition, nearer, worlds=WORLDS)
+)
 def error(evidence: Evidence, definition: Definition) -> Result:
     """Is the formula nearer to L* than L/2, by this definition?"""
     rows = predicted(evidence)
-    part, calibrated = (rows[rows["kind"] == kind].reset_index(drop=True) for kind in (definition.kind, "calibration"))
+    part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
     more = with_line(part) | {"audit": layers.error_audit(evidence, rows, definition.kind)}
     if definition.id == "figure_5":
         words = layers.figure_words(evidence, rows)
@@ -103,23 +124,34 @@ def error(evidence: Evidence, definition: Definition) -> Result:
     return compared(part, **more)
 
 
-@CLAIM.finding("across_labs", primary=Above(OVER_LABS, 0), robustness=SHAPE)
+@CLAIM.shared
+def placed(evidence: Evidence) -> Fitted:
+    """L*/L by depth and heads, labs partially pooled, first change of sign."""
+    rows = features_of(evidence, layers.SIGN_CHANGE)
+    return fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)
+
+
+def left_out(evidence: Evidence) -> pd.DataFrame:
+    """Errors of every rule where the model's lab was left out, and what the formula gains on the mean fraction."""
+    models = placed(evidence).table("models")
+    errors = {name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in RULES}
+    return gained_by(models.assign(**errors), RULES[0], RULES[1])
+
+
+def over_labs(rows: pd.DataFrame) -> Result:
+    """The same mean, by its own name."""
+    return nearer(rows, OVER_LABS)
+
+
+@CLAIM.finding(
+    "across_labs", primary=Above(OVER_LABS, 0), robustness=MEAN, trial=Trial(left_out, over_labs, worlds=WORLDS)
+)
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
-    rows = features_of(evidence, layers.SIGN_CHANGE)
-    fit = fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)
-    models = fit.table("models")
-    rules = ("mean fraction", "published formula", "logit")
-    errors = {name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in rules}
-    gained = paired_difference(errors["mean fraction"], errors["published formula"], log=False, seed=SEED)
-    return Result(
-        quantities={OVER_LABS: estimate(gained)},
-        n_models=fit.n_models,
-        n_groups=fit.n_heritages,
-        fit=fit,
-        fit_tables=TABLES,
-        words={"errors": {name: values.mean() for name, values in errors.items()}},
-    )
+    rows, fit = left_out(evidence), placed(evidence)
+    words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
+    shown = with_line(rows) | {"fit_tables": {name.replace("_", " "): fit.table(name) for name in TABLES}}
+    return replace(over_labs(rows), words=words, **shown)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,22 +9,38 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
+from thermostats.claims.worlds import ALIKE, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding, thresholds
+from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.laws.crowding import fit_crowding
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.gains import GAIN_WORDS, HUNT, PYTHIA, features_of, gains, prompt_counts
+from thermostats.studies.delia2026.gains import (
+    GAIN_WORDS,
+    HUNT,
+    PYTHIA,
+    features_of,
+    gains,
+    prompt_counts,
+    prompts_as_averaged,
+)
 
 ALPHA = 0.05
-WEAK = -0.3
+DRIVES, WEAK = -0.7, -0.3
+"""Correlation at which ρ carries half of the differences, the least that drives them, and one too weak to do so."""
+STEP_SIZE = -0.8
+"""Correlation of the log gain with lying above the threshold at which the rule is right in about 17 of 20 models."""
 SEED = 10
 SCALE = 0.25
 """Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
+LEVELS = {audit.DENSE: 0.95, audit.SPARSE: 1.05}
+PROMPTS = 0.02
+"""A twentieth on either side of 1 for the pair, and the standard deviation of a model's gains over prompts."""
 FAMILY, DENSE, SPARSE = "pythia", "Pythia-6.9B", "GPT-J"
 RANK = V("rank correlation")
 FALLS = Decide(
@@ -32,7 +49,7 @@ FALLS = Decide(
 ENDS = "ends of the published range"
 BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy") <= V("share of the commoner sign")))
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
-SLOPE = Posterior("slope over log ρ < 0", draws=V("log_rho") < 0)
+SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
 
 CLAIM = Claim.read(__file__)
 
@@ -49,20 +66,41 @@ def by_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
     return rows[rows["comparable"] & ((rows["family"] == FAMILY) == inside)].reset_index(drop=True)
 
 
-@CLAIM.finding("threshold", primary=BETTER, robustness=STEP)
-def threshold(evidence: Evidence) -> Result:
-    """The rule on models that it was not made on, at the better end of the published range."""
-    every, inside, outside = models(evidence), by_family(evidence, True), by_family(evidence, False)
+def outside(evidence: Evidence) -> pd.DataFrame:
+    """Models of other families, with the published range and on which side of its middle they lie."""
     low, high = audit.published_thresholds(evidence)
-    tried = {cut: audit.named_by_density(outside, cut) for cut in (low, high)}
+    rows = by_family(evidence, False)
+    return rows.assign(low=low, high=high, dense=(rows["rho"] >= (low + high) / 2).astype(float))
+
+
+def by_rule(rows: pd.DataFrame) -> Result:
+    """How often the rule names the side of 1, at both ends of the published range."""
+    sides = rows.assign(gain=np.exp(rows["log_gain"]))
+    tried = {float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]}
     found = max(tried.values(), key=lambda one: one.estimate)
     ends = [(cut, one.estimate, one.majority, one.p_value) for cut, one in tried.items()]
+    return Result(
+        quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
+        rows={ENDS: pd.DataFrame(ends, columns=["threshold", "accuracy", "share of the commoner sign", "p"])},
+        n_models=found.n,
+        n_groups=rows["heritage"].nunique(),
+        words={"found": found, "tried": tried},
+    )
+
+
+RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE))
+
+
+@CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED)
+def threshold(evidence: Evidence) -> Result:
+    """The rule on models that it was not made on, at the better end of the published range."""
+    every, inside, result = models(evidence), by_family(evidence, True), by_rule(outside(evidence))
+    low, high = audit.published_thresholds(evidence)
     features = features_of(evidence, PYTHIA, HUNT)
     features = features[features["family"] != FAMILY]
     known: dict[str, Any] = {"source": [PYTHIA, HUNT], "prompt_counts": prompt_counts(evidence, features)}
     fit = fit_crowding(features, **known, seed=SEED)
-    *_, drawn = thresholds(crowding_rows(features, **known), seed=SEED)
-    within = (drawn["threshold"] >= low) & (drawn["threshold"] <= high)
+    within = (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
     fair = every[every["comparable"]]
     best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
 
@@ -76,20 +114,16 @@ def threshold(evidence: Evidence) -> Result:
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
     both = "log_gain ~ n_layers + rho"
-    return Result(
-        quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
-        rows={ENDS: pd.DataFrame(ends, columns=["threshold", "accuracy", "share of the commoner sign", "p"])},
-        n_models=found.n,
-        n_groups=outside["heritage"].nunique(),
+    return replace(
+        result,
         table=every[columns].sort_values("rho"),
         draw=draw,
         fit=fit,
         fit_tables=("threshold", "rivals", "models"),
-        statements={STEP.statement: (within & (drawn["below"] > 0) & (drawn["above"] < 0))[None]},
+        statements={STEP.statement: within.truth},
         audit=audit.density(evidence, every, best.estimate),
         words={
-            "found": found,
-            "tried": tried,
+            **result.words,
             "best": best,
             "learned": audit.named_by_density(inside, high),
             "high": high,
@@ -99,42 +133,62 @@ def threshold(evidence: Evidence) -> Result:
     )
 
 
+def ranks(rows: pd.DataFrame) -> Result:
+    """Rank correlation of ρ with the gain."""
+    r = correlation(rows["rho"], rows["log_gain"], method="spearman", seed=SEED)
+    return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
+
+
 def association(rows: pd.DataFrame) -> Result:
     """ρ against the gain over some models, by ranks and by a line over log ρ."""
-    r = correlation(rows["rho"], rows["gain"], method="spearman", seed=SEED)
     error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
     fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
-    rank = Estimate.of(r, p=r.p_permutation)
-    return Result.of(rows, {RANK.name: rank}, table=None, fit=fit, fit_tables=("rows",))
+    return replace(ranks(rows), fit=fit, fit_tables=("rows",))
 
 
-@CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE)
+WORLDS = worlds_of_line("log_gain", "rho", DRIVES)
+INSIDE = Trial(partial(by_family, inside=True), ranks, "model_id", WORLDS)
+OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=WORLDS)
+
+
+@CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE)
 def pythia(evidence: Evidence) -> Result:
     """Inside the family on which the rule was made."""
     rows = by_family(evidence, True)
     return replace(association(rows), audit=audit.density_in_the_family(evidence, rows, seed=SEED))
 
 
-@CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE)
+@CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE)
 def others(evidence: Evidence) -> Result:
     """Outside it."""
     return association(by_family(evidence, False))
 
 
-@CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1))
+def of_the_pair(evidence: Evidence) -> pd.DataFrame:
+    """Gains of the two models by prompt, from the file with most prompts."""
+    rows = models(evidence)
+    return prompts_as_averaged(rows[rows["model_id"].isin(LEVELS)])
+
+
+def by_prompts(rows: pd.DataFrame) -> Result:
+    """Mean gains of the two models with t intervals."""
+    found = [one_sample(rows.loc[rows["model_id"] == model, "gain"], seed=SEED, resamples=1) for model in LEVELS]
+    dense, sparse = (Estimate(one.estimate, one.lower, one.upper) for one in found)
+    apart = Estimate(found[0].estimate - found[1].estimate)
+    return Result(quantities={"difference": apart, DENSE: dense, SPARSE: sparse}, n_models=2, n_groups=1)
+
+
+AT_1 = dict.fromkeys(LEVELS, 1.0)
+PAIR = Trial(of_the_pair, by_prompts, "", worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE), "prompt")
+
+
+@CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR)
 def pair(evidence: Evidence) -> Result:
-    """The two models that the study names, from the file with most prompts."""
+    """The two models that the study names."""
     rows = models(evidence).set_index("model_id")
-    dense, sparse = (rows.loc[name] for name in (audit.DENSE, audit.SPARSE))
-    named = {name: Estimate(r["gain"], r["lower"], r["upper"]) for name, r in ((DENSE, dense), (SPARSE, sparse))}
-    return Result(
-        quantities={"difference": Estimate(float(dense["gain"] - sparse["gain"])), **named},
-        n_models=2,
-        n_groups=1,
-        audit=audit.density_of_the_pair(evidence),
-        words={"dense": dense, "sparse": sparse},
-    )
+    words = {"dense": rows.loc[audit.DENSE], "sparse": rows.loc[audit.SPARSE]}
+    return replace(by_prompts(of_the_pair(evidence)), audit=audit.density_of_the_pair(evidence), words=words)
 
 
 if __name__ == "__main__":

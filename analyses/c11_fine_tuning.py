@@ -1,15 +1,18 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50 %) and cannot change its sign."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
+from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.pairs import fit_invariance
+from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.laws.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows
@@ -17,7 +20,8 @@ from thermostats.studies.delia2026.by_prompt import TWIN
 from thermostats.words import short_name
 
 SEED = 11
-MOST_FLIPS, NEGLIGIBLE = 0.10, 0.05
+MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5
+"""Share of pairs that flip under "it can", a change that is none, and the one that the claim states."""
 SHARE, FLIPS, RATIO = V("share of pairs that flip"), V("pairs that flip"), V("ratio")
 FLIPPED = FLIPS > 0
 """Both 95 % intervals of a pair exclude 1, on opposite sides: one such pair is enough against "cannot"."""
@@ -33,24 +37,68 @@ CLAIM = Claim.read(__file__)
 def pairs(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All pairs, and those of a base and a model tuned from it."""
     table = tuned_pairs.pairs(evidence, seed=SEED)
-    return table, table[table["base_and_child"]]
+    return table, table[table["base_and_child"]].reset_index(drop=True)
+
+
+def related(evidence: Evidence) -> pd.DataFrame:
+    """Pairs of a base and a model tuned from it."""
+    return pairs(evidence)[1]
+
+
+def flips(true: pd.DataFrame) -> Result:
+    """How many pairs flip, with the exact interval of their share."""
+    share, n = proportion(int(true["flips"].sum()), len(true)), Estimate(int(true["flips"].sum()))
+    found = {SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95 %"), FLIPS.name: n}
+    return Result(quantities=found, n_models=2 * len(true), n_groups=true["heritage"].nunique())
+
+
+def ratios(evidence: Evidence) -> pd.DataFrame:
+    """Log ratios of tuned to base by prompt, related pairs; `pairs`: how many intervals are given."""
+    table, true = pairs(evidence)
+    return tuned_pairs.log_ratios(evidence, true).assign(pairs=len(table))
+
+
+def changes(rows: pd.DataFrame) -> Result:
+    """The ratio of every pair, over categories of prompts; the largest change heads the finding.
+
+    Over prompts "supported" would be false in 28 % of studies in which a category's prompts are alike.
+    """
+    found, level = [], 1 - 0.05 / int(rows["pairs"].iloc[0])
+    for model, own in rows.groupby("model_id", sort=False):
+        d = one_sample(own["log_ratio"], groups=own["category"], level=level, seed=SEED)
+        found.append((model, *(float(np.exp(x)) for x in (d.estimate, d.lower, d.upper)), d.p_value))
+    true = pd.DataFrame(found, columns=["model_id", "ratio", "ratio_lower", "ratio_upper", "p"])
+    most = true.loc[np.log(true["ratio"]).abs().idxmax()]
+    kind = f"t interval of the log ratio over categories of prompts, {100 * level:.1f} %"
+    known = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])
+    return Result(
+        quantities={RATIO.name: known},
+        n_models=2 * len(true),
+        n_groups=rows["heritage"].nunique(),
+        rows={"pairs": true},
+        words={"most": most, "moved": int(((true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)).sum())},
+    )
 
 
 @CLAIM.shared
 def posterior(evidence: Evidence) -> dict[str, Any]:
     """One fit to the related pairs, and what both findings ask of it."""
     fit = fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
-    drawn = fit.sampled["changes"]
-    level, change = drawn["level"], drawn["change"]
-    flips, moved = (level > 0) != (level + change > 0), np.abs(np.expm1(change)) > NEGLIGIBLE
-    return {"fit": fit, "statements": {KEEPS.statement: ~flips.any(axis=-1), MOVES.statement: moved.any(axis=-1)}}
+    asked = {
+        KEEPS.statement: lambda q: ~changes_sides(q).any(axis=-1),
+        MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1),
+    }
+    return {"fit": fit, "statements": asked}
 
 
-@CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS)
+SIGN = Trial(related, flips, "", worlds_of_share("flips", 0.0, MOST_FLIPS), "pair")
+MAGNITUDE = Trial(ratios, changes, "category", worlds_of_levels("log_ratio", np.log1p(STATED), 0.0), "prompt")
+
+
+@CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN)
 def sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than its base?"""
     (table, true), fitted = pairs(evidence), posterior(evidence)
-    share = proportion(int(true["flips"].sum()), len(true))
     new = fitted["fit"].table("new_pair").set_index("pair").loc["any pair"] if fitted["fit"] else None
 
     def draw(axes: Axes) -> None:
@@ -62,13 +110,8 @@ def sign(evidence: Evidence) -> Result:
         paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
         axes.set_xlabel("gain of the last block, geometric mean over prompts with 95 % interval")
 
-    return Result(
-        quantities={
-            SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95 %"),
-            FLIPS.name: Estimate(int(true["flips"].sum())),
-        },
-        n_models=2 * len(true),
-        n_groups=true["heritage"].nunique(),
+    return replace(
+        flips(true),
         table=table,
         draw=draw,
         audit=tuned_pairs.counts_audit(evidence, table),
@@ -86,22 +129,19 @@ def sign(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("magnitude", primary=Decide(Some("pairs", MOVED), Each("pairs", STILL)), robustness=MOVES)
+@CLAIM.finding(
+    "magnitude", primary=Decide(Some("pairs", MOVED), Each("pairs", STILL)), robustness=MOVES, trial=MAGNITUDE
+)
 def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
     table, true = pairs(evidence)
-    moved = (true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)
-    most = true.loc[np.log(true["ratio"]).abs().idxmax()]
-    kind = f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %"
-    return Result(
-        quantities={RATIO.name: Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])},
-        n_models=2 * len(true),
-        n_groups=true["heritage"].nunique(),
-        rows={"pairs": true},
+    found = changes(ratios(evidence))
+    return replace(
+        found,
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
         fit_tables=("pairs",),
-        words={"related": true, "most": most, "moved": int(moved.sum())},
+        words={"related": true, **found.words},
         **posterior(evidence),
     )
 

@@ -1,12 +1,15 @@
 """C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75 % to 100 %."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
@@ -19,6 +22,10 @@ SEED = 13
 THRESHOLD = 0.2
 ALPHA = 0.05
 MISJUDGED, LEAST = 0.2, 5
+WITH, WITHOUT = 0.4375, 1.0
+"""Accuracies that the claim states; the null is that leaving the norm out changes nothing."""
+SIGNS = 0.8
+"""Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95 %"
 RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
@@ -45,11 +52,30 @@ def both_ways(evidence: Evidence) -> pd.DataFrame:
     return pd.concat([rows[rows["source"] == source] for source in (PYTHIA, HUNT)]).drop_duplicates("model_id")
 
 
-def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
-    """McNemar's exact test of the rule without the norm against with it, and the share put right."""
+def of_the_hunt(evidence: Evidence) -> pd.DataFrame:
+    """The models on which 43.75 % was counted."""
+    rows = judged(evidence)
+    return rows[rows["source"] == HUNT].reset_index(drop=True)
+
+
+def mcnemar(table: pd.DataFrame) -> Result:
+    """Accuracy of the rule without the norm, McNemar's exact test against with it."""
     gained = int((table["right_without"] & ~table["right_with"]).sum())
     lost = int((~table["right_without"] & table["right_with"]).sum())
     p = float(stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue) if gained + lost else 1.0
+    without = proportion(int(table["right_without"].sum()), len(table))
+    return Result.of(
+        table,
+        {
+            ACCURACY: Estimate.of(without, INTERVAL, p, "one-sided p-value"),
+            "models put right": Estimate(gained),
+            "models put wrong": Estimate(lost),
+        },
+    )
+
+
+def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
+    """McNemar's test, and the share put right."""
     without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
     differ = table[table["right_without"] != table["right_with"]].assign(put_right=lambda rows: rows["right_without"])
     fit = None
@@ -64,13 +90,8 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
         log_axis(axes, "x")
         axes.set(xlabel="head density ρ = H / d_h (log scale; dotted: threshold)", ylabel="gain without the final norm")
 
-    return Result.of(
-        table,
-        {
-            ACCURACY: Estimate.of(without, INTERVAL, p, "one-sided p-value"),
-            "models put right": Estimate(gained),
-            "models put wrong": Estimate(lost),
-        },
+    return replace(
+        mcnemar(table),
         draw=draw,
         fit=fit,
         fit_tables=("groups",),
@@ -85,30 +106,45 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     )
 
 
-@CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT)
+WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
+
+
+@CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=Trial(of_the_hunt, mcnemar, worlds=WORLDS))
 def hunt(evidence: Evidence) -> Result:
     """The models on which 43.75 % was counted."""
-    rows = judged(evidence)
-    return accuracy(rows[rows["source"] == HUNT], audit.final_norm(evidence, rows, THRESHOLD))
+    return accuracy(of_the_hunt(evidence), audit.final_norm(evidence, judged(evidence), THRESHOLD))
 
 
-@CLAIM.finding("accuracy.all", primary=RAISES, robustness=PUT_RIGHT)
+@CLAIM.finding("accuracy.all", primary=RAISES, robustness=PUT_RIGHT, trial=Trial(both_ways, mcnemar, worlds=WORLDS))
 def every(evidence: Evidence) -> Result:
     """Every model measured both ways."""
     return accuracy(both_ways(evidence))
 
 
-@CLAIM.finding("sign", primary=Above("share that changes sides", MISJUDGED), needs=AtLeast(models=LEAST))
-def sign(evidence: Evidence) -> Result:
-    """Models whose last block, in files with other prompts, lies on the other side of 1 with the norm."""
-    table = both_ways(evidence)
+def known_both_ways(evidence: Evidence) -> pd.DataFrame:
+    """Models whose last block, in files with other prompts, was measured with the norm and without."""
     gains = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    table = both_ways(evidence)
     known = table.assign(last_gain=table["model_id"].map(gains.groupby("model_id")["value"].mean()))
     known = known.dropna(subset="last_gain")[["model_id", "heritage", "last_gain", "normed_gain"]]
-    known = known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
-    changed = int(known["changes_sides"].sum())
-    share = proportion(changed, len(known)) if len(known) else None
-    ends = (share.lower, share.upper) if share else (0.0, 1.0)
+    return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
+
+
+def changed(known: pd.DataFrame) -> Result:
+    """Share of models that change sides."""
+    n, share = int(known["changes_sides"].sum()), Estimate(None, 0.0, 1.0)
+    if len(known):
+        share = Estimate.of(proportion(n, len(known)), "Clopper–Pearson exact interval, 95 %")
+    return Result.of(known, {"share that changes sides": share}, words={"changed": n})
+
+
+SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
+
+
+@CLAIM.finding("sign", primary=Above("share that changes sides", MISJUDGED), needs=AtLeast(models=LEAST), trial=SIGN)
+def sign(evidence: Evidence) -> Result:
+    """Models whose last block lies on the other side of 1 with the norm."""
+    table, found = both_ways(evidence), changed(known_both_ways(evidence))
 
     def draw(axes: Axes) -> None:
         axes.set_yscale("log")
@@ -118,19 +154,9 @@ def sign(evidence: Evidence) -> Result:
         log_axis(axes, "y")
         axes.set(xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it (log scale)")
 
-    found = Estimate(share.estimate if share else None, *ends, "Clopper–Pearson exact interval, 95 %")
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
-    return Result.of(
-        known,
-        {"share that changes sides": found},
-        draw=draw,
-        words={
-            "changed": changed,
-            "mixed": int(table["changes_sides"].sum()),
-            "shown": len(table),
-            "factor": float(np.exp(np.median(apart))),
-        },
-    )
+    words = {"mixed": int(table["changes_sides"].sum()), "shown": len(table)}
+    return replace(found, draw=draw, words={**found.words, **words, "factor": float(np.exp(np.median(apart)))})
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from thermostats.claims.claim import EVERY, Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import EVERY, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.phases import LEAST_POINTS, phases
 from thermostats.modelling.laws.shares_of_models import fit_share
@@ -14,6 +15,8 @@ from thermostats.tables.vocabulary import NURSERY
 SAID, RIVAL = 5, 3
 MARGIN = 6.0
 """A model prefers one number of pieces where its BIC is lower by as much."""
+MOSTLY, HALF = 0.9, 0.5
+"""Share of models that prefer five if anisotropy has five phases, and under the null."""
 LEAST_LAYERS = SAID * LEAST_POINTS
 LEAST_JUDGED = 6
 """Models without which no share has an exact 95 % interval above one half."""
@@ -21,7 +24,7 @@ START = "step00000"
 SEED = 15
 ENOUGH, SHARE = V("models that prefer either") >= LEAST_JUDGED, V("share that prefers five")
 ANY = AtLeast(models=1)
-MOST = Decide(ENOUGH & (SHARE.lower > 0.5), ENOUGH & (SHARE.upper < 0.5))
+MOST = Decide(ENOUGH & (SHARE.lower > HALF), ENOUGH & (SHARE.upper < HALF))
 
 CLAIM = Claim.read(__file__)
 
@@ -45,31 +48,37 @@ def preferences(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model_id", "heritage", "bic_gain_of_five", "best_number", "prefers"])
 
 
-def judged(table: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
-    """The share of models that prefer five; `start`: the same models before training."""
-    models = preferences(table)
-    decided = models[models["prefers"] > 0]
-    five, n = int((decided["prefers"] == SAID).sum()), len(decided)
-    share = Estimate(None, 0.0, 1.0)
+def shares(decided: pd.DataFrame) -> Result:
+    """The share of models that prefer five among those that prefer either."""
+    n, share = len(decided), Estimate(None, 0.0, 1.0)
     if n:
-        k = proportion(five, n)
+        k = proportion(int(decided["five"].sum()), n)
         share = Estimate.of(k, "Clopper–Pearson exact interval, 95 %", k.p_value)
-    fit = None
-    if n >= LEAST_JUDGED:
-        fit = fit_share(decided.assign(five=decided["prefers"] == SAID), "five", sources=sources, seed=SEED)
-    shown = models
+    return Result.of(decided, {SHARE.name: share, "models that prefer either": Estimate(n)})
+
+
+def either(models: pd.DataFrame) -> pd.DataFrame:
+    """Models that prefer one of the two, and whether it is five."""
+    return models[models["prefers"] > 0].assign(five=lambda rows: rows["prefers"] == SAID).reset_index(drop=True)
+
+
+def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
+    """`shares` of models with their curves; `start`: the same models before training."""
+    decided = either(models)
+    fit = fit_share(decided, "five", sources=sources, seed=SEED) if len(decided) >= LEAST_JUDGED else None
+    shown, five = models, int(decided["five"].sum())
     if start is not None:
         shown = models.merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
     return Result.of(
         models,
-        {SHARE.name: share, "models that prefer either": Estimate(n)},
+        shares(decided).quantities,
         table=shown,
         draw=drawing(lines_by_layer, table, y="anisotropy"),
         fit=fit,
         fit_tables=("groups",),
         words={
             "five": five,
-            "three": n - five,
+            "three": len(decided) - five,
             "least": LEAST_LAYERS,
             "before": None if start is None else int((start["prefers"] == SAID).sum()),
             "started": 0 if start is None else len(start),
@@ -78,25 +87,42 @@ def judged(table: pd.DataFrame, sources: list[str], start: pd.DataFrame | None =
     )
 
 
+@CLAIM.shared
+def published(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Curves and preferences of models that others trained."""
+    table = ANY.of(curves(evidence.table("layers")), least=LEAST_LAYERS)
+    return table, preferences(table)
+
+
+@CLAIM.shared
+def at_the_end_of_training(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The same of models trained here."""
+    table = ANY.of(curves(at_the_end(evidence, "layers")), least=LEAST_LAYERS)
+    return table, preferences(table)
+
+
+WORLDS = worlds_of_share("five", MOSTLY, HALF)
+PUBLISHED = Trial(lambda evidence: either(published(evidence)[1]), shares, worlds=WORLDS)
+TRAINED = Trial(lambda evidence: either(at_the_end_of_training(evidence)[1]), shares, worlds=WORLDS)
 PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=EVERY, needs=ANY)
+@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=EVERY, needs=ANY, trial=PUBLISHED)
 def others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
     rows = evidence.table("layers")
-    table = ANY.of(curves(rows), least=LEAST_LAYERS)
-    return judged(table, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"])))
+    table, models = published(evidence)
+    return judged(table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"])))
 
 
-@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY)
+@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=TRAINED)
 def trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
-    table = ANY.of(curves(at_the_end(evidence, "layers")), least=LEAST_LAYERS)
+    table, models = at_the_end_of_training(evidence)
     recipes = table.groupby("model_id")["heritage"].first()
     before = evidence.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     before = before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")
-    return judged(table, [NURSERY], preferences(curves(before)))
+    return judged(table, models, [NURSERY], preferences(curves(before)))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import EVERY, Case, Claim, Estimate, Evidence, Result
+from thermostats.claims.claim import EVERY, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import drawing, forest
@@ -17,6 +18,8 @@ from thermostats.studies.nursery.rows import at_the_end
 from thermostats.tables.vocabulary import NURSERY
 
 SEED, ENOUGH = 16, AtLeast(models=24)
+EVERY_MODEL, MOSTLY, HALF = 1.0, 0.9, 0.5
+"""Shares of models that show the pattern: as the study has it, as declared for models trained here, of the null."""
 SHARE, SHOWN = V("share of models that show the pattern"), V("models that show the pattern")
 CLAIM = Claim.read(__file__)
 
@@ -26,11 +29,38 @@ ABSOLUTE = Case("absolute", "operator norm", "operator_norm")
 TRAINED = [replace(one, id=f"trained_{one.id}") for one in (RELATIVE, ABSOLUTE)]
 
 
+def shares(table: pd.DataFrame) -> Result:
+    """The share of models that show the pattern."""
+    shown = int(table["shows_it"].sum())
+    share = proportion(shown, len(table))
+    known = Estimate.of(share, f"{share.interval}, 95 %", share.p_value)
+    return Result.of(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
+
+
+def of_the_study(evidence: Evidence, measure: Case) -> pd.DataFrame:
+    """The study's own model: a row, and whether any definition of L* shows the pattern."""
+    curve, layers, model = maps.published(evidence)
+    shows = bool(maps.before_and_after(curve, layers, measure.column)["shows_it"].any())
+    return pd.DataFrame([{"model_id": model["model_id"], "heritage": model["heritage"], "shows_it": shows}])
+
+
+def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
+    """Models trained here, with the right W_V."""
+    models = evidence.table("models", source=NURSERY)
+    table = maps.patterns(maps.by_layer(at_the_end(evidence, "attention")), models, measure.column)
+    return ENOUGH.of(table, least=ENOUGH.models)
+
+
+STUDY = Trial(of_the_study, shares, "", worlds_of_share("shows_it", EVERY_MODEL, HALF))
+TRIED = Trial(of_training, shares, worlds=worlds_of_share("shows_it", MOSTLY, HALF))
+
+
 @CLAIM.finding(
     "contraction",
-    primary=Decide(SHARE.lower > 0.5, SHOWN <= 0),
+    primary=Decide(SHARE.lower > HALF, SHOWN <= 0),
     needs=AtLeast(rows={"models measured with W_V itself": 1}),
     over=(RELATIVE, ABSOLUTE),
+    trial=STUDY,
 )
 def contraction(evidence: Evidence, measure: Case) -> Result:
     """The study's own model, before and after L* by each of its definitions."""
@@ -38,17 +68,12 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     table = maps.before_and_after(curve, layers, measure.column)
     sliced = maps.not_W_V(evidence)
     judged = pd.DataFrame({"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]})
-    shown = int(table["shows_it"].any())
-    share = proportion(shown, 1)
+    found = shares(of_the_study(evidence, measure)).quantities
     labels = {"y": measure.column, "model": model["model_id"], "ylabel": f"{measure.words}, mean over edges"}
     audit, lost, every = maps.maps_audit(evidence)
 
     return Result(
-        quantities={
-            "mean before L*": Estimate(float(table["before"].iloc[0])),
-            SHARE.name: Estimate(share.estimate, share.lower, share.upper),
-            SHOWN.name: Estimate(shown),
-        },
+        quantities={"mean before L*": Estimate(float(table["before"].iloc[0])), **found},
         rows={"models measured with W_V itself": judged},
         n_models=1,
         n_groups=1,
@@ -70,32 +95,28 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
 
 @CLAIM.finding(
     "contraction",
-    primary=Above(SHARE.name, 0.5),
+    primary=Above(SHARE.name, HALF),
     robustness=Posterior("share > 0.5"),
     evidence=NURSERY,
     needs=ENOUGH,
     over=TRAINED,
     section="trained",
+    trial=TRIED,
 )
 def trained(evidence: Evidence, measure: Case) -> Result:
     """Models trained here, with the right W_V; models measured here that others trained are shown."""
-    models = evidence.table("models", source=NURSERY)
-    table = maps.patterns(maps.by_layer(at_the_end(evidence, "attention")), models, measure.column)
-    ENOUGH.of(table, least=ENOUGH.models)
-    every = evidence.named(EVERY)
+    table = of_training(evidence, measure)
+    found, every = shares(table), evidence.named(EVERY)
     others = maps.by_layer(every.table("attention", variant="exact"))
-    shown = int(table["shows_it"].sum())
-    share = proportion(shown, len(table))
     middle = maps.over_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90 % of models"
-    return Result.of(
-        table,
-        {SHARE.name: Estimate.of(share, f"{share.interval}, 95 %", share.p_value)},
+    return replace(
+        found,
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         fit=fit_share(table, "shows_it", sources=[NURSERY], seed=SEED),
         fit_tables=("groups",),
         words={
-            "shown": shown,
+            "shown": found.quantities[SHOWN.name].value,
             "largest": float(table["largest"].max()),
             "at_minimum": middle[middle["definition"] == "minimum"].set_index("part")["estimate"],
             "others": maps.patterns(others, every.table("models"), measure.column),

@@ -1,12 +1,15 @@
 """C18: entropy moves with gain; clichés have lower entropy than novel prompts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Finding, Result
+from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Finding, Result, Trial
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
+from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.laws.entropy_slopes import fit_slopes
@@ -20,10 +23,12 @@ SEED, RESAMPLES, RESAMPLES_PEARSON = 18, 4999, 999
 NATS = 1.0
 """Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be no surprise."""
 ALPHA, NEGLIGIBLE = 0.05, 0.1
+MOVES, APART = 0.3, -0.5
+"""Declared sizes (null: 0): a correlation inside models, and that of being a cliché with entropy, as the file's d."""
 RHO = V("mean correlation")
 POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
-LESS = Posterior("slope on being a cliché < 0", draws=V("cliche") < 0)
+LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
 CLAIM = Claim.read(__file__)
 
@@ -44,32 +49,72 @@ def highest(every: pd.DataFrame) -> str:
     return str(every.groupby("category")["entropy"].mean().idxmax())
 
 
-def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
+def one_each(evidence: Evidence) -> pd.DataFrame:
+    """One run a model of the published files."""
+    every = by_prompt.one_run_each(rows(evidence), LAST_GAIN_FILES)
+    return every.assign(log_gain=np.log(every["value"]))
+
+
+def bases(evidence: Evidence) -> pd.DataFrame:
+    """Base models, one run each."""
+    return base(evidence, one_each(evidence))
+
+
+def benchmark(evidence: Evidence) -> pd.DataFrame:
+    """The four models of the benchmark."""
+    every = rows(evidence)
+    own = every[every["source"] == BENCHMARK]
+    return own.assign(log_gain=np.log(own["value"]))
+
+
+def sensible(evidence: Evidence) -> pd.DataFrame:
+    """Base models without the category of the highest entropy."""
+    own = bases(evidence)
+    return own[own["category"] != highest(one_each(evidence))]
+
+
+def measured(evidence: Evidence) -> pd.DataFrame:
+    """Base models measured here, on the prompts that most of them have."""
+    gains = by_prompt.measured_here(evidence, "last_gain")
+    own = ENOUGH.of(base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED)))
+    return own.assign(log_gain=np.log(own["value"]))
+
+
+def inside(rows: pd.DataFrame) -> Result:
     """Mean Spearman correlation over prompts inside models, of prompts that all models have."""
-    x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows).dropna()
+    x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows, "log_gain").dropna()
     found = within_correlation(x, y, seed=SEED, resamples=RESAMPLES)
+    rho = Estimate.of(found, f"{found.interval}, 95 %", found.p_value)
+    words = {"n": found.n, "by_model": found.by_model}
+    return Result(quantities={RHO.name: rho}, n_models=x.shape[1], n_groups=rows["heritage"].nunique(), words=words)
+
+
+def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
+    """`inside` by model, and by Pearson."""
+    result = inside(rows)
+    x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows).dropna()
     linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=RESAMPLES_PEARSON)
-    table = found.by_model.rename_axis("model_id").reset_index()
+    table = result.words["by_model"].rename_axis("model_id").reset_index()
     table.insert(
         1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
     )
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
     xlabel = "Spearman correlation over prompts, with Fisher-z 95 % interval"
     draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
-    rho = Estimate.of(found, f"{found.interval}, 95 %", found.p_value)
-    words = {"whose": whose, "n": found.n, "positive": int((table["estimate"] > 0).sum()), "table": table}
+    words = {"whose": whose, "n": result.words["n"], "positive": int((table["estimate"] > 0).sum()), "table": table}
     words |= {"linear": Estimate.of(linear), **more.pop("words", {})}
-    return Result.of(table, {RHO.name: rho}, draw=draw, words=words, **more)
+    return replace(result, table=table, draw=draw, words=words, **more)
 
 
 def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
     """The model of slopes inside models, and what its statement becomes without a category."""
     fit = fit_slopes(rows, "last_gain", seed=SEED)
     fewer = fit_slopes(rows[rows["category"] != category], "last_gain", seed=SEED)
-    changed = {"as fitted": fit, f"without the category {category}": fewer}
-    alternatives = [(name, one.probabilities[SLOPE.statement], one.status) for name, one in changed.items()]
-    sensitivity = pd.DataFrame(alternatives, columns=["changed", f"P({SLOPE.statement})", "sampler"])
-    return {"fit": fit, "fit_tables": ("slopes", "correlation"), "sensitivity": sensitivity}
+    return {"fit": fit.beside(f"without the category {category}", fewer), "fit_tables": ("slopes", "correlation")}
+
+
+SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
+BASES, FOUR, SENSIBLE, HERE = (Trial(own, inside, worlds=SLOPES) for own in (bases, benchmark, sensible, measured))
 
 
 @CLAIM.overall(all_of=("entropy.base", "cliches"))
@@ -79,48 +124,63 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     return Result(table=parts["cliches"].table, words={"parts": parts, "category": highest(rows(evidence))})
 
 
-@CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE)
+@CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES)
 def of_bases(evidence: Evidence) -> Result:
     """Base models, one run each."""
-    every = by_prompt.one_run_each(rows(evidence), LAST_GAIN_FILES)
-    own, files = base(evidence, every), {name: follows(evidence, name) for name in (BENCHMARK, GPT2)}
+    own, every, files = (
+        bases(evidence),
+        one_each(evidence),
+        {name: follows(evidence, name) for name in (BENCHMARK, GPT2)},
+    )
     audit = entropies.correlation_audit(evidence, rows(evidence))
     return correlation(own, "base models", audit=audit, words={"files": files}, **with_slopes(own, highest(every)))
 
 
-@CLAIM.finding("entropy.benchmark", primary=POSITIVE)
+@CLAIM.finding("entropy.benchmark", primary=POSITIVE, trial=FOUR)
 def of_benchmark(evidence: Evidence) -> Result:
     """The four models of the benchmark."""
-    every = rows(evidence)
-    return correlation(every[every["source"] == BENCHMARK], "the benchmark's models")
+    return correlation(benchmark(evidence), "the benchmark's models")
 
 
-@CLAIM.finding("entropy.without_nonsense", primary=POSITIVE)
+@CLAIM.finding("entropy.without_nonsense", primary=POSITIVE, trial=SENSIBLE)
 def without_category(evidence: Evidence) -> Result:
     """Base models without the category of the highest entropy."""
-    every = by_prompt.one_run_each(rows(evidence), LAST_GAIN_FILES)
-    own, high = base(evidence, every), highest(every)
-    return correlation(own[own["category"] != high], f"base models, without the category {high}")
+    return correlation(sensible(evidence), f"base models, without the category {highest(one_each(evidence))}")
 
 
-@CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS)
+def by_kind(evidence: Evidence) -> pd.DataFrame:
+    """Entropy of clichés and novel prompts, each averaged over models."""
+    prompts = one_each(evidence).groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
+    two = prompts[prompts["category"].isin(["Cliche", "Novel"])].reset_index(drop=True)
+    return two.assign(cliche=(two["category"] == "Cliche").astype(float), model_id="every model", heritage="prompts")
+
+
+def apart(two: pd.DataFrame) -> Result:
+    """Difference of the mean entropies."""
+    cliche, novel = (two.loc[two["cliche"] == kind, "entropy"] for kind in (1.0, 0.0))
+    d = welch_difference(cliche, novel, log=False, seed=SEED)
+    difference = Estimate.of(d, f"{d.interval} over prompts, 95 %", d.p_permutation)
+    words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
+    return Result(quantities={"difference of mean entropies": difference}, words=words)
+
+
+KINDS = Trial(by_kind, apart, "prompt_id", worlds_of_slopes("entropy", "cliche", APART, ALIKE), "prompt")
+
+
+@CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS, trial=KINDS)
 def cliches(evidence: Evidence) -> Result:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
-    every = by_prompt.one_run_each(rows(evidence), LAST_GAIN_FILES)
+    every, two = one_each(evidence), by_kind(evidence)
     prompts = every.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
-    cliche, novel = (prompts.loc[prompts["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
-    d = welch_difference(cliche, novel, log=False, seed=SEED)
-    two = prompts[prompts["category"].isin(["Cliche", "Novel"])]
-    two = two.assign(cliche=(two["category"] == "Cliche").astype(float), model_id=two["prompt_id"], heritage="prompts")
+    two = two.assign(model_id=two["prompt_id"])
     fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
     every_prompt, xlabel = (
         prompts.assign(heritage="prompts"),
         "entropy in nats, one point a prompt, mean over models; tick: mean",
     )
-    difference = Estimate.of(d, f"{d.interval} over prompts, 95 %", d.p_permutation)
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
-    return Result(
-        quantities={"difference of mean entropies": difference},
+    return replace(
+        apart(two),
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
@@ -128,15 +188,13 @@ def cliches(evidence: Evidence) -> Result:
         fit=fit,
         fit_tables={"prompts": shown},
         audit=entropies.cliche_audit(evidence, rows(evidence)),
-        words={"cliche": len(cliche), "novel": len(novel), "prompts": len(two)},
     )
 
 
-@CLAIM.finding("entropy.measured", primary=POSITIVE, robustness=SLOPE, evidence=MEASURED, needs=ENOUGH)
+@CLAIM.finding("entropy.measured", primary=POSITIVE, robustness=SLOPE, evidence=MEASURED, needs=ENOUGH, trial=HERE)
 def of_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
-    gains = by_prompt.measured_here(evidence, "last_gain")
-    own = ENOUGH.of(base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED)))
+    own = measured(evidence)
     return correlation(own, "models measured here", **with_slopes(own, highest(own)))
 
 

@@ -1,13 +1,15 @@
 """N01: with recipes given by design, is the gain a matter of recipe first, then of shape, then of size?"""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, TooFew
-from thermostats.claims.rule import Above, AtLeast, Below, Decide, Posterior, V
+from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.held_out import leave_one_out
@@ -16,16 +18,32 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import shares
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, judged
+from thermostats.studies.nursery.rows import (
+    CONTROLLED,
+    ENOUGH,
+    GEOMETRY,
+    SCALE,
+    distinct,
+    final,
+    fit_recipes,
+    judged,
+    read_by_tests,
+)
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 101
-SMALL = 0.05
-"""C04's bar for "almost nothing"."""
+SMALL, SURE = 0.05, 0.98
+"""C04's bar for "almost nothing", and the level of its order's intervals."""
 FIRST, SECOND, SHARE = "recipe − geometry", "geometry − scale", "share of the seed"
-DENSITY, SAVED = "gain in log predictive density", "squared error saved"
+OWN = "geometry, given the other blocks"
+ORDERED = Above(FIRST, 0) & Above(SECOND, 0) & Decide(V(OWN).p <= 0.05, NEVER)
+"""As in C04."""
+SAVED = "squared error saved"
+LITTLE, QUARTER, BETWEEN = 0.01, 0.5, 0.2
+"""What would be of interest: 1 % of the variance between seeds (null: 5 %); r = 0.5, a quarter of the variance, of
+depth or of predictions (null: 0), where 20 % lie between recipes."""
 PAIRS = AtLeast(rows={"pairs of seeds": 5})
-PASSED = V("refits that failed") <= 0
+STATED = ORDER.replace("heritage", "recipe")
 PREDICTS = Posterior("the nursery's slopes err less than the published mean")
 PRIMARY = Case("penultimate_gain", "penultimate gain (block L − 1), models of four blocks or more")
 GAINS = (
@@ -45,10 +63,23 @@ def models(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return ENOUGH.of(judged(final(evidence), gain.id))
 
 
+def read(evidence: Evidence, gain: Case = PRIMARY) -> pd.DataFrame:
+    """What tests read of them; `pair`: the distinct model that each is."""
+    rows = read_by_tests(models(evidence, gain))
+    return rows.assign(pair=distinct(rows))
+
+
 @CLAIM.shared
 def recipe_fit(evidence: Evidence, gain: Case) -> HeritageFit:
     """C04's model with recipes in the place of labs."""
     return fit_recipes(models(evidence, gain), gain.id, seed=SEED, left_out=gain is PRIMARY)
+
+
+@CLAIM.shared
+def answering(evidence: Evidence) -> HeritageFit:
+    """That of the primary gain; with other residuals where normal ones do not reproduce the gains."""
+    fit = recipe_fit(evidence, PRIMARY)
+    return fit and fit.answer
 
 
 @CLAIM.shared
@@ -57,23 +88,36 @@ def published(evidence: Evidence) -> pd.DataFrame:
     return shares.published_rows(evidence.named(PUBLISHED))
 
 
+def by_shares(rows: pd.DataFrame) -> Result:
+    """Corrected shares of the design's blocks and their differences."""
+    table = shares.shares(rows, shares.design_blocks(rows), seed=SEED, level=SURE)
+    interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed".replace("%", " %")
+    known = table.set_index("what").to_dict("index")
+    found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
+    own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
+    return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
+
+
 @CLAIM.finding(
-    "order", primary=Above(FIRST, 0) & Above(SECOND, 0), robustness=Posterior(ORDER), over=GAINS, **CONTROLLED
+    "order",
+    primary=ORDERED,
+    robustness=Posterior(STATED),
+    over=GAINS,
+    trial=Trial(read, by_shares, worlds=worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")),
+    **CONTROLLED,
 )
 def order(evidence: Evidence, gain: Case) -> Result:
     """Do recipe, geometry and scale come in the claimed order?"""
-    rows, fit = models(evidence, gain), recipe_fit(evidence, gain)
-    columns = shares.design_blocks(rows)
-    table = shares.shares(rows, columns, seed=SEED)
-    interval = f"95 % t interval of {FIRST}, residuals bootstrapped with the design fixed"
-    found = {r["what"]: Estimate(r["estimate"], r["lower"], r["upper"], interval) for r in table.to_dict("records")}
+    rows = models(evidence, gain)
+    fit = answering(evidence) if gain is PRIMARY else recipe_fit(evidence, gain)
+    found, columns = by_shares(rows), shares.design_blocks(rows)
     tests = block_f(rows, "log_gain", columns)
     shuffled = {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests}
-    more: dict[str, Any] = {"table": table}
+    more: dict[str, Any] = {}
     words: dict[str, Any] = {"blocks": list(columns), "tests": tests, "shuffled": shuffled}
     if fit is not None:
         more["fit_tables"] = {"orders of the blocks": fit.orders(), "recipes": fit.labs()}
-        more |= {"fit": fit, "statements": {ORDER: fit.holds(ORDER)}}
+        more |= {"fit": fit, "statements": {STATED: fit.statements[ORDER]}}
     if gain is PRIMARY:
         others = published(evidence)
         more["table"] = both = shares.caused_and_observed(rows, others, seed=SEED)
@@ -85,63 +129,104 @@ def order(evidence: Evidence, gain: Case) -> Result:
         words |= {"n_published": len(others), "observed": observed, **shares.other_choices(final(evidence), gain.id)}
         if fit is not None:
             more["panels"] = (fit.panels["variance-shares"],)
-    return Result.of(rows, found, estimate=FIRST, words=words, **more)
+    return replace(found, words=words, **more)
 
 
-@CLAIM.finding("seed", primary=Below(SHARE, SMALL), evidence=NURSERY, needs=PAIRS)
-def seed(evidence: Evidence) -> Result:
-    """Has the seed almost nothing to do with it?"""
-    rows = models(evidence, PRIMARY)
-    own = shares.seed_pairs(rows)
-    pairs = own.drop_duplicates("unit")
+def by_seeds(rows: pd.DataFrame) -> Result:
+    """The seed's share of the variance."""
+    found = shares.seed_share(rows)
+    pairs = found.pairs.reset_index()
     if len(pairs) < PAIRS.rows["pairs of seeds"]:
         raise TooFew(Result.of(rows, words={"pairs": len(pairs)}))
-    found = shares.seed_share(rows)
     interval = "95 % χ² interval, variance over all models taken as known"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval)
-    words = {"found": found, "pairs": len(pairs)}
-    return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words=words)
+    own = rows[rows["pair"].isin(pairs["pair"])]
+    return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": found})
 
 
 @CLAIM.finding(
-    "unseen_recipes", primary=Decide((V(DENSITY).lower > 0) & PASSED, (V(DENSITY).upper < 0) & PASSED), **CONTROLLED
+    "seed",
+    primary=Below(SHARE, SMALL),
+    evidence=NURSERY,
+    needs=PAIRS,
+    trial=Trial(read, by_seeds, "pair", worlds_of_groups("log_gain", "pair", 1 - LITTLE, 1 - SMALL), "pair"),
+)
+def seed(evidence: Evidence) -> Result:
+    """Has the seed almost nothing to do with it?"""
+    rows = read(evidence)
+    found = by_seeds(rows)
+    largest = found.rows["pairs of seeds"]["pair"].iloc[0]
+    rest, one = rows[rows["pair"] != largest], rows[rows["pair"] == largest]
+    words = {
+        **found.words,
+        "pairs": len(found.rows["pairs of seeds"]),
+        "lack_of_fit": shares.lack_of_fit(rows),
+        "largest": largest,
+        "learned": bool(one["learned"].any()),
+        "without": shares.seed_share(rest),
+    }
+    return replace(found, words=words)
+
+
+def by_recipes_left_out(rows: pd.DataFrame) -> Result:
+    """Squared error that geometry and scale save in a recipe that the lines were not fitted to."""
+    saved = shares.saved_by_recipe(rows)
+    middle, error = float(saved.mean()), float(saved.sem())
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(saved) - 1)) * error
+    interval = "95 % t interval over recipes left out"
+    return Result.of(rows, {SAVED: Estimate(middle, middle - half, middle + half, interval)})
+
+
+@CLAIM.finding(
+    "unseen_recipes",
+    primary=Above(SAVED, 0),
+    trial=Trial(read, by_recipes_left_out, worlds=worlds_in_groups("log_gain", "log_L", QUARTER, BETWEEN)),
+    **CONTROLLED,
 )
 def unseen_recipes(evidence: Evidence) -> Result:
     """Do geometry and scale predict the models of a recipe that was not seen?"""
     rows = models(evidence, PRIMARY)
     held = leave_one_out(recipe_fit(evidence, PRIMARY), by="heritage", seed=SEED)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, rows["recipe"].nunique() - 1)) * held.elpd_difference_error
-    middle, interval = held.elpd_difference, "95 % t interval over recipes left out, exact refits"
+    predictions = held.predictions.rename(columns={"heritage": "recipe"})
+    draw = drawing(left_out_errors, held.predictions)
     failed = int((held.predictions["status"] != "passed").sum())
-    return Result.of(
-        rows,
-        {DENSITY: Estimate(middle, middle - half, middle + half, interval), "refits that failed": Estimate(failed)},
-        table=held.predictions,
-        draw=drawing(left_out_errors, held.predictions),
-        words={"held": held},
-    )
+    return replace(by_recipes_left_out(rows), table=predictions, draw=draw, words={"held": held, "failed": failed})
 
 
-@CLAIM.finding("carry_over", primary=Above(SAVED, 0), robustness=PREDICTS, evidence=NURSERY, group="lab")
+def of_published(evidence: Evidence) -> pd.DataFrame:
+    """Published models with what the nursery's slopes, posterior means, predict about their mean."""
+    drawn = shares.drawn_slopes(answering(evidence), models(evidence, PRIMARY))
+    return shares.with_predictions(published(evidence), drawn.mean(axis=0))
+
+
+def by_predictions(rows: pd.DataFrame) -> Result:
+    """Squared error that predictions save over the mean."""
+    saved = shares.jackknifed_error_saved(rows)
+    return Result.of(rows, {SAVED: Estimate(*saved, "95 % jackknife t interval, labs left out")})
+
+
+@CLAIM.finding(
+    "carry_over",
+    primary=Above(SAVED, 0),
+    robustness=PREDICTS,
+    trial=Trial(of_published, by_predictions, worlds=worlds_of_line("log_gain", "predicted", QUARTER)),
+    evidence=NURSERY,
+    group="lab",
+)
 def carry_over(evidence: Evidence) -> Result:
     """Do the nursery's slopes predict the published gains better than their mean does?"""
-    rows, others, fit = models(evidence, PRIMARY), published(evidence), recipe_fit(evidence, PRIMARY)
-    drawn = shares.drawn_slopes(fit, rows)
-    middle = drawn.mean(axis=0)
-    shown = shares.with_predictions(others, middle)
-    interval = "95 % jackknife t interval, labs left out"
+    rows, others, fit = models(evidence, PRIMARY), published(evidence), answering(evidence)
+    drawn, shown = shares.drawn_slopes(fit, rows), of_published(evidence)
     skill = shares.error_saved(others, drawn).reshape(fit.draws["tau"].shape)
-    return Result.of(
-        others,
-        {SAVED: Estimate(*shares.jackknifed_error_saved(others, middle), interval)},
-        table=shown,
+    return replace(
+        by_predictions(shown),
         draw=lambda axes: shares.scatter(axes, shown),
         fit=fit,
         statements={PREDICTS.statement: skill > 0},
         words={
             "variance": float(others["log_gain"].var(ddof=0)),
             "r": float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1]),
-            "slopes": dict(zip(shares.SLOPES, middle, strict=True)),
+            "slopes": dict(zip(shares.SLOPES, drawn.mean(axis=0), strict=True)),
             "ranges": [(name, others[c].min(), others[c].max()) for name, c in (("L", "n_layers"), ("d", "d_model"))],
         },
     )

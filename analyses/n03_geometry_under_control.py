@@ -1,23 +1,31 @@
 """N03: depth and head density, set by design, move the gain as the study says."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew
-from thermostats.claims.rule import NEVER, Decide, Pick, Posterior, V, Within
+from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, V, Within
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged
+from thermostats.studies.nursery.design import blocks
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
 from thermostats.studies.nursery.signs import standard_errors
 from thermostats.studies.nursery.slopes import (
     LARGEST,
+    LINES,
     PENULTIMATE,
     TOTAL,
     WORDS,
@@ -30,7 +38,8 @@ from thermostats.studies.nursery.slopes import (
     jackknifed_curve,
     mean_traces,
     mediated,
-    slope_on,
+    slope_within,
+    with_terms,
 )
 from thermostats.tables.vocabulary import NURSERY
 
@@ -40,6 +49,8 @@ SMALL = float(np.log(1.05) / np.log(2))
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
 NEAR, TOLERATED, MOST = 2.0, 0.05, 0.25
+QUARTER, BETWEEN = 0.5, 0.2
+"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20 % lie between recipes."""
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
 CLAIM = Claim.read(__file__)
 
@@ -51,30 +62,41 @@ def rows_of(evidence: Evidence, gain: str) -> pd.DataFrame:
     return ENOUGH.of(judged(every.assign(trace=every["model_id"].map(mean_traces(evidence, NURSERY))), gain))
 
 
+def read(evidence: Evidence, gain: str = PENULTIMATE, *more: str) -> pd.DataFrame:
+    """What tests read of them."""
+    return read_by_tests(rows_of(evidence, gain), *more)
+
+
 def falls(term: str) -> dict[str, Any]:
     """The rule of a slope: below 0, or not as much as a fall of 5 % a doubling."""
-    slope, known, on = V("slope"), V("converged") > 0, f"slope on {WORDS[term]}"
-    posterior = Posterior(f"{on} < 0", draws=V(term) < 0, against=f"{on} < −{SMALL:.3g}")
-    return {"primary": Decide(known & (slope.upper < 0), known & (slope.lower > -SMALL)), "robustness": posterior}
+    known, on = V("slope"), f"slope on {WORDS[term]}"
+
+    def by_slope(rows: pd.DataFrame) -> Result:
+        return Result.of(rows, {"slope": slope_within(rows, term)}, table=None)
+
+    return {
+        "primary": Decide((known < 0) & (known.p <= ALPHA), known.lower > -SMALL),
+        "robustness": Posterior(f"{on} < 0", draws=V(f"slope on {term}") < 0, against=f"{on} < −{SMALL:.3g}"),
+        "trial": Trial(read, by_slope, "recipe", worlds_in_groups("log_gain", term, -QUARTER, BETWEEN)),
+    }
 
 
 def slope(evidence: Evidence, term: str, words: dict[str, Any] | None = None, **shown: Any) -> Result:
-    """Slope of the log penultimate gain on one term, by a mixed model and by a Bayesian line."""
-    rows = rows_of(evidence, PENULTIMATE)
+    """Slope of the log penultimate gain on one term, by least squares and by a Bayesian line."""
+    rule, rows = falls(term), rows_of(evidence, PENULTIMATE)
     others = [name for name in held(rows) if name != term]
-    found = slope_on(rows, term, others, "recipe")
     known = rows.assign(error=standard_errors(rows, PENULTIMATE))
     columns = [*others, term]  # influence is checked of the last column
     fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
-    estimate = Estimate.of(found, "95 % Wald t interval of a mixed model, recipes as groups", found.p_value)
-    doubled = [float(np.expm1(v * np.log(2))) for v in (found.estimate, found.lower, found.upper)]
-    return Result.of(
-        rows,
-        {"slope": estimate, "converged": Estimate(float(found.converged))},
+    found: Result = rule["trial"].test(read(evidence))
+    own = found.quantities["slope"]
+    doubled = [float(np.expm1(v * np.log(2))) for v in (own.value, own.lower, own.upper)]
+    return replace(
+        found,
         fit=fit,
-        statements={falls(term)["robustness"].against: fit.quantities[term] < -SMALL},
-        words={"on": WORDS[term], "doubled": doubled, "note": found.note, **(words or {})},
-        **{"table": None, **shown},
+        statements={rule["robustness"].against: lambda q: q[f"slope on {term}"] < -SMALL},
+        words={"on": WORDS[term], "doubled": doubled, **(words or {})},
+        **shown,
     )
 
 
@@ -83,6 +105,7 @@ def depth(evidence: Evidence) -> Result:
     """Slope on the log of depth; both slopes under other choices of models."""
     every, rows = final(evidence), rows_of(evidence, PENULTIMATE)
     others = {
+        "by mixed models": rows,
         "with models normed after the sum": judged(every, PENULTIMATE, pinned=True),
         "without models that learned nothing": judged(every[every["learned"].astype(bool)], PENULTIMATE),
         "of the mean gain a block, all depths": judged(every, "geometric_gain"),
@@ -109,119 +132,206 @@ AS_PUBLISHED = Posterior(f"exponent and level within a factor {NEAR:g} of the pu
 LIKE = Within("exponent β", 1 / NEAR, NEAR) & Within("level at the middle depth, times 1/L", 1 / NEAR, NEAR)
 
 
-@CLAIM.finding("exponent", primary=LIKE, robustness=AS_PUBLISHED, **CONTROLLED)
-def exponent(evidence: Evidence) -> Result:
-    """Exponent and level against the published curve 10^(1/L)."""
-    rows, fit = rows_of(evidence, PENULTIMATE), law(evidence)
+def curves(evidence: Evidence) -> pd.DataFrame:
+    """Largest gains, with the log of the published curve and of one that is flat."""
+    rows = read(evidence, PENULTIMATE, LARGEST)
+    published = np.log(TOTAL) / rows["n_layers"].astype(float)
+    return rows.assign(published=published, flat=float(published.mean()))
+
+
+def by_curve(rows: pd.DataFrame) -> Result:
+    """Exponent and level of the curve through the largest gains."""
     curve = jackknifed_curve(rows)
     interval = f"95 % jackknife t interval over {rows['recipe'].nunique()} recipes"
     quantities = {
         "exponent β": Estimate(*curve.beta, interval),
         "level at the middle depth, times 1/L": Estimate(*curve.level, interval),
     }
-    beta = fit.quantities["beta"]
-    level = fit.quantities["k"] * curve.middle ** (1 - beta)
-    return Result.of(
-        rows,
-        quantities,
-        table=None,
+    words = {"level": list(quantities.values())[1], "curve": curve}
+    return Result.of(rows, quantities, table=None, words=words)
+
+
+def as_published(middle: float, drawn: Mapping[str, Any]) -> Any:
+    """Whether the exponent, and the level at the middle depth times 1/L, lie within the factor."""
+    beta, level = drawn["beta"], drawn["k"] * middle ** (1 - drawn["beta"])
+    return (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)
+
+
+@CLAIM.finding(
+    "exponent",
+    primary=LIKE,
+    robustness=AS_PUBLISHED,
+    trial=Trial(curves, by_curve, "recipe", worlds_of_curve(LARGEST, "published", "flat", 0.7)),
+    **CONTROLLED,
+)
+def exponent(evidence: Evidence) -> Result:
+    """Exponent and level against the published curve 10^(1/L)."""
+    fit, found = law(evidence), by_curve(curves(evidence))
+    quantities, curve = found.quantities, found.words["curve"]
+    return replace(
+        found,
         fit=fit,
         fit_tables=("quantiles", "rivals"),
-        sensitivity=fit.table("sensitivity"),
-        statements={AS_PUBLISHED.statement: (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)},
+        statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},
         audit=Audit(dict.fromkeys(quantities, 1.0), {name: float(q.value or 0) for name, q in quantities.items()}),
-        words={"level": list(quantities.values())[1], "curve": curve},
     )
 
 
-ABOVE, SHARE = V("models above the bound"), V("share of models above")
-BOUND = Decide((ABOVE <= 0) & (SHARE.upper < MOST), ABOVE > 0)
+ABOVE, CLEAR, SHARE = V("models above the bound"), V("models clearly above"), V("share of models above")
+BOUND = Decide((ABOVE <= 0) & (SHARE.upper < MOST), CLEAR > 1)
 
 
-@CLAIM.finding("bound", primary=BOUND, robustness=Posterior("every model below 10^(1/L)"), **CONTROLLED)
+def to_bound(evidence: Evidence) -> pd.DataFrame:
+    """Largest gains with the bound and their relative error of measurement, that of the penultimate gain."""
+    rows = rows_of(evidence, PENULTIMATE)
+    known = rows.assign(bound=TOTAL ** (1 / rows["n_layers"]), error=standard_errors(rows, PENULTIMATE))
+    return read_by_tests(known, LARGEST, "bound", "error", f"{PENULTIMATE}_n")
+
+
+def by_bound(rows: pd.DataFrame) -> Result:
+    """How many models lie above the bound, with and without their errors of measurement."""
+    found = one_sample_bound(rows[LARGEST], rows["bound"], tolerated=TOLERATED)
+    quantile = stats.t.ppf((1 + LEVEL) / 2, rows[f"{PENULTIMATE}_n"].astype(float) - 1)
+    clear = rows[rows[LARGEST] * np.exp(-quantile * rows["error"]) > rows["bound"]]
+    quantities = {SHARE.name: Estimate.of(found), ABOVE.name: Estimate(found.n_above), CLEAR.name: Estimate(len(clear))}
+    words = {"found": found, "clear": len(clear), "recipes": clear["recipe"].nunique()}
+    return Result.of(rows, quantities, table=None, words=words)
+
+
+@CLAIM.finding(
+    "bound",
+    primary=BOUND,
+    robustness=Posterior("every model below 10^(1/L)"),
+    trial=Trial(to_bound, by_bound, "", worlds_of_bound(LARGEST, "bound", "error", MOST)),
+    **CONTROLLED,
+)
 def bound(evidence: Evidence) -> Result:
     """10^(1/L) as a bound of the largest gain."""
-    rows = rows_of(evidence, PENULTIMATE)
-    limit = TOTAL ** (1 / rows["n_layers"])
-    found = one_sample_bound(rows[LARGEST], limit, tolerated=TOLERATED)
-    quantities = {SHARE.name: Estimate.of(found), ABOVE.name: Estimate(found.n_above)}
-    words = {"found": found, "recipes": rows.loc[rows[LARGEST] > limit, "recipe"].nunique()}
-    return Result.of(rows, quantities, table=None, fit=law(evidence), fit_tables=("models",), words=words)
+    return replace(by_bound(to_bound(evidence)), fit=law(evidence), fit_tables=("models",))
 
 
 BEST = Pick("thresholds", largest="accuracy")
+RARE, RARER = V("models on the rarer side"), 10
+"""With fewer, always naming the commoner side can hardly be beaten. As in N04."""
 BETTER = Decide(BEST.where(V("accuracy").p <= ALPHA), BEST.where(V("accuracy") <= V("majority")))
 
 
-@CLAIM.finding("threshold", primary=BETTER, robustness=Posterior("share > {majority:g}", pick=BEST), **CONTROLLED)
+def to_cuts(evidence: Evidence) -> pd.DataFrame:
+    """Log gains, negative on the dampening side, with the published cuts of ρ in columns."""
+    rows, cuts = read(evidence, PENULTIMATE, PENULTIMATE), stated(evidence.named(PUBLISHED), CUTS)
+    return rows.assign(log_side=np.log(rows[PENULTIMATE].astype(float)), **cuts)
+
+
+def by_cuts(rows: pd.DataFrame) -> Result:
+    """Accuracy of each cut; that of the best, which the rule picks."""
+    dampens = rows["log_side"] < 0
+    rare = {RARE.name: Estimate(float(min(dampens.sum(), (~dampens).sum())))}
+    if dampens.nunique() < 2:
+        empty = {"thresholds": pd.DataFrame()}
+        return Result.of(rows, rare, table=None, rows=empty, words={"one_side": True, "rare": 0})
+    tried = {float(rows[name].iloc[0]): classification_accuracy(rows["rho"] >= rows[name], dampens) for name in CUTS}
+    columns = ["cut", "accuracy", "p", "majority"]
+    table = pd.DataFrame([(cut, t.estimate, t.p_value, t.majority) for cut, t in tried.items()], columns=columns)
+    best = float(table.loc[table["accuracy"].idxmax(), "cut"])
+    accuracy = Estimate.of(tried[best], p=tried[best].p_value, p_kind="one-sided p-value")
+    words = {"one_side": False, "best": best, "found": tried[best], "rare": rare[RARE.name].value}
+    return Result.of(rows, {"accuracy": accuracy, **rare}, table=None, rows={"thresholds": table}, words=words)
+
+
+@CLAIM.finding(
+    "threshold",
+    primary=Given(RARE >= RARER, BETTER),
+    robustness=Posterior("share > {majority:g}", pick=BEST),
+    trial=Trial(to_cuts, by_cuts, "recipe", worlds_in_groups("log_side", "log_rho", -QUARTER, BETWEEN)),
+    **CONTROLLED,
+)
 def threshold(evidence: Evidence) -> Result:
     """Is ρ at or above the published threshold on the dampening side, more often than always naming one side?"""
-    rows, cuts = rows_of(evidence, PENULTIMATE), stated(evidence.named(PUBLISHED), CUTS)
-    dampens = rows[PENULTIMATE] < 1
-    if dampens.nunique() < 2:
-        return Result.of(rows, table=None, rows={"thresholds": pd.DataFrame()}, words={"one_side": True})
-    tried = {cut: classification_accuracy(rows["rho"] >= cut, dampens) for cut in cuts.values()}
-    table = pd.DataFrame(
-        [(cut, t.estimate, t.p_value, t.majority) for cut, t in tried.items()],
-        columns=["cut", "accuracy", "p", "majority"],
-    )
-    best = float(table.loc[table["accuracy"].idxmax(), "cut"])
-    found = tried[best]
-    right = rows.assign(side_named_rightly=(rows["rho"] >= best) == dampens)
-    fit = fit_share(right, "side_named_rightly", against=found.majority, sources=[NURSERY], seed=SEED)
-    return Result.of(
-        rows,
-        {"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
-        table=None,
-        rows={"thresholds": table},
-        fit=fit,
-        fit_tables=("groups",),
-        words={"one_side": False, "best": best, "found": found},
-    )
+    found, rows = by_cuts(to_cuts(evidence)), rows_of(evidence, PENULTIMATE)
+    if found.words["one_side"]:
+        return found
+    right = rows.assign(side_named_rightly=(rows["rho"] >= found.words["best"]) == (rows[PENULTIMATE] < 1))
+    against = found.words["found"].majority
+    fit = fit_share(right, "side_named_rightly", against=against, sources=[NURSERY], seed=SEED)
+    return replace(found, fit=fit, fit_tables=("groups",))
 
 
 SHAPE = (Case("depth", "curvature over depth"), Case("density", "curvature over head density"))
 RECIPES = (Case("depth", "recipe factors × depth"), Case("density", "recipe factors × head density"))
-ADDS = Decide(V("p after Holm") <= ALPHA, NEVER)
+ADDS = Decide(V("share of variance added").p <= ALPHA, NEVER)
+FIRST = {"curvature over depth": "P2(log_L)", "curvature over head density": "P2(log_rho)"}
+FIRST |= {"recipe factors × depth": "corpus x log_L", "recipe factors × head density": "corpus x log_rho"}
+"""A column of every term, by which worlds make it."""
 
 
 @CLAIM.shared
 def terms(evidence: Evidence) -> pd.DataFrame:
     """F tests of the four terms, p adjusted over them by Holm."""
-    table = extra_terms(rows_of(evidence, "geometric_gain"), seed=SEED)
+    table = extra_terms(with_terms(rows_of(evidence, "geometric_gain")), seed=SEED)
     return table.assign(p_holm=holm(table["p"].to_dict()))
 
 
-@CLAIM.finding("curvature", primary=ADDS, over=SHAPE, **CONTROLLED)
-@CLAIM.finding("interaction", primary=ADDS, over=RECIPES, **CONTROLLED)
+def of_term(evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models of all depths, the term that is asked about and one of its columns."""
+    rows = with_terms(rows_of(evidence, "geometric_gain"))
+    own = [name for block in ("geometry", "recipe x geometry") for name in blocks()[block] if name not in LINES]
+    return read_by_tests(rows, *own).assign(term=term.words, column=rows[FIRST[term.words]])
+
+
+def by_terms(rows: pd.DataFrame) -> Result:
+    """What a term adds, p after Holm over the four."""
+    table = extra_terms(rows).set_index("what")
+    adjusted, asked = holm(table["p"].to_dict()), rows["term"].iloc[0]
+    kind = "p-value, Holm over four terms"
+    added = Estimate(float(table.loc[asked, "gained"]), p=adjusted[asked], p_kind=kind)
+    return Result.of(rows, {"share of variance added": added}, table=None)
+
+
+A_TERM = Trial(of_term, by_terms, "recipe", worlds_in_groups("log_gain", "column", QUARTER, BETWEEN))
+
+
+@CLAIM.finding("curvature", primary=ADDS, over=SHAPE, trial=A_TERM, **CONTROLLED)
+@CLAIM.finding("interaction", primary=ADDS, over=RECIPES, trial=A_TERM, **CONTROLLED)
 def extra(evidence: Evidence, term: Case) -> Result:
     """Curvature, and recipe × geometry, of the mean gain a block over all depths."""
-    table = terms(evidence)
-    row = table.set_index("what").loc[term.words]
-    gained = Estimate(float(row["gained"]), p=float(row["p"]))
-    quantities = {"share of variance added": gained, "p after Holm": Estimate(float(row["p_holm"]))}
-    return Result.of(rows_of(evidence, "geometric_gain"), quantities, table=table, words={"row": row})
+    found, table = by_terms(of_term(evidence, term)), terms(evidence)
+    return replace(found, table=table, words={"row": table.set_index("what").loc[term.words]})
 
 
 INDIRECT = V("indirect effect")
 
 
-@CLAIM.finding("through_trace", primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER), **CONTROLLED)
-def through_trace(evidence: Evidence) -> Result:
-    """The part of the effect of ρ that goes with the trace of the sheaf Laplacian."""
-    rows = rows_of(evidence, PENULTIMATE)
-    table = mediated(rows)
-    if table.empty or table.iloc[0]["mediator"] != "trace of the sheaf Laplacian":
-        raise TooFew(Result.of(rows[rows["trace"].notna()]))
+def of_traces(evidence: Evidence) -> pd.DataFrame:
+    """Models with the trace of the sheaf Laplacian and its log."""
+    rows = read(evidence, PENULTIMATE, "trace")
+    rows = rows[rows["trace"].notna()].reset_index(drop=True)
+    return rows.assign(log_trace=np.log(rows["trace"].astype(float)))
+
+
+def by_trace(rows: pd.DataFrame) -> Result:
+    """The part of the slope on log ρ that goes with the trace."""
+    table = mediated(rows.assign(trace=np.exp(rows["log_trace"])), ("trace",))
+    if table.empty:
+        raise TooFew(Result.of(rows))
     main = table.iloc[0]
     indirect = Estimate(main["indirect"], main["lower"], main["upper"], f"95 % {main['interval']}")
     return Result(
         quantities={INDIRECT.name: indirect},
         n_models=int(main["n_models"]),
         n_groups=int(main["groups"]),
-        table=table,
         words={"main": main},
     )
+
+
+@CLAIM.finding(
+    "through_trace",
+    primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER),
+    trial=Trial(of_traces, by_trace, "recipe", worlds_of_path("log_gain", "log_rho", "log_trace", QUARTER)),
+    **CONTROLLED,
+)
+def through_trace(evidence: Evidence) -> Result:
+    """The part of the effect of ρ that goes with the trace of the sheaf Laplacian."""
+    return replace(by_trace(of_traces(evidence)), table=mediated(rows_of(evidence, PENULTIMATE)))
 
 
 if __name__ == "__main__":

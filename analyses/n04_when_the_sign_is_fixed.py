@@ -1,17 +1,18 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew
-from thermostats.claims.rule import Above, AtLeast, Decide, Each, Posterior, Some, V
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.rule import AtLeast, Decide, Each, Given, Posterior, Some, V
+from thermostats.claims.worlds import World, worlds_of_groups, worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.pairs import fit_invariance
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.laws.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
@@ -21,15 +22,23 @@ from thermostats.studies.nursery.signs import (
     draw_training,
     fixed_from,
     gains_of_pairs,
+    kappa,
     log_gains,
+    log_ratios,
     pair_table,
+    ranked_in,
     standard_errors,
+    within_cells,
 )
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104
 GAIN = "last_gain"
-MOSTLY, MOST_FLIPS, NEGLIGIBLE = 0.9, 0.10, 0.05
+ALPHA, MOST_FLIPS, NEGLIGIBLE = 0.05, 0.10, 0.05
+FIXED, HALF, RARER = 0.9, 0.71, 10
+"""Correlation with the end that is called fixed, and the least of interest: half of the variance of the ranks; the
+null is 0, what chance keeps. With fewer models than the third on the rarer side signs say nothing."""
+CELL = ["n_layers", "rho", "d_model"]
 PAIRS_WITHOUT_A_FLIP = int(np.ceil(np.log(0.025) / np.log(1 - MOST_FLIPS)))
 """Pairs without a flip that an upper limit below MOST_FLIPS takes."""
 CLAIM = Claim.read(__file__)
@@ -54,36 +63,76 @@ def at(logs: pd.DataFrame) -> tuple[float, float] | None:
     return (float(fixed[0.1].mean()), float(fixed[0.0].mean())) if len(logs) else None
 
 
-@CLAIM.finding(
-    "sign",
-    primary=Above("share of models", MOSTLY),
-    robustness=Posterior(f"share > {MOSTLY:g}"),
-    over=MOMENTS,
-    **CONTROLLED,
-)
-def sign(evidence: Evidence, moment: Moment) -> Result:
-    """Has the log gain the sign that it keeps to the end?"""
+@CLAIM.shared
+def trained(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Log gains by share of training, and the models that they are of."""
     rows = checkpoints(evidence)
     kept = rows[rows["comparable"]]
     logs = log_gains(kept, GAIN)
     models = kept[~kept["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
-    ENOUGH.of(models)
+    return logs, ENOUGH.of(models)
+
+
+def at_moment(evidence: Evidence, moment: Moment) -> pd.DataFrame:
+    """Log gains at a moment and at the end, with the cell of the design that holds all of the shape."""
+    logs, models = trained(evidence)
+    cells = models[CELL].astype(str).agg(" ".join, axis=1)
+    rows = models[["model_id", "recipe", "heritage"]].assign(cell=cells, end=logs.iloc[:, -1].to_numpy())
+    early = logs[moment.share].to_numpy()
+    return rows.assign(early=early, ranked=ranked_in(pd.Series(early), cells))
+
+
+R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
+KAPPA = "agreement beyond chance (κ)"
+PREDICTS = Decide((R.p <= ALPHA) & (R.lower > HALF), R.upper < HALF)
+FREE = 5 / 8
+"""Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
+
+
+def inside(r: float) -> World:
+    """A world in which a moment goes with the end at r inside cells, which needs less over all rows."""
+    over_all = (r**2 * FREE / (1 - r**2 * (1 - FREE))) ** 0.5
+    return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
+
+
+AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
+WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
+
+
+def by_ranks(rows: pd.DataFrame) -> Result:
+    """Correlation of a moment with the end inside cells; agreement of the signs."""
+    found = within_cells(rows["early"], rows["end"], rows["cell"], seed=SEED)
+    up = rows["end"] > 0
+    interval = "95 % Fisher-z interval, p of shuffles inside cells"
+    agreed, low, high = (None if np.isnan(end) else end for end in kappa(rows["early"] > 0, up, rows["recipe"]))
+    quantities = {
+        R.name: Estimate(found.estimate, found.lower, found.upper, interval, found.p),
+        KAPPA: Estimate(agreed, low, high, "95 % jackknife t interval over recipes"),
+        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
+    }
+    return Result.of(rows, quantities)
+
+
+@CLAIM.finding(
+    "sign",
+    primary=Given(RARE >= RARER, PREDICTS),
+    over=MOMENTS,
+    trial=Trial(at_moment, by_ranks, "recipe", WORLDS),
+    **CONTROLLED,
+)
+def sign(evidence: Evidence, moment: Moment) -> Result:
+    """Does the log gain go with that at the end, among models of one shape?"""
+    logs, models = trained(evidence)
+    kept = checkpoints(evidence)[lambda rows: rows["comparable"]]
     table = development(logs, models["recipe"])
-    row = table.set_index("share").loc[moment.share]
-    holds = models.assign(sign_is_final=fixed_from(logs)[moment.share].to_numpy())
-    fit = fit_share(holds, "sign_is_final", against=MOSTLY, group="recipe", sources=[NURSERY], seed=SEED)
     clear = (np.abs(np.log(models[f"{GAIN}_geometric"])) > 2 * standard_errors(models, GAIN)).to_numpy()
-    interval = "95 % Korn–Graubard interval, recipes as groups"
-    share = Estimate(row["estimate"], row["lower"], row["upper"], interval)
-    return Result.of(
-        models,
-        {"share of models": share},
+    found = by_ranks(at_moment(evidence, moment))
+    return replace(
+        found,
         table=table if moment.share else None,
         draw=draw_training(logs, models, moment.factor),
-        fit=fit,
-        fit_tables=("groups",),
         words={
-            "row": row,
+            "row": table.set_index("share").loc[moment.share],
             "learned": at(logs[models["learned"].astype(bool).to_numpy()]),
             "clear": at(logs[clear]),
             "penultimate": at(log_gains(kept[kept["n_layers"] > 2], "penultimate_gain")),
@@ -93,14 +142,25 @@ def sign(evidence: Evidence, moment: Moment) -> Result:
 
 
 @CLAIM.shared
-def pairs(evidence: Evidence) -> tuple[pd.DataFrame, Fitted]:
-    """A trained model and the same trained on, on the other corpus: their table and the fit."""
-    gains = gains_of_pairs(evidence, GAIN)
-    gains = gains[gains["norm_place"] != "post"].reset_index(drop=True)
-    table = pair_table(gains, seed=SEED)
+def gains(evidence: Evidence) -> pd.DataFrame:
+    """Gains by prompt of trained models and of the same trained on, on the other corpus."""
+    rows = gains_of_pairs(evidence, GAIN)
+    return rows[rows["norm_place"] != "post"].reset_index(drop=True)
+
+
+@CLAIM.shared
+def pairs(evidence: Evidence) -> pd.DataFrame:
+    """A row a pair."""
+    table = pair_table(gains(evidence), seed=SEED)
     if 2 * len(table) < PAIRS.models:
         raise TooFew(Result(n_models=2 * len(table)))
-    return table, fit_invariance(gains, margin=1 + NEGLIGIBLE, seed=SEED)
+    return table
+
+
+@CLAIM.shared
+def fit_pairs(evidence: Evidence) -> Fitted:
+    """The model of all pairs."""
+    return fit_invariance(gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
 FLIPS, RATIO = V("pairs that change sides"), V("ratio")
@@ -108,16 +168,34 @@ CANNOT = Decide((FLIPS <= 0) & (V("share of flips").upper < MOST_FLIPS), FLIPS >
 NO_FLIP = Posterior("no pair changes the sign of its mean log gain", refuted=FLIPS > 0)
 SOME_MOVES = Posterior(f"some pair changes by more than {NEGLIGIBLE:.0%}")
 MOVED = Decide(
-    Some("pairs", (RATIO.lower > 1) | (RATIO.upper < 1)),
+    Some("pairs", RATIO.p <= ALPHA, adjust="holm"),
     Each("pairs", (RATIO.lower > 1 - NEGLIGIBLE) & (RATIO.upper < 1 + NEGLIGIBLE)),
 )
 PAIRS = AtLeast(models=16)
+BETWEEN = 0.2
+"""Share of the variance of log ratios between pairs that would be of interest: pairs that change by 9 % where prompts
+differ by 18 %; the null is none, so that a recipe that does differ is no world of it."""
+CHANGES = [world for world in worlds_of_groups("log_ratio", "pair", BETWEEN, 0.0) if world.id != "one outlying lab"]
 
 
-@CLAIM.finding("tuning.sign", primary=CANNOT, robustness=NO_FLIP, evidence=NURSERY, needs=PAIRS)
+def by_flips(table: pd.DataFrame) -> Result:
+    """Pairs whose intervals lie on both sides of 1."""
+    flips = int(table["flips"].sum())
+    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95 %")
+    return Result.of(table, {"share of flips": share, FLIPS.name: Estimate(flips)}, n_models=2 * len(table))
+
+
+@CLAIM.finding(
+    "tuning.sign",
+    primary=CANNOT,
+    robustness=NO_FLIP,
+    trial=Trial(pairs, by_flips, "", worlds_of_share("flips", 0.0, MOST_FLIPS), "pair"),
+    evidence=NURSERY,
+    needs=PAIRS,
+)
 def tuning_sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than the model it was tuned from?"""
-    table, fit = pairs(evidence)
+    table, fit = pairs(evidence), fit_pairs(evidence)
     published = evidence.named(PUBLISHED)
     models = published.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     before = pair_table(gain_by_prompt(published, GAIN, TWIN).merge(models, on="model_id"), seed=SEED)
@@ -132,19 +210,14 @@ def tuning_sign(evidence: Evidence) -> Result:
         log_axis(axes, "x")
         axes.set_xlabel("last gain, geometric mean over prompts with 95 % interval")
 
-    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95 %")
     both = [table.assign(study="here, by design"), before.assign(study="published, C11")]
-    drawn = fit.sampled["changes"]
-    holds = ((drawn["level"] > 0) == (drawn["level"] + drawn["change"] > 0)).all(axis=-1)
-    return Result.of(
-        table,
-        {"share of flips": share, FLIPS.name: Estimate(flips)},
-        n_models=2 * len(table),
+    return replace(
+        by_flips(table),
         table=pd.concat(both, ignore_index=True),
         draw=draw,
         fit=fit,
         fit_tables=("pairs", "new_pair", "shown"),
-        statements={NO_FLIP.statement: holds},
+        statements={NO_FLIP.statement: lambda q: ~changes_sides(q).any(axis=-1)},
         words={
             "flips": flips,
             "pairs": len(table),
@@ -160,25 +233,42 @@ def tuning_sign(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("tuning.magnitude", primary=MOVED, robustness=SOME_MOVES, evidence=NURSERY, needs=PAIRS)
+def ratios(evidence: Evidence) -> pd.DataFrame:
+    """Log ratios by pair and prompt, of pairs that are enough."""
+    return log_ratios(gains(evidence)) if len(pairs(evidence)) else pd.DataFrame()
+
+
+def by_prompts(rows: pd.DataFrame) -> Result:
+    """Ratio of every pair with its t interval over prompts, Bonferroni over pairs."""
+    by = rows.groupby("pair")["log_ratio"]
+    table = pd.DataFrame({"mean": by.mean(), "error": by.sem(), "df": by.size() - 1})
+    level = 1 - ALPHA / len(table)
+    off = stats.t.ppf((1 + level) / 2, table["df"]) * table["error"]
+    table = table.assign(
+        **{f"ratio{end}": np.exp(table["mean"] + k * off) for end, k in (("", 0), ("_lower", -1), ("_upper", 1))}
+    )
+    table = table.assign(p=2 * stats.t.sf(np.abs(table["mean"] / table["error"]), table["df"])).reset_index()
+    most = table.loc[table["p"].idxmin()]
+    interval = f"paired t interval of the log ratio over prompts, {100 * level:.1f} %"
+    clearest = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], interval, most["p"])
+    moved = int(((table["ratio_lower"] > 1) | (table["ratio_upper"] < 1)).sum())
+    words = {"moved": moved, "pairs": len(table), "most": most["pair"]}
+    return Result.of(rows, {"ratio": clearest}, n_models=2 * len(table), table=None, rows={"pairs": table}, words=words)
+
+
+@CLAIM.finding(
+    "tuning.magnitude",
+    primary=MOVED,
+    robustness=SOME_MOVES,
+    trial=Trial(ratios, by_prompts, "pair", tuple(CHANGES), "pair"),
+    evidence=NURSERY,
+    needs=PAIRS,
+)
 def tuning_magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
-    table, fit = pairs(evidence)
-    moved = (table["ratio_lower"] > 1) | (table["ratio_upper"] < 1)
-    most = table.loc[np.log(table["ratio"]).abs().idxmax()]
-    interval = f"paired t interval of the log ratio over prompts, {100 * (1 - 0.05 / len(table)):.1f} %"
-    change = np.abs(np.expm1(fit.sampled["changes"]["change"]))
-    return Result.of(
-        table,
-        {"ratio": Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], interval, most["p"])},
-        n_models=2 * len(table),
-        table=None,
-        rows={"pairs": table},
-        fit=fit,
-        fit_tables=("pairs",),
-        statements={SOME_MOVES.statement: (change > NEGLIGIBLE).any(axis=-1)},
-        words={"moved": int(moved.sum()), "pairs": len(table), "most": most["model_id"]},
-    )
+    found, fit = by_prompts(ratios(evidence)), fit_pairs(evidence)
+    statements = {SOME_MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1)}
+    return replace(found, fit=fit, fit_tables=("pairs",), statements=statements)
 
 
 if __name__ == "__main__":

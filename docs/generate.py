@@ -1,4 +1,4 @@
-"""Write the reference pages that follow from the code: commands and tables. `make docs` runs it first.
+"""Write the reference pages that follow from code and data: commands, tables, rules in simulated worlds.
 
 Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README follow
 from the report and are: `make snapshot` writes them with it (`--snapshot`), and a test holds the table against it.
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from thermostats.claims.operating import table
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
 from thermostats.words import number, range_text
@@ -33,6 +34,35 @@ def commands() -> str:
 def tables() -> str:
     """Every table and column."""
     return codebook().replace("# Codebook", "# Tables", 1)
+
+
+def worlds() -> str:
+    """How often every rule says what in simulated worlds: a table a rule and design."""
+    lines = [
+        "# Rules in simulated worlds",
+        "",
+        "How often each rule says “supported” and “not supported”, in percent of simulated studies of the claim's "
+        "own models. Rates of “supported” where the statement does not hold are errors. Exaggeration is the mean "
+        "estimate of the studies that say “supported” over that of all. The last column is how many models, pairs "
+        "or prompts a study with a power of 0.8 has. Seeds are in `data/worlds.csv`.",
+    ]
+    columns = ["words", "holds", "simulations", "supported", "not_supported", "exaggeration", "models_wanted"]
+    heads = (
+        "world",
+        "the statement holds",
+        "studies",
+        "supported",
+        "not supported",
+        "exaggeration",
+        "for a power of 0.8",
+    )
+    for (rule, n), rows in table().groupby(["rule", "n_models"]):
+        lines += ["", f"## {rule}, {n} rows", "", f"| {' | '.join(heads)} |", "|---|---" + 5 * "|---:" + "|"]
+        for words, holds, studies, yes, no, over, wanted in rows[columns].itertuples(index=False):
+            cells = ["yes" if holds else "no", str(studies), f"{yes:.1%}", f"{no:.1%}"]
+            cells += ["" if pd.isna(over) else number(over, 3), "" if pd.isna(wanted) else f"{wanted:.0f}"]
+            lines.append(f"| {words} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def models(reports: Path) -> str:
@@ -63,8 +93,9 @@ def verdicts(reports: Path) -> str:
         lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
         estimate = "" if pd.isna(row["estimate"]) else f"{number(row['estimate'])} {range_text(lower, upper)}".strip()
         of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
+        verdict = row["verdict"] + f" ({row['reason']})" * bool(row["reason"])
         rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| [{row['claim']}](reports/{page}) {title} | {row['verdict']} | {of} | {rests} |")
+        lines.append(f"| [{row['claim']}](reports/{page}) {title} | {verdict} | {of} | {rests} |")
     counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
@@ -91,7 +122,7 @@ def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], .
 
 def write(folder: Path) -> None:
     """Write the pages that follow from the code alone into a folder."""
-    for name, text in {"cli.md": commands(), "tables.md": tables()}.items():
+    for name, text in {"cli.md": commands(), "tables.md": tables(), "worlds.md": worlds()}.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -109,7 +109,7 @@ def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> No
     store.save(table("findings", row), "findings", tmp_path / "findings.csv")
     asked = [*COMMAND, "findings", "--out", str(tmp_path)]
     piped = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert piped[1].split("\t") == ["C01", "claim", "supported", "x", "-0.87843", "-1234.6", "", "123456", "2"]
+    assert piped[1].split("\t") == ["C01", "claim", "supported", "", "x", "-0.87843", "-1234.6", "", "123456", "2"]
     (told,) = json.loads(subprocess.run([*asked, "--json"], capture_output=True, text=True, check=True).stdout)
     assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -1234.5678901234)
     assert "-0.8784 " in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]

@@ -64,6 +64,7 @@ def test_doctor_tells_of_a_torch_that_does_not_load_and_of_a_store_to_come(
         raise OSError("libtorch.so: wrong ELF class\nmore lines")
 
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    monkeypatch.setattr(doctor, "PROCESSOR_ALONE", "+another")
     found = {check.name: check for check in doctor.checks(tmp_path / "mine")}
     assert (found["accelerator"].state, found["accelerator"].found) == (doctor.BROKEN, "libtorch.so: wrong ELF class")
     assert found["your store"].state == doctor.OK
@@ -165,7 +166,7 @@ def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: 
     path = new_heritage("My own", tmp_path)
     done = command(path, THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
-    assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 8 models" in " ".join(
+    assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 14 models" in " ".join(
         done.stdout.split()
     )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))

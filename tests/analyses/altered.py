@@ -16,6 +16,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
+from thermostats.modelling.heritage.blocks import ORDER
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
@@ -38,8 +39,7 @@ def untested_by_draws(claim: str) -> ModuleType:
     """An analysis without its fits: findings as the classical rules have them, in a moment."""
     module = analysis(claim)
     for name in vars(module):
-        # with_… give a Result its fit and what is asked of it; with_differences computes exactly
-        if name.startswith(("fit_", "with_")) and name != "with_differences":
+        if name.startswith(("fit_", "with_")):  # the latter give a Result its fit and what is asked of it
             setattr(module, name, (lambda *_, **__: None) if name.startswith("fit_") else lambda *_: {})
     return module
 
@@ -94,12 +94,36 @@ class NoFit:
     """What stands for a fit where the classical rule alone is asked: every quantity is 1, every table empty."""
 
     quantities = probabilities = numbers = _Draws()
+    panels: ClassVar[dict[str, object]] = {"variance-shares": None}
     sampled: ClassVar = {"changes": _Draws()}
-    labels: ClassVar = {"mean": ("a model",)}
+    labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
+    n_models = n_heritages = 2
+    statements: ClassVar[dict[str, object]] = {ORDER: lambda drawn: drawn["order"] > 0}
     status = "passed"
 
     def table(self, name: str) -> pd.DataFrame:
-        return pd.DataFrame({"model_id": [], "heritage": []})
+        if name == "new_pair":
+            return pd.DataFrame({"pair": ["any pair"], "p_sign_changes": [0.5], "from_prior_alone": [0.5]})
+        if name != "models":
+            return pd.DataFrame({"model_id": [], "heritage": [], "probability_dampens": []})
+        rules = {rule: [6.0, 9.0 + k, 12.0] for k, rule in enumerate(("mean fraction", "published formula", "logit"))}
+        named = {"model_id": ["a", "b", "c"], "heritage": ["x", "x", "y"]}
+        return pd.DataFrame(named | {"n_layers": [12, 24, 24], "L_star": [7.0, 9.0, 14.0]} | rules)
+
+    def labs(self) -> pd.DataFrame:
+        return self.table("labs")
+
+    models = orders = labs
+
+    @property
+    def answer(self) -> NoFit:
+        return self
+
+    def holds(self, order: str) -> np.ndarray:
+        return np.ones((4, 10))
+
+    def beside(self, name: str, other: object) -> NoFit:
+        return self
 
 
 def by_rules_alone(claim: str) -> ModuleType:

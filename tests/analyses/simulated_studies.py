@@ -11,8 +11,7 @@ from altered import ROOT
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.design import model_matrix
 from thermostats.studies.nursery.plan import shipped_table
-from thermostats.tables.features import GAINS
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import GAINS, NURSERY
 
 STEPS = 600
 LAST, START = "step00600", "step00000"

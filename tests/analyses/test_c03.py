@@ -2,40 +2,54 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis
+from altered import NO, OPEN, YES, altered, analysis, judged, untested_by_draws
 
 from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.audit import Shares
 from thermostats.words import comparison
 
-STATED = Shares(focal=0.8, others=0.0, bound=0.001)
 
-
-def made(gains: list[float]) -> pd.DataFrame:
-    """Made-up models of two labs with two families each."""
+def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
+    """Made-up models of two labs with four families each, and intervals of some width."""
     n = len(gains)
     rows = pd.DataFrame({"model_id": [f"lab/m{i}" for i in range(n)], "gain": gains})
     rows["heritage"] = ["EleutherAI" if i < n // 2 else "Other" for i in range(n)]
     rows["family"] = [f"{lab}-{i % 4}" for i, lab in enumerate(rows["heritage"])]
-    return rows.assign(lower=rows["gain"] - 0.01, upper=rows["gain"] + 0.01)
+    return rows.assign(lower=rows["gain"] - width, upper=rows["gain"] + width, comparable=True)
 
 
 @pytest.mark.parametrize(
-    ("gains", "verdict"),
+    ("gains", "width", "verdict"),
     [
-        ([0.9] * 12 + [1.1] * 12, YES),
-        ([0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9] + [1.1] * 12, YES),
-        ([0.9, 1.1] * 12, NO),
-        ([1.1, 0.9] + [1.1] * 10 + [0.9] * 12, NO),
-        ([1.1] * 24, NO),
-        ([0.9] * 12 + [0.9] + [1.1] * 11, OPEN),
-        ([0.9, 1.1] * 4, OPEN),
+        ([0.9] * 12 + [1.1] * 12, 0.01, YES),
+        ([0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9, 0.9, 0.9, 1.1, 0.9, 0.9] + [1.1] * 12, 0.01, YES),
+        ([1.1, 0.9] + [1.1] * 10 + [0.9] * 12, 0.2, NO),
+        ([1.1] * 24, 0.01, NO),
+        ([0.9] * 12 + [0.9] + [1.1] * 11, 0.01, OPEN),
+        ([0.9] * 12 + [0.9] * 2 + [1.1] * 10, 0.01, NO),
+        ([0.9, 1.1, 1.1, 1.1] + [1.1] * 3 + [0.9], 0.2, OPEN),
     ],
-    ids=["all as claimed", "80 %", "half and half", "reversed", "none dampens", "another lab dampens", "few models"],
+    ids=["all as claimed", "80 %", "reversed", "none dampens", "one elsewhere", "two elsewhere", "nothing is clear"],
 )
-def test_verdict(gains: list[float], verdict: str) -> None:
-    c03 = analysis("c03")
-    assert c03.FIXES_THE_SIGN.verdict(c03.compared(made(gains), "gain", STATED)) == verdict
+def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str) -> None:
+    c03 = untested_by_draws("c03")
+    monkeypatch.setattr(c03, "gains", lambda _: made(gains, width))
+    rows = c03.signs(altered().named("published"), c03.GAINS[0])
+    assert c03.FIXES_THE_SIGN.verdict(c03.by_families(rows)) == verdict
+
+
+def test_what_does_not_follow_from_the_files_is_no_evidence_against_the_claim() -> None:
+    found = judged(untested_by_draws("c03"), altered())
+    assert {name: one.verdict for name, one in found.items()} == {
+        "sign.penultimate_gain": OPEN,
+        "sign.all_models": OPEN,
+        "sign.geometric_gain": NO,
+        "sign.normed_gain": NO,
+    }
+    first, normed = found["sign.penultimate_gain"], found["sign.normed_gain"]
+    assert (first.estimate or 0) > 0.4 and first.probability == pytest.approx(9 / 35)
+    assert "does not follow from the files" in " ".join(first.notes) and "follow" not in first.plain
+    assert "No model of another lab lies clearly below 1" in first.plain
+    assert "other labs: opt-1.3b, opt-2.7b and opt-6.7b" in normed.plain
 
 
 def test_published_figures_that_do_not_follow() -> None:

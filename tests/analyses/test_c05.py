@@ -26,7 +26,7 @@ def without_a_slope(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows(sign: float, n: int = 9) -> pd.DataFrame:
     ratio = np.linspace(0.5, 8.0, n)
     gain = 1.0 + sign * 0.05 * (ratio - 4.0)
-    return pd.DataFrame({"ratio": ratio, "gain": gain, "model_id": "m", "heritage": "lab"})
+    return pd.DataFrame({"ratio": ratio, "gain": gain, "model_id": [f"m{i}" for i in range(n)], "heritage": "lab"})
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
@@ -37,6 +37,7 @@ def test_the_rank_correlation_must_be_negative(sign: int, verdict: str) -> None:
 
 def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide_nothing() -> None:
     noise = pd.DataFrame({"ratio": np.arange(1.0, 61), "gain": 1 + np.tile([0.1, -0.1, 0.2], 20), "heritage": "lab"})
+    noise = noise.assign(model_id=[f"m{i}" for i in noise.index])
     assert c05.NEGATIVE.verdict(c05.against_gain(noise, "made up")) == NO
     assert c05.NEGATIVE.verdict(c05.against_gain(noise.iloc[:6], "made up")) == OPEN
     assert not c05.against_gain(rows(-1, 4), "made up").quantities
@@ -103,3 +104,20 @@ def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_
 def test_the_posterior_finds_the_slope_too() -> None:
     right = c05.trained(Trained(90, elasticity=-0.3))
     assert c05.FALLS.verdict(right) == YES and right.fit.family == "spectral"
+
+
+def rows_of_recipes(gains: list[int]) -> pd.DataFrame:
+    """Eight models of each recipe, whose ratios and gains have levels and hardly differ within."""
+    rows = pd.DataFrame([(i, j) for i in range(len(gains)) for j in range(8)], columns=["recipe", "copy"])
+    gain = rows["recipe"].map(dict(enumerate(gains))) + 0.01 * rows["copy"]
+    names = {"heritage": "r" + rows["recipe"].astype(str), "model_id": "m" + rows.index.astype(str)}
+    return rows.assign(ratio=rows["recipe"] + 1 + 0.01 * rows["copy"], gain=gain, **names)
+
+
+@pytest.mark.parametrize(("gains", "verdict"), [([5, 4, 3, 2, 1, 0], YES), ([3, 5, 1, 4, 0, 2], OPEN)])
+def test_recipes_are_the_units_of_models_trained_here(gains: list[int], verdict: str) -> None:
+    """Over models both orders of six recipes would decide."""
+    rows = rows_of_recipes(gains)
+    assert c05.NEGATIVE.verdict(c05.ranked(rows)) == YES
+    found = c05.ranked_recipes(rows)
+    assert c05.NEGATIVE.verdict(found) == verdict and (found.n_models, found.n_groups) == (48, 6)

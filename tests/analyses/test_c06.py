@@ -5,9 +5,6 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
 from simulated_studies import Trained
 
-from thermostats.claims.result import Result
-from thermostats.studies.delia2026.value_norms import late_means, pairs
-
 
 def test_the_study_needs_measurement() -> None:
     found = judged(analysis("c06"), shipped(), "late.labs")["late.labs"]
@@ -18,22 +15,25 @@ def test_the_study_needs_measurement() -> None:
     ("squared", "right", "verdict"),
     [(300.0, True, YES), (50.0, True, NO), (2000.0, True, NO), (300.0, False, UNMEASURED)],
 )
-def test_pairs_of_labs_are_judged_by_the_right_norms(squared: float, right: bool, verdict: str) -> None:
+def test_pairs_of_labs_are_judged_by_the_right_norms(
+    monkeypatch: pytest.MonkeyPatch, squared: float, right: bool, verdict: str
+) -> None:
     rows = pd.DataFrame({"model_id": ["a", "a", "b", "b"], "heritage": ["EleutherAI"] * 2 + ["other"] * 2})
     rows = rows.assign(depth=[0.5, 1.0] * 2, squared=[1.0, squared, 9.0, 1.0], right=right)
-    late = late_means(rows)
-    both = pairs(late, "late", late["heritage"] == "EleutherAI")
-    question = next(q for q in analysis("c06").CLAIM.questions if q.name == "late.labs")
-    result = Result(rows={"pairs": both[both["right"] & both["right_other"]]})
+    c06 = analysis("c06")
+    monkeypatch.setattr(c06, "squared_by_layer", lambda _: rows)
+    question = next(q for q in c06.CLAIM.questions if q.name == "late.labs")
+    result = c06.of_pairs(c06.late_norms(None))
     enough = question.needs.verdict(result)
     assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
 
 
 @pytest.mark.parametrize(
-    ("loud", "cut", "verdicts"), [(1.0, 5.0, [NO, OPEN]), (100.0, 1.0, [OPEN, OPEN]), (3.0, 1.0, [NO, NO])]
+    ("loud", "cut", "verdicts"),
+    [(1.0, 5.0, [NO, NO]), (100.0, 1.0, [OPEN, OPEN]), (3.0, 1.0, [NO, NO]), (17.3, 1.0, [YES, YES])],
 )
 def test_a_recipe_apart_from_all_others(loud: float, cut: float, verdicts: list[str]) -> None:
-    """Norms 100 times as large are 10,000-fold in the square: more than the claim allows."""
+    """Norms 17.3 times as large are 300-fold in the square; 100 times, 10,000-fold, is more than the claim allows."""
     trained = ("late.trained", "late.trained_published_slicing")
     found = judged(analysis("c06"), Trained(96, loud=loud, cut=cut), *trained)
     assert [one.verdict for one in found.values()] == verdicts

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, ROOT, YES, analysis, judged, shipped, untested_by_draws
+from altered import NO, OPEN, ROOT, YES, altered, analysis, judged, shipped, untested_by_draws
 from matplotlib.figure import Figure
 
 from thermostats.claims.result import Result
@@ -83,15 +83,18 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     monkeypatch: pytest.MonkeyPatch, off: float, verdict: str
 ) -> None:
     star = np.array([9.0, 11.0, 12.0, 8.0, 10.0, 13.0])
-    models = pd.DataFrame({"L_star": star, "n_layers": 20.0, "logit": star})
+    models = pd.DataFrame({"L_star": star, "n_layers": 20.0, "logit": star, "heritage": ["one", "other"] * 3})
+    models["model_id"] = [f"m{i}" for i in models.index]
     models = models.assign(**{"mean fraction": star + off, "published formula": star + np.linspace(2, 3, 6)})
 
     slopes = {"slope_n_layers": np.array([[1.0, 1.0]]), "slope_n_heads": np.array([[-1.0, 1.0]])}
-    fit = SimpleNamespace(n_models=6, n_heritages=2, quantities=slopes, table={"models": models}.get)
+    tables = dict.fromkeys(c09.TABLES, models)
+    fit = SimpleNamespace(quantities=slopes, table=tables.get)
     monkeypatch.setattr(c09, "fit_transition", lambda *_, **__: fit)
-    result: Result = c09.across_labs(shipped())
+    result: Result = c09.across_labs(altered())
     assert c09.CLAIM.questions[-1].primary.verdict(result) == verdict
-    assert c09.SHAPE.probability(result) == 0.5 and result.words["errors"]["logit"] == 0
+    assert result.words["shape"] == 0.5 and result.words["errors"]["logit"] == 0
+    assert (result.n_models, result.n_groups) == (6, 2)
 
 
 def test_steepest_change_is_found_as_in_the_files() -> None:

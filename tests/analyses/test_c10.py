@@ -35,3 +35,23 @@ def test_the_pair_is_open_since_the_interval_of_one_holds_1() -> None:
     found = analysis("c10").pair(altered().named("published"))
     assert found.quantities["Pythia-6.9B"].upper > 1 and found.quantities["GPT-J"].lower > 1
     assert all(row.agrees for row in comparison(found.audit.published, found.audit.reproduced))
+
+
+def test_the_pair_is_read_from_values_with_the_published_means_and_intervals() -> None:
+    c10 = analysis("c10")
+    published = altered().named("published")
+    rows, known = c10.of_the_pair(published), c10.models(published).set_index("model_id")
+    assert rows.groupby("model_id").size().to_dict() == {c10.audit.DENSE: 25, c10.audit.SPARSE: 5}
+    for name, model in (("Pythia-6.9B", c10.audit.DENSE), ("GPT-J", c10.audit.SPARSE)):
+        found = c10.by_prompts(rows).quantities[name]
+        assert (found.value, found.lower, found.upper) == pytest.approx(known.loc[model, ["gain", "lower", "upper"]])
+
+
+@pytest.mark.parametrize(("r", "verdict"), [(-1.0, YES), (1.0, NO)])
+def test_the_rule_on_other_families_reads_rows_alone(r: float, verdict: str) -> None:
+    c10 = analysis("c10")
+    rows = pd.concat([c10.outside(altered().named("published"))] * 4, ignore_index=True)
+    rows["log_gain"] = 0.1 * r * (rows["dense"] - 0.5)
+    assert c10.BETTER.verdict(c10.by_rule(rows)) == verdict
+    once = rows.head(14).assign(log_gain=lambda f: f["log_gain"].where(f.index >= 3, -f["log_gain"]))
+    assert c10.BETTER.verdict(c10.by_rule(once)) == (OPEN if r < 0 else NO)

@@ -2,27 +2,25 @@
 
 from types import ModuleType
 
+import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled
 
-from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.words import agrees, comparison
 
 
-def by_tests_alone(monkeypatch: pytest.MonkeyPatch, table: pd.DataFrame | None = None) -> ModuleType:
-    """The analysis without its fit, and on made-up pairs where there are some."""
+def by_tests_alone(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The analysis without its fit."""
     c11 = analysis("c11")
     monkeypatch.setattr(c11, "posterior", lambda _: {"fit": None})
-    if table is not None:
-        monkeypatch.setattr(c11, "pairs", lambda _: (table, table))
     return c11
 
 
 def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     found = judged(by_tests_alone(monkeypatch), altered())
     assert {name: one.verdict for name, one in found.items()} == {"sign": OPEN, "magnitude": YES}
-    assert "[0.464, 0.547]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
+    assert "[0.407, 0.624]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
     rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
     assert len(rows) >= 23 and all(row.agrees for row in rows)
     assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
@@ -33,18 +31,24 @@ def test_one_flip_is_enough_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(by_tests_alone(monkeypatch), flipped, "sign")["sign"].verdict == NO
 
 
+@pytest.mark.parametrize(("pairs", "verdict"), [(36, YES), (35, OPEN), (2, OPEN)])
+def test_many_pairs_without_a_flip_support_it(pairs: int, verdict: str) -> None:
+    c11 = analysis("c11")
+    rows = pd.DataFrame({"model_id": range(pairs), "heritage": "lab", "flips": False})
+    assert c11.CANNOT.verdict(c11.flips(rows)) == verdict
+    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index == 0))) == NO
+
+
 @pytest.mark.parametrize(
-    ("pairs", "ratio", "verdicts"),
-    [(60, (0.5, 0.6), (YES, YES)), (60, (0.96, 1.04), (YES, NO)), (2, (0.9, 1.2), (OPEN, OPEN))],
+    ("change", "spread", "verdict"), [(0.5, 0.01, YES), (1.0, 0.001, NO), (1.1, 0.2, OPEN)], ids=["half", "none", "?"]
 )
-def test_many_pairs_without_a_flip_support_it(
-    pairs: int, ratio: tuple[float, float], verdicts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = altered()
-    row = tuned_pairs.pairs(tables, seed=11).query("base_and_child").head(1)
-    row = row.assign(ratio=sum(ratio) / 2, ratio_lower=ratio[0], ratio_upper=ratio[1])
-    found = judged(by_tests_alone(monkeypatch, pd.concat([row] * pairs, ignore_index=True)), tables)
-    assert (found["sign"].verdict, found["magnitude"].verdict) == verdicts
+def test_the_magnitude_is_judged_over_categories_of_prompts(change: float, spread: float, verdict: str) -> None:
+    c11 = analysis("c11")
+    wobble = np.tile([-1.0, -0.5, 0.0, 0.5, 1.0], 5)  # the same in every prompt of a category
+    categories = np.tile(list("abcde"), 5)
+    rows = pd.DataFrame({"model_id": "m", "heritage": "lab", "category": categories, "pairs": 2})
+    rule = next(q.primary for q in c11.CLAIM.questions if q.name == "magnitude")
+    assert rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble))) == verdict
 
 
 @pytest.mark.slow

@@ -41,3 +41,13 @@ def test_posteriors_agree_with_the_tests() -> None:
     assert families.posterior.gate.passes and four.posterior.gate.passes
     assert (families.verdict, families.posterior.probability) == (NO, pytest.approx(0, abs=0.01))
     assert (four.verdict, four.posterior.probability) == (YES, pytest.approx(1, abs=0.01))
+
+
+def test_prompts_of_one_category_that_are_alike_do_not_support_the_order() -> None:
+    c12 = analysis("c12")
+    rows = c12.last_of_four(altered())
+    kinds = rows["category"].astype("category").cat.codes
+    alike = rows.assign(log_gain=rows["place"] * (0.2 + 0.3 * (kinds == 0) - 0.3 * (kinds == 1)))
+    rule, found = Decide(c12.RISES, c12.FALLS), c12.in_order(alike)
+    assert (found.rows["steps"]["ratio_lower"] > 1).all() and rule.verdict(found) == OPEN
+    assert rule.verdict(c12.in_order(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds))) == YES

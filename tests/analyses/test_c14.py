@@ -27,13 +27,17 @@ def test_on_the_published_tables() -> None:
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, YES), (0.001, YES), (0.5, NO)])
 def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
+    """Over the eight models of one family the rule says "supported" falsely too often, and so does not say it."""
+
     def gains(frame: pd.DataFrame) -> pd.DataFrame:
-        rows = of("", "pythia_family")(frame) & (frame["prompt_id"] != "")
+        rows = frame["prompt_id"] != ""
         frame.loc[rows, "gain_block"] = 1.02 + spread * np.random.default_rng(0).uniform(-1, 1, int(rows.sum()))
         return frame
 
-    name = "own_side.penultimate_gain"
-    assert judged(untested_by_draws("c14"), altered(layers=gains), name)[name].verdict == verdict
+    names = ("own_side.last_gain", "own_side.penultimate_gain")
+    found = judged(untested_by_draws("c14"), altered(layers=gains), *names)
+    assert [found[name].verdict for name in names] == [verdict, OPEN if verdict == YES else verdict]
+    assert ("too often to be believed" in found[names[1]].plain) == (verdict == YES)
 
 
 def test_models_measured_here_have_findings_of_their_own() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, YES, altered, by_rules_alone, judged, of, shipped
+from altered import NO, OPEN, YES, altered, by_rules_alone, judged, of, shipped
 
 from thermostats.words import agrees, comparison
 
@@ -30,5 +30,7 @@ def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str
         return frame
 
     found = judged(by_rules_alone("c17"), altered(layers=law))
-    assert found["exponent"].verdict == found["whole"].verdict == verdict
-    assert found["attention"].verdict == YES and found["last_mlp"].verdict == (YES if exponent > 0.3 else NO)
+    assert found["exponent"].verdict == verdict
+    assert found["whole"].verdict == (OPEN if verdict == YES else NO)
+    assert found["attention"].verdict == YES
+    assert found["last_mlp"].verdict == (OPEN if exponent > 0.3 else NO)  # its support is false in too many worlds

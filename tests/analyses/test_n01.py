@@ -1,5 +1,7 @@
 """N01 on simulated studies whose causes are known."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,8 @@ from matplotlib.figure import Figure
 from simulated_studies import Simulated
 
 from thermostats.claims.finding import Finding
+from thermostats.claims.fits import in_words
 from thermostats.modelling.heritage.held_out import HeldOut
-from thermostats.modelling.heritage.shares import corrected_shares, dominance, drawn_shares
 from thermostats.studies.nursery.rows import (
     GEOMETRY,
     columns_of_block,
@@ -21,9 +23,23 @@ from thermostats.studies.nursery.rows import (
     slopes,
     too_few,
 )
-from thermostats.studies.nursery.shares import design_blocks, drawn_slopes
+from thermostats.studies.nursery.shares import drawn_slopes, saved_by_recipe
 
 PRIMARY = "penultimate_gain"
+HELD = HeldOut(
+    left_out="heritage",
+    method="closed form",
+    predictions=pd.DataFrame({"model_id": ["m"], "heritage": ["r01"], "status": ["passed"]}),
+    rmse=0.1,
+    rmse_baseline=0.3,
+    rmse_lab_mean=np.nan,
+    rmse_rival=0.2,
+    coverage=0.9,
+    elpd=20.0,
+    elpd_difference=9.0,
+    elpd_difference_error=2.0,
+    all_passed=True,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +65,6 @@ def test_pinned_and_two_block_models_are_not_judged(recipe_first: Simulated, row
     assert len(judged(everything, PRIMARY, pinned=True)) > len(rows)
     assert 2 in set(judged(everything, "last_gain")["n_layers"])
     assert not too_few(rows) and too_few(rows.iloc[:20])
-
-
-def test_shares_minus_their_exact_null_are_those_of_many_shuffles(rows: pd.DataFrame) -> None:
-    columns = design_blocks(rows)
-    shuffled = dominance(rows, "log_gain", columns, seed=1, permutations=4000).adjusted
-    exact = corrected_shares(rows, "log_gain", columns)
-    assert exact == pytest.approx(shuffled, abs=0.01)
-    assert exact["recipe"] > exact["geometry"] > 0.02 and abs(exact["scale"]) < 0.05
 
 
 def test_a_second_seed_belongs_to_its_model(rows: pd.DataFrame) -> None:
@@ -85,23 +93,25 @@ def test_the_primary_finding_says_what_the_published_models_show_and_what_other_
     assert "without second seeds, " in " ".join(primary.notes)
 
 
-def test_residuals_drawn_anew_spread_as_outcomes_of_the_same_causes_do(rows: pd.DataFrame) -> None:
-    """The bootstrap's spread of a share against that of simulated studies, noise drawn from its distribution."""
-    columns = design_blocks(rows)
-    causes = 0.3 * rows["x peak"] + 0.2 * rows["log_L"]
-    rng = np.random.default_rng(7)
-    outcomes = [rows.assign(log_gain=causes + rng.normal(0, 0.2, len(rows))) for _ in range(150)]
-    spread = np.std([corrected_shares(one, "log_gain", columns)["geometry"] for one in outcomes])
-    drawn = np.median([drawn_shares(one, "log_gain", columns, seed=1, draws=300)[:, 2].std() for one in outcomes[:15]])
-    assert 0.6 < drawn / spread < 1.6
-
-
-@pytest.mark.parametrize(("noise", "verdict"), [(0.01, YES), (1.0, NO)])
+@pytest.mark.parametrize(("noise", "verdict"), [(0.01, OPEN), (1.0, NO)])
 def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -> None:
+    """A small share is met by the rule and not said: where errors are skewed the rule says it falsely too often."""
     rng = np.random.default_rng(3)
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
-    assert found(rows.assign(log_gain=known), "seed").verdict == verdict
+    said = found(rows.assign(log_gain=known), "seed")
+    assert said.verdict == verdict and (said.upper < 0.05) == (verdict == OPEN)
+    assert ("too often to be believed" in said.plain) == (verdict == OPEN)
     assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
+
+
+def test_one_pair_that_did_not_learn_decides_nothing_about_the_seed(rows: pd.DataFrame) -> None:
+    rng = np.random.default_rng(3)
+    known = rows.assign(log_gain=0.3 * rows["x peak"] + rng.normal(0, 0.02, len(rows)))
+    again = known.index[known["replicate_of"] != ""][0]
+    known.loc[again, "log_gain"] += 2.0
+    one = found(known, "seed")
+    assert one.estimate > 0.05 and (one.verdict, one.reason) == (OPEN, "hangs on one unit")
+    assert f"Without the two trainings of {known.loc[again, 'replicate_of']} it is 0." in one.plain
 
 
 def test_slopes_of_the_fit_are_those_of_the_causes(rows: pd.DataFrame) -> None:
@@ -112,38 +122,39 @@ def test_slopes_of_the_fit_are_those_of_the_causes(rows: pd.DataFrame) -> None:
     assert any("u_recipe(i)" in line and "geometry: log_L, log_rho; scale: log_d" in line for line in fit.equations)
 
 
+def test_pages_speak_of_recipes(rows: pd.DataFrame) -> None:
+    fit = fit_recipes(rows, PRIMARY, seed=1)
+    table, summary, equations, priors = (
+        in_words(part, fit.called) for part in (fit.labs(), fit.summary(), fit.equations, fit.priors)
+    )
+    assert table.columns[0] == "recipe" and {"share_recipe", "sd_recipe"} <= set(summary["quantity"])
+    said = f"{equations} {priors} {summary.to_csv()}"
+    assert "recipe > geometry" in analysis("n01").STATED and not {"heritage", "labs"} & set(re.findall("[a-z]+", said))
+    axes = Figure().add_subplot()
+    fit.plot(axes)
+    assert "recipe" in {label.get_text() for label in axes.get_yticklabels()}
+
+
 def test_too_few_models_need_measurement() -> None:
     few = findings(analysis("n01"), Simulated(lambda x: x["peak"], models=30))
     assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 8
     assert all("too few" in finding.plain for finding in few.values())
 
 
-@pytest.mark.parametrize(
-    ("gained", "status", "verdict"),
-    [(9.0, "passed", YES), (-9.0, "passed", NO), (1.0, "passed", OPEN), (9.0, "failed", OPEN), (-9.0, "failed", OPEN)],
-)
-def test_recipes_not_seen_count_where_every_refit_passes(
-    rows: pd.DataFrame, gained: float, status: str, verdict: str
-) -> None:
-    held = HeldOut(
-        left_out="heritage",
-        method="closed form",
-        predictions=rows[["model"]].assign(status=["passed"] * (len(rows) - 1) + [status]),
-        rmse=0.1,
-        rmse_baseline=0.3,
-        rmse_lab_mean=np.nan,
-        rmse_rival=0.2,
-        coverage=0.9,
-        elpd=20.0,
-        elpd_difference=gained,
-        elpd_difference_error=2.0,
-        all_passed=status == "passed",
-    )
+@pytest.mark.parametrize(("slope", "verdict"), [(0.3, YES), (0.0, OPEN)])
+def test_recipes_not_seen_are_predicted_where_depth_has_a_slope(rows: pd.DataFrame, slope: float, verdict: str) -> None:
+    rng = np.random.default_rng(5)
+    made = rows.assign(log_gain=slope * rows["log_L"] + rng.normal(0, 0.05, len(rows)))
     n01 = untested_by_draws("n01")
-    n01.models, n01.leave_one_out = lambda *_: rows, lambda *_, **__: held
-    found = findings(n01, shipped(), "unseen_recipes")["unseen_recipes"]
-    assert found.verdict == verdict
-    assert found.upper - gained == pytest.approx(2.1314495 * 2)  # t of 15 degrees of freedom
+    n01.models, n01.leave_one_out = lambda *_: made, lambda *_, **__: HELD
+    one = findings(n01, shipped(), "unseen_recipes")["unseen_recipes"]
+    assert one.verdict == verdict
+    saved = saved_by_recipe(made)
+    own, rest = (made[(made["recipe"] == "r03") == out] for out in (True, False))
+    x = [np.column_stack([np.ones(len(part)), part[["log_L", "log_rho", "log_d"]]]) for part in (own, rest)]
+    line = np.linalg.lstsq(x[1], rest["log_gain"], rcond=None)[0]
+    errors = [np.square(own["log_gain"] - by).mean() for by in (rest["log_gain"].mean(), x[0] @ line)]
+    assert saved["r03"] == pytest.approx(errors[0] - errors[1])
 
 
 @pytest.mark.parametrize(("slope", "verdicts"), [(0.26, {YES, OPEN}), (-0.26, {NO, OPEN})])
@@ -165,7 +176,7 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
     fit = fit_recipes(rows, PRIMARY, seed=1)
     assert drawn_slopes(fit, rows).shape[1] == 3
     n01 = analysis("n01")
-    n01.models, n01.recipe_fit, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
+    n01.models, n01.answering, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
     finding = findings(n01, shipped(), "carry_over")["carry_over"]
     assert finding.verdict in verdicts and (finding.estimate > 0) == (slope > 0)
     assert (finding.posterior.probability > 0.95) == (slope > 0)

@@ -6,10 +6,11 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged
 from simulated_studies import Simulated
 
+from thermostats.modelling.classical.association import slope
 from thermostats.studies.nursery.factors import N_LAYERS
 from thermostats.studies.nursery.rows import final
 from thermostats.studies.nursery.rows import judged as judged_by
-from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_on
+from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_on, slope_within, with_terms
 from thermostats.tables.vocabulary import NURSERY
 
 A_LOG = 2 / np.log(N_LAYERS[-1] / N_LAYERS[0])
@@ -41,6 +42,10 @@ def test_slopes_are_found_whatever_else_moves_the_gain():
         found = slope_on(rows, term, [name for name in held(rows) if name != term], "recipe")
         assert found.lower < truth < found.upper and found.upper - found.lower < 0.15
         assert found.estimate == pytest.approx(truth, abs=0.05) and found.n_groups == 16
+        within = slope_within(rows, term)
+        formula = f"log_gain ~ C(recipe) + {' + '.join(f'Q({name!r})' for name in held(rows))}"
+        known = slope(rows, formula, term=f"Q('{term}')", errors="classical")
+        assert (within.value, within.lower, within.p) == pytest.approx((known.estimate, known.lower, known.p_value))
 
 
 SLOPES = ("depth", "density")
@@ -73,6 +78,21 @@ def test_the_threshold_turns_with_the_side_of_sparse_heads(sparse, verdict):
     assert verdicts(lambda m: np.where(m["log_rho"] < -0.9, sparse, -sparse), "threshold") == [verdict]
 
 
+def test_a_threshold_is_not_judged_by_a_few_models_on_the_rarer_side():
+    found = judged(
+        by_rules_alone("n03"),
+        WithTraces(lambda m: 1.0 - 2.2 * (m["log_L"] > 0.99) * (m["log_rho"] > 0.9), noise=0.01),
+        "threshold",
+    )
+    one = found["threshold"]
+    assert (one.verdict, one.reason) == (OPEN, "too little data")
+
+
+def test_one_block_above_by_its_error_refutes_no_bound():
+    near = lambda m: published(m) - 0.03 + 0.031 * (np.arange(len(m)) < 8)  # noqa: E731
+    assert verdicts(near, "bound", noise=0.0) == [OPEN]
+
+
 def test_no_threshold_is_better_where_all_models_are_on_one_side():
     assert verdicts(lambda m: -1.0 + 0 * m["log_L"], "threshold") == [OPEN]
 
@@ -102,7 +122,7 @@ def test_curve_by_least_squares_is_that_of_scipy():
 def test_curvature_and_interactions_are_found_where_they_are_and_not_elsewhere():
     def p(truth):
         rows = judged_by(final(Simulated(truth, noise=0.1)), "geometric_gain")
-        return extra_terms(rows, seed=1).set_index("what")["p"]
+        return extra_terms(with_terms(rows), seed=1).set_index("what")["p"]
 
     plain = p(falls)
     assert (plain > 0.001).all()

@@ -7,7 +7,15 @@ from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged,
 
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
-from thermostats.studies.nursery.signs import development, fixed_from, log_gains, pair_table
+from thermostats.studies.nursery.signs import (
+    development,
+    fixed_from,
+    kappa,
+    log_gains,
+    log_ratios,
+    pair_table,
+    within_cells,
+)
 
 
 def trainings(fixed_at, models=96, seed=1):
@@ -100,6 +108,45 @@ def test_verdicts_on_when_turn_with_the_truth(fixed_at, early, initial):
     assert found["sign.tenth"].n_models == 64 and found["sign.tenth"].n_heritages == 16
 
 
+def of_shape(noise):
+    """Trainings whose last gain is that of their shape from the start, with noise of its own at every checkpoint."""
+    rows = trainings(lambda facts: 0)
+    level = np.where(rows["n_layers"] * rows["d_model"] > 400, 0.3, -0.3)
+    return rows.assign(last_gain_geometric=np.exp(level + np.random.default_rng(1).normal(0, noise, len(rows))))
+
+
+def test_what_shape_makes_is_no_memory_of_training():
+    n04 = by_rules_alone("n04")
+    n04.checkpoints = lambda _: of_shape(0.05)
+    found = judged(n04, shipped(), "sign.tenth")["sign.tenth"]
+    assert found.verdict == NO and found.upper < 0.71 and "64 of 64 models have the sign" in found.plain
+
+
+def test_with_few_models_on_the_rarer_side_there_is_too_little_data():
+    n04 = by_rules_alone("n04")
+    rows = trainings(lambda facts: 0)
+    rare = rows["model"].isin(rows["model"].drop_duplicates()[:4])
+    n04.checkpoints = lambda _: rows.assign(last_gain_geometric=np.where(rare, 0.9, 1.1))
+    found = judged(n04, shipped(), "sign.tenth")["sign.tenth"]
+    assert (found.verdict, found.reason) == (OPEN, "too little data") and "too little data unless" in found.rule
+
+
+def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
+    rng = np.random.default_rng(1)
+    cells = pd.Series(np.repeat(list("abcdefgh"), 5))
+    x = pd.Series(rng.normal(size=40)) + cells.map({c: 9.0 * i for i, c in enumerate("abcdefgh")})
+    y = pd.Series(rng.normal(size=40)) + 0.8 * (x - x.groupby(cells).transform("mean")) - x
+    found = within_cells(x, y, cells, seed=1)
+    dummies = pd.get_dummies(cells).to_numpy(float)
+    off = [r - dummies @ np.linalg.lstsq(dummies, r, rcond=None)[0] for r in (x.rank(), y.rank())]
+    assert found.estimate == pytest.approx(np.corrcoef(off)[0, 1]) and found.lower < found.estimate < found.upper
+    shuffled = [y.groupby(cells).transform(rng.permutation) for _ in range(200)]
+    null = [within_cells(x, own, cells, seed=2, shuffles=9).estimate for own in shuffled]
+    assert found.p == pytest.approx(np.mean(np.abs(null) >= abs(found.estimate)), abs=0.08)
+    signs = pd.DataFrame({"a": [True] * 62 + [False] * 2, "b": [True] * 61 + [False, True, True]})
+    assert kappa(signs["a"], signs["b"], pd.Series(np.arange(64) % 16))[0] == pytest.approx(-0.0213, abs=1e-3)
+
+
 def test_few_trainings_need_measurement():
     n04 = by_rules_alone("n04")
     n04.checkpoints = lambda _: trainings(lambda facts: 0, models=30)
@@ -115,10 +162,10 @@ def of_pairs(gains):
 @pytest.mark.parametrize(
     ("changes", "noise", "sign", "magnitude"),
     [
-        ([0.1] * 12 + [0.6], 0.02, NO, YES),
-        ([0.1] * 13, 0.02, OPEN, YES),
+        ([0.6] + [0.1] * 13, 0.02, NO, YES),
+        ([0.1] * 14, 0.02, OPEN, YES),
         ([0.1] * 40, 0.02, YES, YES),
-        ([0.0] * 13, 0.01, OPEN, NO),
+        ([0.0] * 14, 0.01, OPEN, NO),
     ],
 )
 def test_verdicts_on_pairs_turn_with_the_truth(changes, noise, sign, magnitude):
@@ -146,6 +193,8 @@ def test_a_pair_is_by_hand_what_the_table_says():
     half = 2.5705818 * own["m01"].std() / np.sqrt(6)
     assert np.log(table.loc["m01", "base_upper"]) == pytest.approx(own["m01"].mean() + half, rel=1e-6)
     assert not table["flips"].any()
+    ratios = log_ratios(gains).groupby("pair")["log_ratio"].mean()
+    assert np.exp(ratios).to_dict() == pytest.approx(table["ratio"].to_dict())
 
 
 @pytest.mark.slow
@@ -154,4 +203,5 @@ def test_with_posteriors_every_sentence_is_whole():
     n04 = analysis("n04")
     n04.checkpoints = lambda _: trainings(lambda facts: 2)
     n04.gains_of_pairs = lambda tables, gain: pairs([0.1] * 12 + [0.6])
-    assert all(finding.posterior is not None for finding in judged(n04, shipped().fork()).values())
+    found = judged(n04, shipped().fork())
+    assert all((finding.posterior is not None) == name.startswith("tuning") for name, finding in found.items())

@@ -172,7 +172,7 @@ def test_a_changed_schema_has_another_number() -> None:
     `findings` is in a report and in no store: a change of it alone leaves `SCHEMA` as it is.
     """
     columns = {
-        name: [key(name), [[label, column.metadata["dtype"]] for label, column in schema.columns.items()]]
+        name: [key(name), [[label, column.dtype] for label, column in schema.columns.items()]]
         for name, schema in TABLES.items()
     }
     found = hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]

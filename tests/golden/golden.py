@@ -1,5 +1,7 @@
 """Hold today’s findings against the frozen ones: `python tests/golden/golden.py [C04 …]`; 1 where they differ.
 
+`--freeze` writes those of the claims asked for anew and prints which verdicts changed.
+
 Numbers that no draws enter must agree to 1e-9 (`--rounding` for another generation of the libraries), means of draws
 to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal. `findings.json` holds the frozen ones by
 stable id; `changes.json` what changed on purpose: by id, the fields that may differ, each with its reason.
@@ -25,7 +27,7 @@ from thermostats.tables import store
 HERE = Path(__file__).parent
 ERRORS = 4.0
 PLAIN = ("estimate", "lower", "upper", "probability")
-SAME = ("verdict", "n_models", "n_heritages", "interval", "probability_kind")
+SAME = ("verdict", "reason", "n_models", "n_heritages", "interval", "probability_kind")
 
 
 def same(a: float | None, b: float | None, rounding: float) -> bool:
@@ -94,12 +96,47 @@ def compared(run: Run, frozen: Mapping[str, Any], allowed: Mapping[str, Any], ro
     return lines
 
 
+def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
+    """The frozen findings with those of one claim anew; prints the verdicts that changed."""
+    if run.claim is None or run.error:
+        raise SystemExit(run.error)
+    others = {key: value for key, value in frozen.items() if key.split(".")[0] != run.claim.id}
+    own = {finding.id: as_frozen(finding) for finding in run.findings}
+    for key in sorted(own.keys() | {key for key in frozen if key.split(".")[0] == run.claim.id}):
+        was, now = (
+            f"{found['verdict']} ({found['reason']})" if found.get("reason") else found.get("verdict", "nothing")
+            for found in (frozen.get(key, {}), own.get(key, {}))
+        )
+        if was.split(" (")[0] != now.split(" (")[0]:
+            print(f"{key}: {was}, now {now}", flush=True)
+    return dict(sorted({**others, **own}.items()))
+
+
+def as_frozen(finding: Finding) -> dict[str, Any]:
+    """What is frozen of a finding."""
+    kept = {name: getattr(finding, name) for name in ("evidence", "estimand", *SAME, *PLAIN)}
+    for name in ("published", "reproduced"):
+        kept[name] = {key: float(value) for key, value in getattr(finding, name).items() if not math.isnan(value)}
+    if (fit := finding.posterior) is not None:
+        kept["posterior"] = {
+            "statement": fit.statement,
+            "probability": fit.probability,
+            "mc_error": fit.probability_error,
+            "verdict": fit.verdict,
+            "passes": fit.gate.passes,
+            "classical": fit.classical,
+            "means": {row["quantity"]: [row["mean"], row["mcse"]] for row in fit.summary.to_dict("records")},
+        }
+    return kept
+
+
 def main() -> int:
     """Compare the claims asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("claims", nargs="*", help="such as C04; all without any")
     parser.add_argument("--rounding", type=float, default=1e-9, help="relative difference allowed of what is not drawn")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--freeze", action="store_true", help="write the findings of these claims anew")
     asked = parser.parse_args()
     frozen = json.loads((HERE / "findings.json").read_text(encoding="utf-8"))
     allowed = json.loads((HERE / "changes.json").read_text(encoding="utf-8"))
@@ -107,11 +144,17 @@ def main() -> int:
     jobs = {claim: path for claim, path in found.items() if not asked.claims or claim in asked.claims}
     bad = 0
     for claim, run in run_all(jobs, Evidence().data, asked.processes):
+        if asked.freeze:
+            frozen = refrozen(run, frozen)
+            continue
         lines = compared(run, frozen, allowed, asked.rounding)
         bad += len(lines)
         print(f"{claim}: {len(run.findings)} findings, {len(lines)} differences, {run.seconds:.0f} s", flush=True)
         for line in lines:
             print(f"  {line}", flush=True)
+    if asked.freeze:
+        (HERE / "findings.json").write_text(json.dumps(frozen, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return 0
     print("golden: nothing differs" if not bad else f"golden: {bad} differences")
     return 1 if bad else 0
 

@@ -27,5 +27,5 @@ def test_findings_are_the_frozen_ones(claim: str) -> None:
 
 def test_every_frozen_finding_is_of_a_claim_and_every_change_has_a_reason() -> None:
     frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
-    assert len(frozen) == 107 and {key.split(".")[0] for key in frozen} == set(SCRIPTS)
+    assert {key.split(".")[0] for key in frozen} == set(SCRIPTS)
     assert all(any(reasons.values()) for reasons in allowed.values())

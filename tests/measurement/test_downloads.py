@@ -110,7 +110,10 @@ def test_two_commands_do_not_share_a_budget(tmp_path: Path, net: list[str]) -> N
     with pytest.raises(UsageError, match="another command"):
         Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE)
     first.close()
-    Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE).close()
+    second = Downloads(jobs(tmp_path, "lab/a"), tmp_path, budget=5 * SIZE)
+    second.close()
+    first.thread.join(20.0)  # no thread is left to fetch from the next test's hub
+    second.thread.join(20.0)
 
 
 def test_the_next_models_come_while_one_is_measured(

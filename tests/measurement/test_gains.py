@@ -24,15 +24,14 @@ from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
 from thermostats.measurement.oracle import fallback
-from thermostats.tables.schemas import TABLES
+from thermostats.tables import store
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 
 
 def valid(table: str, frame: Any) -> None:
     """The frame passes the schema once its run is named."""
-    named = frame.assign(run_id="r")[list(TABLES[table].columns)]
-    TABLES[table].validate(named)
+    store.validate(frame.assign(run_id="r"), table)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ CASES = {
     ),
     "transition": Case(
         networks,
-        lambda t: fit_transition(t, "peak", seed=1, cache=False),
+        lambda t: fit_transition(t, "peak", seed=1),
         lambda t: transition_rows(t, "peak").warnings,
         PEAK,
         ("n_layers", "n_heads"),
@@ -116,7 +116,7 @@ CASES = {
     ),
     "crowding": Case(
         gains,
-        lambda t: fit_crowding(t, GAIN, seed=1, cache=False),
+        lambda t: fit_crowding(t, GAIN, seed=1),
         lambda t: crowding_rows(t, GAIN).warnings,
         GAIN,
         ("rho",),
@@ -124,7 +124,7 @@ CASES = {
     ),
     "spectral": Case(
         gains,
-        lambda t: fit_spectral(t, ratios(t), GAIN, seed=1, cache=False),
+        lambda t: fit_spectral(t, ratios(t), GAIN, seed=1),
         lambda t: spectral_rows(t, ratios(t), GAIN).warnings,
         GAIN,
         ("ratio",),
@@ -157,7 +157,7 @@ CASES = {
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "line": Case(
         gains,
-        lambda t: fit_line(t, GAIN, ["n_layers", "rho"], scale=0.5, seed=1, cache=False),
+        lambda t: fit_line(t, GAIN, ["n_layers", "rho"], scale=0.5, seed=1),
         None,
         GAIN,
         ("n_layers", "rho"),

@@ -39,7 +39,7 @@ class ReachedSamplerError(Exception):
 
 
 METHODS = {"summary": pd.DataFrame, "check": Gate, "plot": Axes, "to_dict": dict[str, Any]}
-CHECKS = ["sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence"]
+CHECKS = ["prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence"]
 ASKED = [(fit, bad) for fit, row in EXPECTED.items() for bad in row]
 
 
@@ -167,7 +167,8 @@ def test_checks_are_the_same_everywhere(fit: str) -> None:
     """Of the fits that need no sampler; the tests of the other fits ask for the same names."""
     case = CASES[fit]
     found = RESULTS.get(fit, case.fit)(case.good(12, 4))
-    assert [check.name.split(": ")[-1] for check in found.check().checks] == CHECKS
+    first = ["importance weights"] * (fit != "share")
+    assert [check.name.split(": ")[-1] for check in found.check().checks] == [*first, *CHECKS]
     axes = Figure().subplots()
     assert found.plot(axes) is axes
     assert isinstance(found.plot(), Axes) and found.plot().has_data()
@@ -178,11 +179,11 @@ def test_averages_that_were_sampled_are_checked_like_prompts(monkeypatch: pytest
     monkeypatch.setattr(sampling, "fit", lambda *_, **__: exact.draws)
     found = CASES["heritage"].fit(averages(12, 4))
     assert found.method == SAMPLING and not found.design.prompted.size
-    assert [check.name for check in found.check().checks] == CHECKS
+    assert [check.name for check in found.check().checks] == ["importance weights", *CHECKS]
 
 
 @pytest.mark.parametrize(("fit", "n"), [("share", 1), ("slopes", 2)])
 def test_what_is_too_small_to_leave_one_out_says_so_in_its_gate(fit: str, n: int) -> None:
     made = CASES[fit].good(n, n)
     last = RESULTS.get(fit, CASES[fit].fit)(made).check().checks[-1]
-    assert (last.name, last.outcome, last.reason) == ("influence", "undecided", "too few to leave one out")
+    assert (last.name, last.outcome, last.reason) == ("influence", "warned", "no unit was left out")

@@ -1,4 +1,4 @@
-"""Block tests and shares against statsmodels, another algorithm for LMG, simulated noise and pseudo-values."""
+"""Block tests and shares against statsmodels, another algorithm for LMG, and simulated noise."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, jackknifed_shares, with_differences
+from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane
 
 BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
 
@@ -86,18 +85,15 @@ def test_orthogonal_blocks_share_their_own_r_squared() -> None:
     result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
     assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
     assert result.order == ("first", "second")
-    assert list(result.table["adjusted_rank"]) == [1, 2]
 
 
 def test_noise_gives_the_published_order_by_block_size_alone() -> None:
-    orders, adjusted = [], []
+    orders = []
     for i in range(60):
         result = dominance(simulated(500 + i), "gain", BLOCKS, seed=i, permutations=100)
         orders.append(result.order == ("heritage", "geometry", "scale"))
-        adjusted.append(list(result.table["adjusted_rank"]) == [1, 2, 3])
         assert 0.5 < result.asked_order_null_probability < 1
     assert np.mean(orders) > 0.6
-    assert np.mean(adjusted) < 0.45
     assert dict(result.table["df"]) == {"heritage": 7, "geometry": 3, "scale": 1}
 
 
@@ -131,37 +127,3 @@ def test_what_cannot_be_asked_is_refused() -> None:
         freedman_lane(frame, "gain", BLOCKS, "luck", seed=0)
     with pytest.raises(UsageError, match="empty"):
         block_f(frame.head(0), "gain", BLOCKS)
-
-
-SMALL = {"heritage": ["lab"], "geometry": ["depth"], "scale": ["size"]}
-DIFFERENCES = (("heritage", "geometry"), ("geometry", "scale"))
-
-
-def two_columns(n: int) -> pd.DataFrame:
-    rng = np.random.default_rng(5)
-    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["depth", "size"])
-    frame["lab"] = list("abcd" * n)[:n]
-    return frame.assign(gain=2 * frame["depth"] + (frame["lab"] == "a") + rng.normal(size=n))
-
-
-def test_intervals_are_those_of_the_mean_of_pseudo_values() -> None:
-    frame = two_columns(12)
-    found = jackknifed_shares(frame, "gain", SMALL, DIFFERENCES, seed=1, level=0.9)
-    assert list(found["what"]) == ["heritage", "geometry", "scale", "heritage − geometry", "geometry − scale"]
-    whole = with_differences(dominance(frame, "gain", SMALL, seed=1), DIFFERENCES)
-    rests = [dominance(frame.drop(index=i), "gain", SMALL, seed=1) for i in frame.index]
-    pseudo = 12 * np.array(whole) - 11 * np.array([with_differences(rest, DIFFERENCES) for rest in rests])
-    lower, upper = stats.t.interval(0.9, 11, loc=whole, scale=stats.sem(pseudo, axis=0))
-    assert found["estimate"].to_numpy() == pytest.approx(whole)
-    assert found["lower"].to_numpy() == pytest.approx(lower)
-    assert found["upper"].to_numpy() == pytest.approx(upper)
-    share = found.set_index("what")["estimate"]
-    assert share["heritage − geometry"] == pytest.approx(share["heritage"] - share["geometry"])
-    assert share["geometry"] > 0.4 > share["scale"]
-
-
-def test_a_row_that_cannot_be_left_out_is_refused() -> None:
-    frame = two_columns(7)
-    assert dominance(frame, "gain", SMALL, seed=1).n == 7
-    with pytest.raises(UsageError, match="more predictors than rows"):
-        jackknifed_shares(frame, "gain", SMALL, DIFFERENCES, seed=1)

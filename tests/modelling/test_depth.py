@@ -87,14 +87,15 @@ def test_result_says_what_it_is_about(fitted):
     record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert record["estimand"] == "penultimate_gain"
     assert record["sources"] == ["simulated"]
-    assert {"models", "quantiles", "rivals", "sensitivity"} == set(record["tables"])
+    assert {"models", "quantiles", "rivals"} == set(record["tables"])
     models, beta = fitted.table("models"), fitted.summary().set_index("quantity").loc["beta"]
     exponent = -np.polyfit(np.log(models["n_layers"]), np.log(models["log10_gain"]), 1)[0]
     assert exponent == pytest.approx(beta["mean"], abs=3 * beta["sd"])
     gate = fitted.check()
     assert gate.passes, gate.reasons
     left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]
-    assert left_out.tolist() == [f"lab{i}" for i in range(6)] + fitted.table("models")["model_id"].tolist()
+    units = ["nothing", *(f"lab{i}" for i in range(6)), *fitted.table("models")["model_id"]]
+    assert left_out.tolist() == units * len(fitted.statements)
     symbols = {name for line in fitted.priors for name in line[0].split(", ")}
     assert symbols == {"m", "m′", "β", "β′", "σ", "τ", "ω", "η"}
     assert any("u_lab" in line for line in fitted.equations)
@@ -156,14 +157,12 @@ def test_envelope_and_labs_are_told_by_the_table():
         assert words in said
 
 
-def test_a_lab_without_which_one_depth_is_left_is_named():
+def test_without_a_lab_that_leaves_one_depth_only_the_gains_are_asked():
     L = np.array([12, 12, 12, 12, 24, 36])
     table = model_table(0.3 + 0.02 * np.arange(6), L=L).assign(heritage=[*["alike"] * 4, *["apart"] * 2])
-    check = depth._left_out(bounded_rows(table, "penultimate_gain"), seed=1)
-    verdicts = check.table.set_index("left_out")["verdict"]
-    assert verdicts["apart"] == "one depth is left" and "envelope" in verdicts["alike"]
-    assert check.outcome == "undecided" and "apart" in check.reason
-    assert len(verdicts) == 8
+    rests = dict(depth._left_out(bounded_rows(table, "penultimate_gain"), seed=1))
+    assert set(rests["apart"]) == {"excess"} and rests["apart"]["excess"].shape[-1] == 4
+    assert {"beta", "frontier_beta", "excess"} <= set(rests["alike"]) and len(rests) == 8
 
 
 def test_prior_scale_follows_the_estimand():
@@ -397,7 +396,7 @@ def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
     depths, _ = some_depths(3, envelope=False)
     draws, _ = draw_curve(depths, seed=1)
     assert draws.status == "inconclusive: sampler"
-    assert "quadrature" in draws.diagnostics.ess_bulk_name
+    assert "quadrature" in draws.diagnostics.name
 
 
 @pytest.mark.slow

@@ -57,19 +57,22 @@ def test_a_fit_with_more_draws_than_the_others_keeps_its_mean(alone):
 def test_every_fit_keeps_its_checks_updates_and_names(both):
     gate, updates = both.check(), both.updates()
     assert gate.passes, gate.reasons
-    assert {check.name.split(":")[0] for check in gate.checks} == {"low", "near", "influence"}
-    left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]
-    assert set(left_out) == {f"{name} without {kind}" for name in ("low", "near") for kind in "abcd"}
+    names = {check.name.split(":")[0] for check in gate.checks}
+    assert names == {"low", "near", "prior sensitivity", "influence"}
+    influence = gate.checks[-1].table
+    units = {f"{kind} in {name}" for name in ("low", "near") for kind in "abcd"}
+    assert set(influence["left_out"]) == {"nothing"} | units and set(influence["statement"]) == set(both.statements)
+    assert {"as fitted", "half the prior scales"} <= set(both.sensitivity()["alternative"])
     assert {"beta[0], low", "beta[0], near"} <= set(updates)
     assert {"mean[low]", "mean[near]"} <= set(both.summary()["quantity"])
     assert both.plot(Figure().subplots()).get_yticklabels()[1].get_text() == "near"
 
 
 def test_fits_of_which_nothing_can_be_left_out_say_so(alone):
-    plain = replace(alone["low"], influence=None)
-    assert side_by_side({"low": plain, "near": alone["near"]}).influence is not None
+    plain = replace(alone["low"], left_out=None)
+    assert side_by_side({"low": plain, "near": alone["near"]}).left_out is not None
     last = side_by_side({"low": plain}).check().checks[-1]
-    assert (last.name, last.outcome, last.reason) == ("influence", "undecided", "too few to leave one out")
+    assert (last.name, last.outcome, last.reason) == ("influence", "warned", "no unit was left out")
 
 
 def test_nothing_and_different_outcomes_do_not_stand_side_by_side(alone):
@@ -94,18 +97,15 @@ def test_records_are_json() -> None:
     assert rows == [{"x": 1.5, "n": 1}, {"x": None, "n": None}, {"x": None, "n": 3}]
 
 
-def test_a_part_may_name_its_own_priors_and_a_fit_may_ask_of_no_influence(alone):
+def test_a_part_may_name_its_own_priors_and_declares_five_test_quantities_at_most(alone):
     part = alone["low"].parts["line"]
-    other = {"wider": 0.01 * part.decisive["mean > 0"].astype(float)}
-    plain = replace(
-        alone["low"],
-        parts={"line": replace(part, alternatives=lambda: other)},
-        prefixed=False,
-        influence=lambda seed: None,
-    )
+    other = {"wider": 0.01 * alone["low"].quantities["mean"]}
+    plain = replace(alone["low"], parts={"line": replace(part, alternatives=lambda: other)}, prefixed=False)
     found = {check.name: check for check in plain.check().checks}
-    assert list(found) == ["sampler", "prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity"]
-    assert set(found["prior sensitivity"].table["alternative"]) == {"wider"}
+    kinds = ["prior predictive", "posterior predictive", "LOO-PIT", "prior sensitivity", "influence"]
+    assert list(found) == kinds and "wider" in set(found["prior sensitivity"].table["alternative"])
+    with pytest.raises(UsageError, match="too many test quantities"):
+        replace(part, statistics=dict.fromkeys("abcdef", np.mean))
 
 
 def test_deferred_entries_are_computed_once_and_when_asked_for():

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import lab_basis, orders, scaled_basis, stacked_sds
+from thermostats.modelling.heritage.blocks import ORDER, lab_basis, orders, scaled_basis, stacked_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
+from thermostats.modelling.heritage.fit import OF_LAB, HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.model import block_contributions
 from thermostats.modelling.heritage.rows import gain_rows
@@ -44,7 +44,7 @@ def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> He
 
 
 def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
-    assert fitted.status == "passed", fitted.draws.diagnostics.failures()
+    assert fitted.status == "passed", fitted.draws.failures()
     table = fitted.models()
     assert list(table["model_id"]) == sorted(set(simulated.table["model_id"]))
     inside = (table["lower"] <= simulated.means) & (simulated.means <= table["upper"])
@@ -67,12 +67,17 @@ def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
         assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
 
 
-def test_sensitivity_lists_every_alternative(fitted: HeritageFit) -> None:
+def test_sensitivity_lists_every_alternative_and_influence_every_unit(fitted: HeritageFit) -> None:
+    """Of the order by default, of a lab's mean where that is asked."""
     table = fitted.sensitivity(seed=1)
-    assert len(table) == 1 + 1 + 2 + 1 + 2 + 6 + 18
-    assert table["bayes_factor"].notna().all()
-    student = table.loc[table["variant"].str.startswith("Student-t"), "how"].iloc[0]
-    assert student.startswith(("importance weights", "sampling"))
+    assert set(table["statement"]) == {ORDER} and table["probability"][0] == fitted.probabilities[ORDER]
+    exact = {"closed form", "concentration 0.5", "concentration 2", "scale dropped", "geometry residualised on scale"}
+    assert {"as fitted", "scale residualised on geometry", *exact} < set(table["alternative"])
+    lab = fitted.design.labs[0]
+    asked = {"below 1": lambda q: q[f"{OF_LAB}{lab}"] < 0}
+    influence = fitted.check(asked, seed=1).checks[-1].table
+    assert set(influence["statement"]) == {"below 1"} and len(influence) == 1 + 5 + 18
+    assert lab not in set(influence["left_out"])
 
 
 def test_priors_are_shown_with_what_the_data_made_of_them(fitted: HeritageFit) -> None:

@@ -68,7 +68,7 @@ def test_dominance_stands_beside_its_null(laid_out: Design) -> None:
     assert list(table["df"]) == [5, 3, 1]
     assert table["null_mean"].is_monotonic_decreasing  # by size alone
     assert (table["null_upper"] > table["null_mean"]).all()
-    assert sorted(table["adjusted_rank"]) == [1, 2, 3]
+    assert sorted(table["rank"]) == [1, 2, 3]
 
 
 def test_parts_of_geometry_and_scale(laid_out: Design) -> None:

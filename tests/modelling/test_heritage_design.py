@@ -68,23 +68,23 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "the prior decides")
 
 
-def test_families_are_told_apart_where_there_are_enough() -> None:
-    """Three labs with two families of two models: half the variance to the lab, half to the family."""
+def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said() -> None:
     table = facts(12, 3).sort_values("heritage")
     two = table.assign(family=["x", "x", "y", "y"] * 3)
     found = design(two, "last_gain")
     assert len(found.families) == 6  # a family's name is its lab's
-    assert np.trace(found.covariances()["heritage"]) / 12 == pytest.approx(1)
-    assert found.heritage().shape == (12, 9)
-    same_family = found.covariances()["heritage"][found.family[:, None] == found.family]
-    same_lab = found.covariances()["heritage"][
-        (found.lab[:, None] == found.lab) & (found.family[:, None] != found.family)
-    ]
-    assert same_family.min() > same_lab.max()
-    fewer = two.assign(family=["x", "x", "y", "y"] * 2 + ["x"] * 4)
-    assert design(fewer, "last_gain").families == ()
-    assert warned(fewer, "2 labs have 2 families or more of 2 models or more, 3 are needed")
-    assert warned(table, "families are not stated")
+    assert found.blocks == ("heritage", "geometry", "scale", "family", "model")
+    for name, basis in found.bases().items():
+        assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
+    assert (found.bases()["heritage"].shape, found.bases()["family"].shape) == ((12, 3), (12, 6))
+    assert not any("family" in warning for warning in found.warnings)
+    one_each = two.assign(family=two["heritage"])
+    assert design(one_each, "last_gain").families  # pooled all the same
+    assert warned(one_each, "no lab has two families")
+    assert warned(two.assign(family=two["model_id"]), "no family has two models")
+    gaps = two.assign(family=["x", "x", "y", ""] * 3)
+    assert len(design(gaps, "last_gain").families) == 9 and warned(gaps, "a family of its own, as none is stated: ")
+    assert warned(table, "families are not stated") and design(table, "last_gain").families == ()
 
 
 def test_published_rows() -> None:
@@ -97,7 +97,7 @@ def test_published_rows() -> None:
     assert fit.warnings[: len(said_of(rows))] == said_of(rows)
     assert not any("normed" in said for said in said_of(gain_rows("penultimate_gain", incomparable=True)))
     assert laid_out.prompted.size == 8
-    assert laid_out.families == ()
+    assert laid_out.families and len(laid_out.blocks) == 5
     assert all("penultimate" not in s and s.endswith(".json") for s in laid_out.sources)
     one = gain_rows("penultimate_gain", source=laid_out.sources[0])
     assert set(one["source"]) == {laid_out.sources[0]}

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import BLOCKS, LARGE_STUDY, ORDER, verdict
+from thermostats.modelling.heritage.blocks import BLOCKS, LARGE_STUDY, LINEAGE_ORDER, ORDER, verdict
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.fit import CAREFUL, HeritageFit, fit_heritage
-from thermostats.modelling.heritage.model import arrays, heritage_levels, heritage_model, prior_blocks, prior_orders
+from thermostats.modelling.heritage.model import arrays, heritage_model, prior_blocks, prior_orders
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Draws, Settings
@@ -76,6 +76,38 @@ def test_labs_are_means_over_their_models(fitted: HeritageFit) -> None:
         assert table.loc[lab, "probability_dampens"] == pytest.approx((mean < 0).mean())
 
 
+def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less_still() -> None:
+    """By simulation from the draws: new families and residuals with the geometry and scale of models at hand."""
+    table = rows(16, 4).assign(gain=lambda t: t["gain"] * 0.95)
+    family = table["model_id"].str[-2:].astype(int) % 3
+    fit = fit_heritage(table.assign(family=family.astype(str)), estimand="last_gain", seed=1, method="closed form")
+    rng, draws, design = np.random.default_rng(1), fit.draws, fit.design
+    scale = draws.flat("tau")[:, None] * np.sqrt(draws.flat("share"))
+    sizes = np.bincount(design.family) / 16
+    unit = 1 / np.sqrt(1 - np.square(sizes).sum())
+    parts = {name: part.reshape(-1, 16) for name, part in fit.contributions.items()}
+    mean = draws.flat("alpha")[:, None] + parts["heritage"] + parts["geometry"] + parts["scale"]
+    mean = mean - (unit * scale[:, 3] * (draws.flat("v") @ sizes))[:, None]
+    new = mean + unit * scale[:, [3]] * rng.normal(size=mean.shape) + scale[:, [4]] * rng.normal(size=mean.shape)
+    found = fit.labs()
+    for number, row in found.iterrows():
+        own = design.lab == number
+        assert row["population_dampens"] == pytest.approx((mean[:, own].mean(axis=1) < 0).mean(), abs=1e-9)
+        assert row["next_dampens"] == pytest.approx((new[:, own] < 0).mean(), abs=0.02)
+    doubt = {name: (found[name] - 0.5).abs().mean() for name in found if str(name).endswith("dampens")}
+    assert doubt["probability_dampens"] > doubt["population_dampens"] > doubt["next_dampens"]
+
+
+def test_the_spread_of_few_labs_is_shown_under_other_priors(fitted: HeritageFit) -> None:
+    table = fitted.table("superpopulation")
+    assert table["prior"].tolist() == ["as fitted", "half the prior scale", "double the prior scale"]
+    assert (table["groups"] == 4).all()
+    upper = table.set_index("prior")["upper"]
+    assert upper["half the prior scale"] < upper["as fitted"] < upper["double the prior scale"]
+    sd = fitted.draws["tau"] * np.sqrt(fitted.draws["share"][..., 0])
+    assert table["median"][0] == pytest.approx(np.median(sd))
+
+
 def test_quantities_are_those_of_the_contributions(fitted: HeritageFit) -> None:
     found = fitted.quantities
     for number, name in enumerate(BLOCKS):
@@ -129,13 +161,15 @@ def test_the_rule_holds_at_its_bounds(probability: float, expected: str) -> None
 def test_the_gate_comes_before_the_verdict(fitted: HeritageFit) -> None:
     sure = replace(fitted, probabilities={ORDER: 0.99})
     assert (fitted.status, sure.verdict()) == (PASSED, "supported")
-    bad = replace(fitted.draws, diagnostics=replace(fitted.draws.diagnostics, rhat_max=2.0), exact=False)
+    bad = replace(fitted.draws, diagnostics=replace(fitted.draws.diagnostics, pareto_k=2.0))
     stuck = replace(sure, parts={"heritage": replace(fitted.parts["heritage"], draws=bad)})
     assert (stuck.status, stuck.verdict()) == (SAMPLER, SAMPLER)
 
 
 def test_tables_and_the_record_hold_everything_and_are_json(fitted: HeritageFit) -> None:
-    assert set(fitted.tables) == {"orders", "labs", "models", "classical", "dominance", "commonality"}
+    assert set(fitted.tables) == {
+        *("orders", "labs", "models", "classical", "dominance", "commonality", "superpopulation")
+    }
     assert fitted.table("labs") is fitted.tables["labs"]
     with pytest.raises(UsageError, match=r"no such table.*'?ranks'?"):
         fitted.table("ranks")
@@ -157,7 +191,7 @@ def test_the_figure_shows_the_blocks_in_their_order(fitted: HeritageFit) -> None
     axes = fitted.plot(Figure().subplots())
     assert axes.get_xlabel() == "standard deviation over models, log last gain"
     shown = {label.get_text() for label in axes.get_yticklabels()}
-    assert shown >= {"heritage", "geometry", "scale", "single model"}
+    assert shown >= {"heritage", "geometry", "scale", "residual between models"}
 
 
 @pytest.mark.parametrize(("estimand", "total_sd"), [("total_amplification", 2.0), ("last_gain", 0.5)])
@@ -231,7 +265,7 @@ def test_a_study_of_just_the_size_is_sampled(fitted: HeritageFit, monkeypatch: p
         fit_heritage(rows(LARGE_STUDY, 10), estimand="last_gain", seed=1)
 
 
-def test_families_add_an_equation_and_two_quantities(fitted: HeritageFit) -> None:
+def test_families_have_a_share_of_their_own_and_lineage_is_both(fitted: HeritageFit) -> None:
     table = rows(12, 3).sort_values("model_id")
     facts = table.drop_duplicates("model_id").sort_values(["heritage", "model_id"])
     family = dict(zip(facts["model_id"], ["x", "x", "y", "y"] * 3, strict=True))
@@ -239,11 +273,35 @@ def test_families_add_an_equation_and_two_quantities(fitted: HeritageFit) -> Non
         table.assign(family=table["model_id"].map(family)), estimand="last_gain", seed=1, method="closed form"
     )
     assert len(fit.design.families) == 6
-    levels = heritage_levels(fit.design, fit.draws)
-    for name, part in levels.items():
-        assert fit.quantities[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
-    assert levels.keys() == {"lab", "family"}
-    assert len(fit.equations) == len(fitted.equations) + 1
+    assert fit.design.blocks == ("heritage", "geometry", "scale", "family", "model")
+    assert fit.draws["share"].shape[-1] == 5 and fit.draws["share"].sum(axis=-1) == pytest.approx(np.ones((4, 1500)))
+    lab, families = fit.contributions["heritage"], fit.contributions["family"]
+    assert np.ptp(lab[..., fit.design.lab == 0], axis=-1) == pytest.approx(np.zeros((4, 1500)), abs=1e-9)
+    assert np.ptp(families[..., fit.design.lab == 0], axis=-1).max() > 0.01
+    both = (lab + families).std(axis=-1)
+    assert fit.quantities["sd_lineage"] == pytest.approx(both)
+    assert fit.quantities["lineage_share"] == pytest.approx(fit.draws["share"][..., [0, 3]].sum(axis=-1))
+    sd = {name: part.std(axis=-1) for name, part in fit.contributions.items()}
+    counted = np.mean((both > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
+    assert fit.probabilities[LINEAGE_ORDER] == pytest.approx(counted)
+    assert fit.prior[LINEAGE_ORDER] > fit.prior[ORDER]
+    assert fit.orders()["statement"].tolist()[-1] == LINEAGE_ORDER
+    assert len(fit.equations) == len(fitted.equations) + 1 and len(fit.priors) == len(fitted.priors) + 1
+    assert set(fit.updates()) > {"share_family", "sd_family"}
+    assert "families dropped" in set(fit.sensitivity()["alternative"])
+
+
+def test_families_alone_are_not_taken_for_heritage() -> None:
+    """Families differ and labs do not: the share goes to the family, and the order is not found for it."""
+    rng, n = np.random.default_rng(4), 48
+    facts = model_facts(n, 6, rng).sort_values("heritage", ignore_index=True)
+    family = np.arange(n) // 2
+    y = 0.3 * rng.normal(size=n // 2)[family] + 0.05 * rng.normal(size=n)
+    table = facts.assign(family=family.astype(str), gain=np.exp(y), gain_sd=0.02 * np.exp(y), n_prompts=25)
+    given = {"estimand": "last_gain", "seed": 1, "method": "closed form"}
+    found = {name: q.mean() for name, q in fit_heritage(table, **given).quantities.items()}
+    assert found["sd_family"] > 3 * found["sd_heritage"] and found["sd_lineage"] > 0.2
+    assert fit_heritage(table, **given).probabilities["heritage > geometry"] < 0.95
 
 
 def test_draws_for_arviz_and_replicates_are_by_part(fitted: HeritageFit) -> None:

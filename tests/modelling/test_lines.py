@@ -48,12 +48,12 @@ def test_the_line_is_the_exact_posterior() -> None:
     assert fit.status == "passed"
     exact, sd = posterior(model(rows), seed=1, draws=20_000), rows["x"].std(ddof=0)
     summary = fit.summary().set_index("quantity")
-    error = summary["sd"] / np.sqrt(summary["ess_bulk"])
-    for name, drawn in (("mean", exact.beta[:, 0]), ("x", exact.beta[:, 1] / sd), ("group_sd", exact.tau)):
+    error = summary["sd"] / np.sqrt(fit.quantities["mean"].size)
+    for name, drawn in (("mean", exact.beta[:, 0]), ("slope on x", exact.beta[:, 1] / sd), ("group_sd", exact.tau)):
         assert summary["mean"][name] == pytest.approx(drawn.mean(), abs=5 * error[name] + 0.02 * drawn.std()), name
         assert summary["sd"][name] == pytest.approx(drawn.std(), rel=0.12), name
-    assert summary["lower"]["x"] < 0.3 < summary["upper"]["x"]
-    assert fit.probabilities["x > 0"] > 0.99
+    assert summary["lower"]["slope on x"] < 0.3 < summary["upper"]["slope on x"]
+    assert fit.probabilities["slope on x > 0"] > 0.99
 
 
 def test_the_figure_shows_the_covariate_asked_with_the_others_taken_off_and_checks_are_made_once() -> None:
@@ -66,7 +66,8 @@ def test_the_figure_shows_the_covariate_asked_with_the_others_taken_off_and_chec
     slope, level = np.polyfit(x, y, 1)
     assert slope == pytest.approx(0.5, abs=0.05)
     assert np.std(y - level - slope * x) < 0.2
-    assert fit.check() is fit.check()
+    first, again = fit.check(), fit.check({"slope on x > 0": lambda q: q["slope on x"] > 0})
+    assert first.checks[0].table is again.checks[0].table
 
 
 def test_a_wide_prior_gives_least_squares() -> None:
@@ -74,8 +75,8 @@ def test_a_wide_prior_gives_least_squares() -> None:
     fit = fit_line(rows, "y", ["x"], scale=100.0, group=None, seed=1)
     least = sm.OLS(rows["y"], sm.add_constant(rows["x"])).fit()
     summary = fit.summary().set_index("quantity")
-    assert summary["mean"]["x"] == pytest.approx(least.params["x"], abs=0.1 * least.bse["x"])
-    assert summary["sd"]["x"] == pytest.approx(least.bse["x"], rel=0.15)
+    assert summary["mean"]["slope on x"] == pytest.approx(least.params["x"], abs=0.1 * least.bse["x"])
+    assert summary["sd"]["slope on x"] == pytest.approx(least.bse["x"], rel=0.15)
 
 
 def test_a_mean_without_covariates_and_its_checks() -> None:
@@ -84,7 +85,9 @@ def test_a_mean_without_covariates_and_its_checks() -> None:
     assert fit.probabilities["mean > 0"] > 0.95
     gate = fit.check()
     assert gate.passes, gate.reasons
-    assert len(gate.checks) == 6
+    kinds = ["line: prior predictive", "line: posterior predictive", "line: LOO-PIT"]
+    assert [check.name for check in gate.checks] == [*kinds, "prior sensitivity", "influence"]
+    assert "rhat" not in fit.summary()
     assert len(fit.equations) == 3
     assert [quantity for quantity, *_ in fit.priors] == ["a", "σ", "τ"]
 
@@ -102,7 +105,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows() -> None:
     def left_out(rows: pd.DataFrame, **options: str | None) -> list[str]:
         fit = fit_line(rows, "y", ["x"], scale=0.5, seed=1, **options)
-        return fit.influence(1).table["left_out"].tolist() if fit.influence else []
+        return [name for name, _ in fit.left_out(1)] if fit.left_out else []
 
     rows = table(12, labs=4)
     models = rows["model_id"].tolist()
@@ -119,12 +122,12 @@ def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows
 def test_a_thousand_models_are_fitted_and_checked(labs: int, refits: int) -> None:
     fit = fit_line(table(1000, labs=labs), "y", ["x"], scale=0.5, seed=1)
     assert fit.status == "passed"
-    row = fit.summary().set_index("quantity").loc["x"]
+    row = fit.summary().set_index("quantity").loc["slope on x"]
     assert row["lower"] < 0.3 < row["upper"] and row["sd"] < 0.01
     assert "1000 rows: left out in 20 groups, not one by one" in fit.warnings
     gate = fit.check()
     assert gate.passes, gate.reasons
-    assert len(gate.checks[-1].table) == refits
+    assert len(gate.checks[-1].table) == 2 * (1 + refits)
 
 
 def test_bad_input_is_named() -> None:
@@ -138,18 +141,16 @@ def test_bad_input_is_named() -> None:
     assert NO_SOURCE not in fit_line(rows, "y", scale=1.0, sources=["file"], seed=1).warnings
 
 
-def test_alternatives_are_of_mean_and_slopes_in_their_units() -> None:
+def test_alternatives_answer_the_statement_and_the_first_is_the_fit() -> None:
     fit = fit_line(table().assign(recipe=lambda t: t["heritage"]), "y", ["x"], scale=0.5, group="recipe", seed=1)
-    found = fit.sensitivity().set_index(["quantity", "alternative"])
-    others = {"as stated", "half the prior scales", "twice the prior scales", "no effects of recipes", HEAVY}
-    assert set(found.index) == {(name, other) for name in ("mean", "x") for other in others}
-    summary = fit.summary().set_index("quantity")
-    for name in ("mean", "x"):
-        stated = found["median"][name, "as stated"]
-        assert stated == pytest.approx(summary["median"][name], abs=0.1 * summary["sd"][name])
-    none = fit_line(table(), "y", ["x"], scale=0.5, group=None, seed=1).summary().set_index("quantity")
-    alone = found.loc[("x", "no effects of recipes")]
-    assert alone["upper"] - alone["lower"] == pytest.approx(none["upper"]["x"] - none["lower"]["x"], rel=0.1)
+    found = fit.sensitivity({"slope on x > 0.3": lambda q: q["slope on x"] > 0.3}).set_index("alternative")[
+        "probability"
+    ]
+    exact = ["half the prior scales", "twice the prior scales", "no effects of recipes"]
+    assert found.index.tolist() == ["as fitted", *exact, "prior to the power 0.8", "prior to the power 1.25", HEAVY]
+    assert found["as fitted"] == (fit.quantities["slope on x"] > 0.3).mean()
+    none = fit_line(table(), "y", ["x"], scale=0.5, group=None, seed=1)
+    assert found["no effects of recipes"] == pytest.approx((none.quantities["slope on x"] > 0.3).mean(), abs=0.04)
 
 
 def test_narrow_bounds_are_their_middle_and_width_over_root_twelve():

@@ -78,3 +78,13 @@ def test_bad_input_is_refused() -> None:
         welch_difference([1, 1, 1], [2, 2, 2], seed=0)
     with pytest.raises(UsageError, match="missing"):
         one_sample([1, 2, math.nan], seed=0)
+
+
+def test_values_of_a_group_that_are_alike_count_once() -> None:
+    levels, groups = np.repeat([1.1, 1.3, 0.9, 1.2], 6), np.repeat(list("abcd"), 6)
+    once, often = one_sample(levels[::6], against=1, log=True, seed=1), one_sample(levels, against=1, log=True, seed=1)
+    found = one_sample(levels, groups=groups, against=1, log=True, seed=1)
+    assert (found.ratio, found.ratio_lower, found.n) == pytest.approx((once.ratio, once.ratio_lower, 4))
+    assert found.lower < often.lower
+    pairs = paired_difference(levels, np.ones(24), groups=groups, seed=1)
+    assert (pairs.ratio, pairs.ratio_upper) == pytest.approx((once.ratio, once.ratio_upper))

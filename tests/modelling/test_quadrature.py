@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from calibrated import assert_covered, within
+from sampled_lines import sampled
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -99,21 +100,26 @@ def test_new_groups_are_wider_than_known_ones():
     assert predict(found, new, seed=2).std(axis=0).min() > 1.3 * predict(found, lines, seed=2).std(axis=0).max()
 
 
-def test_the_seam_and_the_quadrature_agree():
+@pytest.mark.slow
+def test_the_sampler_and_the_quadrature_agree():
     lines = some_lines(8, n=22, groups=6)
-    exact, sampled = posterior(lines, seed=1, draws=20_000), linear.sample(lines, seed=1, cache=False)
-    assert sampled.draws.status == "passed"
+    exact, draws = posterior(lines, seed=1, draws=20_000), sampled(lines)
+    assert draws.status == "passed"
     pairs = [
-        (exact.beta[:, 0], sampled.beta[..., 0]),
-        (exact.beta[:, 1], sampled.beta[..., 1]),
-        (exact.sigma, sampled.sigma),
-        (exact.tau, sampled.tau),
-        (exact.effects[:, 0], sampled.effects[..., 0]),
+        (exact.beta[:, 0], draws["beta"][..., 0]),
+        (exact.beta[:, 1], draws["beta"][..., 1]),
+        (exact.sigma, draws["sigma"]),
+        (exact.tau, draws["tau"]),
+        (exact.effects[:, 0], draws["effects"][..., 0]),
     ]
     for one, other in pairs:
         assert other.mean() == pytest.approx(one.mean(), abs=0.12 * one.std())
         assert other.std() == pytest.approx(one.std(), rel=0.1)
-    drawn = sampled.part(statistics={}, decisive={}).replicate(3)
+
+
+def test_replicates_follow_the_rows():
+    lines = some_lines(8, n=22, groups=6)
+    drawn = linear.sample(lines, seed=1).part(statistics={}).replicate(3)
     assert drawn.shape == (500, 22)
     assert np.corrcoef(drawn.mean(axis=0), lines.y)[0, 1] > 0.9
 

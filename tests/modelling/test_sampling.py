@@ -194,7 +194,7 @@ def test_failing_diagnostics_are_retried_once_and_said() -> None:
     assert draws.attempts == 2
     assert draws.settings == Settings(chains=2, draws=200, tune=100, target_accept=0.99)
     assert draws.status == "inconclusive: sampler"
-    assert draws.diagnostics.failures()
+    assert draws.failures()
 
 
 def test_summary_names_interval_and_convergence() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.separation import pairs_above, separation
@@ -37,3 +38,13 @@ def test_groups_of_one_kind_are_left_out_and_without_any_other_it_is_refused() -
     assert list(found.groups["group"]) == ["a"]
     with pytest.raises(UsageError, match="both kinds"):
         separation([0, 1], [True, True], ["a", "a"])
+
+
+def test_many_arrangements_are_drawn() -> None:
+    rng = np.random.default_rng(3)
+    member, group = np.arange(40) % 2 == 0, np.repeat(["a", "b"], 20)
+    null = separation(rng.normal(size=40), member, group)
+    apart = separation(rng.normal(size=40) + 3 * member, member, group)
+    whole = stats.mannwhitneyu(x := rng.normal(size=20), y := rng.normal(size=20) + 0.7, method="exact").pvalue
+    drawn = separation(np.concatenate([x, y]), np.arange(40) < 20, ["a"] * 40)
+    assert null.p > 0.05 > apart.p and drawn.p == pytest.approx(whole, abs=0.02)

@@ -45,7 +45,8 @@ def test_groups_are_pooled_in_part_and_checked() -> None:
     assert p["p[c]"] < p["p[a]"]  # two of two say less than nine of ten
     gate = fit.check()
     assert gate.passes, gate.reasons
-    assert {check.name for check in gate.checks} >= {"share: sampler", "influence"}
+    assert {check.name for check in gate.checks} >= {"share: posterior predictive", "influence"}
+    assert "sampler" not in {check.name for check in gate.checks} and "rhat" not in fit.summary()
 
 
 @pytest.mark.slow
@@ -66,7 +67,7 @@ def test_a_thousand_models_are_counted_and_checked(labs: int) -> None:
     assert fit.probabilities["share > 0.5"] > 0.999
     gate = fit.check()
     assert gate.passes, gate.reasons
-    assert len(gate.checks[-1].table) == (100 if labs == 100 else 20)
+    assert len(gate.checks[-1].table) == 2 * (1 + (100 if labs == 100 else 20))
     assert any("1000 groups: left out in 20 groups" in said for said in fit.warnings) == (labs == 1000)
 
 
@@ -86,19 +87,13 @@ def test_bad_input_is_named() -> None:
 def test_alternatives_are_other_scales_no_levels_and_no_groups_of_one_unit() -> None:
     counts = {"a": (9, 10), "b": (1, 10), "c": (1, 1), "d": (5, 10)}
     fit = fit_share(table(counts), "holds", seed=1)
-    found = fit.sensitivity().set_index("alternative")
-    assert found.index.tolist() == [
-        "as stated",
-        "half the prior scales",
-        "twice the prior scales",
-        "no effects of labs",
-        "without labs of one unit",
-    ]
-    assert set(found["quantity"]) == {"share less 0.5"}
-    assert found["P(> 0)"]["as stated"] == pytest.approx(fit.probabilities["share > 0.5"], abs=0.03)
-    assert found["n"].tolist() == [31, 31, 31, 31, 30]
-    one = fit_share(table({"a": (9, 11)}), "holds", group=None, seed=1).table("sensitivity").set_index("alternative")
+    found = fit.sensitivity({"share > 0.5": lambda q: q["share"] > 0.5}).set_index("alternative")["probability"]
+    exact = ["half the prior scales", "twice the prior scales", "no effects of labs", "without labs of one unit"]
+    assert found.index.tolist()[:5] == ["as fitted", *exact]
+    assert found["as fitted"] == fit.probabilities["share > 0.5"]
+    one = dict(fit_share(table({"a": (9, 11)}), "holds", group=None, seed=1).alternatives(1))
     mu = np.linspace(-15, 15, 20_001)
     for name, factor in (("half the prior scales", 0.5), ("twice the prior scales", 2.0)):
         weight = stats.norm.pdf(mu, 0, MU_SD * factor) * stats.binom.pmf(9, 11, 1 / (1 + np.exp(-mu)))
-        assert one["P(> 0)"][name] == pytest.approx(float(weight[mu > 0].sum() / weight.sum()), abs=0.02)
+        expected = float(weight[mu > 0].sum() / weight.sum())
+        assert (one[name]["share"] > 0.5).mean() == pytest.approx(expected, abs=0.02)

@@ -38,7 +38,7 @@ def table(seed: int, *, slope: float = 0.8, n: int = 24, labs: int = 6, formula:
 
 
 def test_depth_and_slope_are_recovered_and_other_labs_foretold():
-    found = fit_transition(table(1), "peak", seed=1, cache=False)
+    found = fit_transition(table(1), "peak", seed=1)
     rows, errors = found.summary().set_index("quantity"), found.table("errors").set_index("rule")
     assert found.status == "passed"
     assert rows.loc["depth", "lower"] < expit(0.4) < rows.loc["depth", "upper"]
@@ -56,7 +56,7 @@ def test_depth_and_slope_are_recovered_and_other_labs_foretold():
     gate = found.check()
     assert gate.passes, gate.reasons
     left_out = next(check for check in gate.checks if check.name == "influence").table["left_out"]
-    assert sorted(left_out) == sorted([f"lab{j}" for j in range(6)] + [f"m{i}" for i in range(24)])
+    assert set(left_out) == {"nothing", *(f"lab{j}" for j in range(6)), *(f"m{i}" for i in range(24))}
     assert {line[0] for line in found.priors} == {"a", "b", "c", "τ", "σ"}
     assert found.equations[0].startswith("logit((L*ᵢ − ½)/Lᵢ) = a + b z(log Lᵢ) + c z(log Hᵢ) + u_lab(i)")
     json.dumps(found.to_dict(), allow_nan=False)
@@ -65,9 +65,7 @@ def test_depth_and_slope_are_recovered_and_other_labs_foretold():
 
 def test_the_published_polynomial_is_recovered_where_it_holds():
     small = table(2, formula=True, n=30)
-    found = fit_transition(
-        small[small["L_star_peak"] < small["n_layers"]], "peak", published=FORMULA, seed=1, cache=False
-    )
+    found = fit_transition(small[small["L_star_peak"] < small["n_layers"]], "peak", published=FORMULA, seed=1)
     terms = found.table("polynomial").set_index("term")
     assert (terms["lower"] < terms["published"]).all()
     assert (terms["published"] < terms["upper"]).all()
@@ -78,7 +76,7 @@ def test_the_published_polynomial_is_recovered_where_it_holds():
 
 
 def test_errors_are_those_of_their_definitions():
-    found = fit_transition(table(3), "peak", seed=1, cache=False)
+    found = fit_transition(table(3), "peak", seed=1)
     models, errors = found.table("models"), found.table("errors").set_index("rule")
     off = (models["n_layers"] / 2 - models["L_star"]).abs()
     assert errors.loc["L/2", "error_of_depth"] == pytest.approx((off / models["n_layers"]).mean())
@@ -90,7 +88,7 @@ def test_bad_tables_are_refused_or_said():
     with pytest.raises(UsageError, match="no such definition"):
         fit_transition(good, "minimum", seed=1)
     flat = good.assign(n_layers=48, n_heads=12).head(6)
-    said = " ".join(fit_transition(flat, "peak", seed=1, cache=False).warnings)
+    said = " ".join(fit_transition(flat, "peak", seed=1).warnings)
     assert "rank 1" in said
     assert "no slope" in said
 
@@ -99,7 +97,7 @@ def test_bad_tables_are_refused_or_said():
 def test_networks_that_turn_in_their_first_or_last_layer_are_fitted_and_said(edge):
     good = table(8)
     good.loc[:9, "L_star_peak"] = 1 if edge == "first" else good.loc[:9, "n_layers"]
-    found = fit_transition(good, "peak", seed=1, cache=False)
+    found = fit_transition(good, "peak", seed=1)
     assert "of 10 networks" in " ".join(found.warnings) or "of 11 networks" in " ".join(found.warnings)
     predicted = found.table("models")
     for name in ("logit", "logit_lower", "logit_upper", "mean fraction"):
@@ -107,7 +105,7 @@ def test_networks_that_turn_in_their_first_or_last_layer_are_fitted_and_said(edg
 
 
 def test_one_network_a_lab_is_fitted_and_said():
-    found = fit_transition(table(9, n=6), "peak", seed=1, cache=False)
+    found = fit_transition(table(9, n=6), "peak", seed=1)
     assert any("one network of every lab" in words for words in found.warnings)
     assert found.table("errors_within_labs").empty
     assert found.status == "passed"
@@ -149,7 +147,7 @@ def test_sampled_intervals_cover_tables_from_the_prior():
     for i in range(30):
         rng = np.random.default_rng(700 + i)
         truth = transition_truth(rng)
-        fit = sample(transition_rows(transition_table(rng, truth), "peak").full, seed=i, cache=False)
+        fit = sample(transition_rows(transition_table(rng, truth), "peak").full, seed=i)
         drawn = np.column_stack([fit.beta.reshape(-1, 3), fit.sigma.ravel(), fit.tau.ravel()])
         inside.append(within([truth[name] for name in NAMES], drawn))
     assert_covered(inside)
@@ -174,7 +172,7 @@ def test_without_slopes_none_is_found_more_often_than_stated_and_depth_is_recove
 def test_a_thousand_networks_are_fitted():
     rng = np.random.default_rng(3)
     truth = {"a": 0.5, "b": 0.3, "c": -0.1, "tau": 0.3, "sigma": 0.3}
-    found = fit_transition(transition_table(rng, truth, n=1000, labs=120), "peak", seed=1, cache=False)
+    found = fit_transition(transition_table(rng, truth, n=1000, labs=120), "peak", seed=1)
     rows = found.summary().set_index("quantity")
     assert rows.loc["slope_n_layers", "lower"] < 0.3 < rows.loc["slope_n_layers", "upper"]
     assert "120 labs: left out in 20 groups" in " ".join(found.warnings)
@@ -185,7 +183,7 @@ def test_within_labs_only_networks_of_labs_with_others_are_foretold():
     """A lab of its own is left out of the errors; each other network is predicted from all but itself."""
     rows = table(4, n=13, labs=3)
     rows.loc[12, "heritage"] = "alone"
-    found, placed = fit_transition(rows, "peak", seed=1, cache=False), transition_rows(rows, "peak")
+    found, placed = fit_transition(rows, "peak", seed=1), transition_rows(rows, "peak")
     kept = np.flatnonzero(placed.frame["model_id"] != "m12")
     half = np.abs(placed.L / 2 - placed.star) / placed.L
     errors = found.table("errors_within_labs").set_index("rule")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conftest import model, table
 
-from thermostats.reporting.pages.data import Layout
+from thermostats.reporting.layout import Layout
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES

@@ -16,9 +16,10 @@ from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting import report as engine
+from thermostats.reporting import state
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
+from thermostats.reporting.stale import PAGE_CODE, read_manifest
 from thermostats.tables import store
 
 Build = Callable[..., Result]
@@ -60,6 +61,18 @@ def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -
     assert build(check=True).ok
 
 
+def test_what_is_fresh_is_known_without_reading_a_table(build: Build, workplace: dict[str, Path]) -> None:
+    build()
+    large = ["altair", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pymc", "rich", "scipy", "statsmodels"]
+    code = (
+        "import json, sys; from thermostats.reporting.report import report; places, large = json.load(sys.stdin)\n"
+        "print(report(**places).written, [name for name in large if name in sys.modules])"
+    )
+    asked = json.dumps([{name: str(path) for name, path in workplace.items()}, large])
+    done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("() []\n", "")
+
+
 def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[str, Path]) -> None:
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
@@ -71,6 +84,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     pages = {"index.html", "index.md", "data.html", "data.md", "thermostats-report.html"}
     atlas = {"atlas.html", "atlas.md", "atlas.csv"}  # it draws the model too
     assert {name.split("/")[0] for name in result.written} == {"c01", "findings.csv", "MANIFEST.sha256", *pages, *atlas}
+    assert len({record.tables for record in read_manifest(workplace["out"]).values()}) == 1
     assert build(check=True).ok
 
 
@@ -194,11 +208,35 @@ def test_what_is_no_analysis_is_refused(
     assert statuses(result) == {"C01": "broken"} and said in str(result) and "c01_gains.py" in str(result)
 
 
-def test_one_claim_alone(build: Build, workplace: dict[str, Path]) -> None:
+def test_one_claim_alone_is_its_pages_and_the_index(build: Build, workplace: dict[str, Path]) -> None:
+    out = workplace["out"]
     assert statuses(build("c02")) == {"C02": "built"}
-    assert "not built" in (workplace["out"] / "index.md").read_text()
+    own = {"c02/index.md", "c02/index.html", "c02/findings.json", "c02/table.csv"}
+    shared = {"index.md", "index.html", "findings.csv", "manifest.json"}
+    assert {name for name in snapshot(out) if not name.startswith(".")} == own | shared
+    assert "not built" in (out / "index.md").read_text()
+    pages = {name: (out / name).read_text() for name in ("index.html", "c02/index.html")}
+    assert not [name for name, page in pages.items() if "methods.html" in page or "data.html" in page]
+    assert build("c02").written == ()
     with pytest.raises(UsageError, match=r"C09.*C01, C02"):
         build("C09")
+
+
+def test_the_whole_report_gives_a_page_that_was_made_alone_its_links_and_keeps_its_text(
+    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = workplace["out"]
+    build("C01")
+    build("C02")
+    alone = (out / "c02" / "index.md").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
+        assert build().ok
+    whole = snapshot(out)
+    assert whole["c02/index.md"] == alone and b"../methods.html" in whole["c02/index.html"]
+    assert verified("out/MANIFEST.sha256", out.parent).returncode == 0
+    assert build("C02", force=True).ok and build(check=True).ok
+    assert set(snapshot(out)) == set(whole)
 
 
 def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str, Path], tmp_path: Path) -> None:
@@ -264,15 +302,16 @@ def test_another_style_makes_pages_of_the_text_that_is_there(
     assert "c01/index.html was edited" in str(build(check=True))
     build()
     monkeypatch.setattr("thermostats.reporting.stale.page_sha", lambda: "another")
-    assert "the code of its page changed" in str(build(check=True))
+    assert PAGE_CODE in str(build(check=True))
     monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
-    monkeypatch.setitem(engine.NAVIGATION, "index.html", "Every claim")
+    monkeypatch.setitem(state.TITLES, state.INDEX, "Every claim")
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
     after = snapshot(workplace["out"])
     assert b"Every claim" in after["c03/index.html"]
     changed = {name for name, content in after.items() if before[name] != content}
     pages = {name for name in after if name.endswith(".html") and name != "atlas.html"}
-    assert changed == (pages | {"manifest.json", "MANIFEST.sha256", ".seconds.json"}) - {"thermostats-report.html"}
+    made = pages | {"manifest.json", "MANIFEST.sha256"}
+    assert changed - {".seconds.json"} == made - {"thermostats-report.html"}
 
 
 def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(

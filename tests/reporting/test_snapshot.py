@@ -12,8 +12,9 @@ from conftest import table
 from workplaces import make_workplace, write_analysis, write_fitted
 
 from thermostats.cli import listing
-from thermostats.reporting.report import Build, Result, report
+from thermostats.reporting.report import Result, report
 from thermostats.reporting.snapshot import IGNORED, differences
+from thermostats.reporting.state import State
 from thermostats.tables import store
 
 KEPT = {".gitignore", "findings.csv", "index.md", "c01.md", "c01.svg", "c02.md", "c02.svg", "c03.md"}
@@ -22,7 +23,7 @@ KEPT = {".gitignore", "findings.csv", "index.md", "c01.md", "c01.svg", "c02.md",
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
-    monkeypatch.setattr(Build, "pages", {})
+    monkeypatch.setattr(State, "pages", {})
     places = make_workplace(tmp_path, draws=True)
     write_fitted(places["analyses"], "C03", "TII")
     return places

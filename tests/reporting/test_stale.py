@@ -11,8 +11,9 @@ import pytest
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.reporting import stale
-from thermostats.reporting.stale import MANIFEST, PAGE_CODE, Record, sha, stale_because
+from thermostats.reporting import stale, state
+from thermostats.reporting.names import MANIFEST
+from thermostats.reporting.stale import PAGE_CODE, Record, sha, stale_because
 
 
 @pytest.fixture
@@ -20,6 +21,20 @@ def tables(small_store: Path) -> Evidence:
     read = Evidence(small_store)
     read.table("models", heritage="Lab")
     return read
+
+
+def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c01.py").write_text("")
+    monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
+    (tmp_path / "data").mkdir()
+
+    def digest(rates: str) -> str:
+        (tmp_path / "data" / "worlds.csv").write_text(rates)
+        of = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, whole=False)
+        return of.now("C01").script
+
+    one = digest("rule,world\nC01.depth,normal\nC02.bound,normal\n")
+    assert one == digest("rule,world\nC01.depth,normal\nC02.bound,t3\n") != digest("rule,world\nC01.depth,t3\n")
 
 
 @pytest.fixture
@@ -32,14 +47,14 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
     reasons = {
         "": (record, record),
         "not built yet": (None, record),
-        "its script changed": (record, replace(record, script="4")),
+        "its script, its words or what its rules could show changed": (record, replace(record, script="4")),
         "what it shows changed": (replace(record, selections={}), replace(record, script="4")),
         "built with other versions of libraries": (record, replace(record, machine="5")),
         "code that it imports changed": (record, replace(record, code="4")),
         "rows that it reads changed": (replace(record, selections=other), record),
         PAGE_CODE: (record, replace(record, page="4")),
     }
-    assert {why: stale_because(before, now, tables, tmp_path) for why, (before, now) in reasons.items()} == {
+    assert {why: stale_because(before, now, tables.changed, tmp_path) for why, (before, now) in reasons.items()} == {
         why: why for why in reasons
     }
 
@@ -47,11 +62,11 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
 def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Evidence, tmp_path: Path) -> None:
     (tmp_path / "index.md").write_bytes(b"as it was")
     made = replace(record, files={"index.md": sha(b"as it was")})
-    assert stale_because(made, made, tables, tmp_path) == ""
+    assert stale_because(made, made, tables.changed, tmp_path) == ""
     (tmp_path / "index.md").write_bytes(b"edited")
-    assert stale_because(made, made, tables, tmp_path) == "index.md was edited"
+    assert stale_because(made, made, tables.changed, tmp_path) == "index.md was edited"
     (tmp_path / "index.md").unlink()
-    assert stale_because(made, made, tables, tmp_path) == "index.md is missing"
+    assert stale_because(made, made, tables.changed, tmp_path) == "index.md is missing"
 
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -8,13 +8,28 @@ import shutil
 import sys
 from pathlib import Path
 
-import pandas as pd
-import pandera.errors
+import pyarrow as pa
 import pytest
 
-from thermostats.tables import store
+from thermostats.errors import DataError
+from thermostats.tables import archive, store
 from thermostats.tables.describe import croissant, datapackage, describe, descriptions
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MISSING, TABLES, TEXT, column, gain, key, references, table
+from thermostats.tables.held import faults
+from thermostats.tables.schemas import (
+    ABOVE,
+    FLAG,
+    FLOAT,
+    INTEGER,
+    MISSING,
+    TABLES,
+    TEXT,
+    Column,
+    column,
+    gain,
+    key,
+    references,
+    table,
+)
 from thermostats.tables.vocabulary import TABLE_NAMES
 
 SHIPPED = store.shipped("data")
@@ -54,19 +69,10 @@ def test_as_a_program_it_describes_the_folder_that_is_named_and_says_what_it_wro
         assert capsys.readouterr().out == ""
 
 
-def accepts(declared: object, *values: object) -> list[bool]:
+def accepts(declared: Column, *values: object) -> list[bool]:
     """Which values a column declared so takes, each alone."""
-    found = []
-    for value in values:
-        schema = table("t", "a table", ["k"], {"k": column(TEXT, "key"), "x": declared})  # type: ignore[dict-item]
-        frame = pd.DataFrame({"k": ["a"], "x": pd.Series([value], dtype=declared.metadata["dtype"])})  # type: ignore[attr-defined]
-        try:
-            schema.validate(frame, lazy=True)
-        except pandera.errors.SchemaErrors:
-            found.append(False)
-        else:
-            found.append(True)
-    return found
+    kind = archive.ARROW[declared.dtype]
+    return [not list(faults(pa.chunked_array([pa.array([value], kind)]), declared)) for value in values]
 
 
 def test_bounds_are_what_they_say() -> None:
@@ -91,21 +97,23 @@ def test_what_a_check_says() -> None:
 def test_a_column_carries_what_it_is() -> None:
     declared = column(FLOAT, "how long", "s", nullable=True)
     assert (declared.description, declared.nullable) == ("how long", True)
-    assert declared.metadata == {"unit": "s", "dtype": "float64", "free": False}
-    assert column(TEXT, "a word", free=True).metadata["free"]
-    assert gain("a ratio").metadata == {"unit": "ratio", "dtype": "float64", "free": False}
-    assert (MISSING.metadata["dtype"], MISSING.metadata["free"], MISSING.nullable) == ("str", False, False)
+    assert (declared.unit, declared.dtype, declared.free) == ("s", "float64", False)
+    assert column(TEXT, "a word", free=True).free
+    declared = gain("a ratio")
+    assert (declared.unit, declared.dtype, declared.free) == ("ratio", "float64", False)
+    assert (MISSING.dtype, MISSING.free, MISSING.nullable) == ("str", False, False)
 
 
 def test_a_table_has_its_columns_in_their_order_and_no_key_twice() -> None:
     schema = table("t", "a table", ["a"], {"a": column(TEXT, "a"), "b": column(TEXT, "b")}, a="runs")
-    assert (schema.name, schema.description) == ("t", "a table")
-    assert schema.metadata == {"key": ("a",), "references": {"a": "runs"}}
-    good = pd.DataFrame({"a": ["x", "y"], "b": ["z", "z"]}, dtype="str")
-    schema.validate(good)
-    for bad in (good[["b", "a"]], good.assign(c="more"), good[["a"]], good.assign(a="x")):
-        with pytest.raises((pandera.errors.SchemaError, pandera.errors.SchemaErrors)):
-            schema.validate(bad)
+    assert (schema.name, schema.description, [*schema.columns]) == ("t", "a table", ["a", "b"])
+    assert (schema.key, schema.references) == (("a",), {"a": "runs"})
+    assert [column.name for column in schema.columns.values()] == ["a", "b"]
+    rows = store.load("sources")
+    assert [*store.validate(rows[rows.columns[::-1]], "sources")] == [*TABLES["sources"].columns]
+    for bad in (rows.assign(c="more"), rows.drop(columns="bytes"), rows.assign(file="x")):
+        with pytest.raises(DataError):
+            store.validate(bad, "sources")
 
 
 def test_keys_and_references() -> None:
@@ -121,7 +129,7 @@ def test_names_of_tables_are_said_once_more_for_who_loads_no_table() -> None:
 
 
 def test_texts_that_are_free_are_those_of_prompts_and_tokens() -> None:
-    free = {(name, label) for name in TABLES for label, each in TABLES[name].columns.items() if each.metadata["free"]}
+    free = {(name, label) for name in TABLES for label, each in TABLES[name].columns.items() if each.free}
     assert free == {("prompts", "text"), ("outputs", "top_token")}
 
 
@@ -132,7 +140,7 @@ def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None
         for name in TABLES
         for label, each in TABLES[name].columns.items()
         for check in each.checks
-        if check.name == "greater_than"
+        if check.kind == ABOVE
     }
     names = ("norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp")
     names += ("gain_sum_attention", "gain_sum_mlp")

@@ -14,8 +14,9 @@ from conftest import model, run
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.feature_columns import TRANSITION, feature_columns
-from thermostats.tables.features import GAINS, combine, features
+from thermostats.tables.features import combine, features
 from thermostats.tables.schemas import FLAG
+from thermostats.tables.vocabulary import GAINS
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "models": {**model(n_layers=4), "n_kv_heads": 1, "n_params": 1000, "n_params_nonembedding": 100},

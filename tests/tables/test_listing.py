@@ -113,6 +113,8 @@ def test_claims_of_the_package() -> None:
     reads = {row["claim"]: row["reads"] for row in rows}
     assert (reads["C04"], reads["C15"], reads["N01"]) == ("study", "study and measured", "nursery")
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
+    told = listing.rows("claims", rules=False)[0]  # as on a terminal, where no script is loaded
+    assert told == [{name: row[name] for name in shown} for row in rows]
 
 
 def finding(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:

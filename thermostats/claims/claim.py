@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 from thermostats.claims.evidence import EVERY, MEASURED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, answered, together, unmeasured
+from thermostats.claims.operating import Trial
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.template import Template
@@ -32,7 +33,7 @@ from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
 __all__ = ["EVERY", "MEASURED", "PUBLISHED", "Audit", "Case", "Claim", "Estimate", "Evidence", "Finding", "Result"]
-__all__ += ["TooFew"]
+__all__ += ["TooFew", "Trial"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,6 +66,8 @@ class Claim:
     """Section or figure of the preprint, and files."""
     rows: str = ""
     """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
+    history: tuple[str, ...] = ()
+    """How its rules changed since they were first written, with the verdicts under the earlier ones."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
@@ -79,7 +82,9 @@ class Claim:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
-        return cls(words.id, words.title, words.text("Said"), words.text("Estimand"), "", source, rows, words)
+        return cls(
+            words.id, words.title, words.text("Said"), words.text("Estimand"), "", source, rows, words.history, words
+        )
 
     def finding(
         self,
@@ -87,7 +92,7 @@ class Claim:
         *,
         primary: Rule,
         robustness: Rule | None = None,
-        veto: bool = True,
+        trial: Trial | None = None,
         evidence: str | None = PUBLISHED,
         needs: AtLeast | None = None,
         over: Sequence[Any] = (),
@@ -96,10 +101,11 @@ class Claim:
     ) -> Callable[[Answer], Answer]:
         """Declare the finding that the decorated function answers: one for every record of `over`, or one.
 
-        primary decides; robustness is shown with it, and with `veto` the verdict is open where the two differ.
-        evidence: a name of `SETS`, None for mathematics. needs: fewer models or groups make "needs measurement".
-        over: frozen records with an `id`, such as `Case`. group: what groups models, by default lab, in the controlled
-        study recipe. section: of the words; by default the name.
+        primary decides; robustness is shown with it. trial: the rows that `primary` reads and the test on them, for
+        leaving units out and for simulated worlds, by which it was chosen. evidence: a name of `SETS`, None for
+        mathematics. needs: fewer models or groups make "needs measurement". over: frozen records with an `id`, such as
+        `Case`. group: what groups models, by default lab, in the controlled study recipe. section: of the words; by
+        default the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -110,7 +116,7 @@ class Claim:
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 self.questions.append(
-                    Question(key, words, item, answer, primary, robustness, veto, evidence or "", needs, groups)
+                    Question(key, words, item, answer, primary, robustness, evidence or "", needs, groups, trial=trial)
                 )
             return answer
 
@@ -166,7 +172,8 @@ class Claim:
             except TooFew as few:
                 found[question.id] = unmeasured(self.id, self.words, question, few.result)
             else:
-                found[question.id] = answered(self.id, self.words, question, result)
+                rows = question.trial.of(named, question.over) if question.trial else None
+                found[question.id] = answered(self.id, self.words, question, result, rows)
         return [found[question.id] for question in self.questions]
 
     def stated(self) -> Claim:
@@ -175,7 +182,9 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, self.source, self.rows)
+        return Claim(
+            self.id, self.title, self.said, self.estimand, self.rule or said, self.source, self.rows, self.history
+        )
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.

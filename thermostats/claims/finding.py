@@ -54,7 +54,7 @@ class Finding:
     caption: str = ""
     """What the figure shows and what was estimated; its alt text."""
     posterior: Posterior | None = None
-    """The fitted model beside the classical test; `verdict` is what both agree on."""
+    """The fitted model beside the classical test; `verdict` is of the primary rule."""
     id: str = ""
     """Stable name, such as `C04.order.penultimate_gain`."""
     evidence: str = ""
@@ -63,6 +63,12 @@ class Finding:
     """Why the verdict is inconclusive."""
     rule: str = ""
     """The rule that decided, in words."""
+    could: str = ""
+    """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
+    worlds: int | None = None
+    """Kinds of simulated worlds in which its rule was tried; None where there is nothing to try."""
+    operating: pd.DataFrame | None = None
+    """How often the rule says what in simulated worlds, a row a world."""
 
 
 def text_of(finding: Finding) -> str:

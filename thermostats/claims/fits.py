@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +16,7 @@ from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Draws, equal_tailed
+from thermostats.modelling.inference.draws import Draws, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, Update
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import chance_of
@@ -31,14 +34,15 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
     fit = result.fit
     if fit is None:
         raise DataError("a rule asks for a posterior and the result has no fit", got=asked.statement)
-    gate, summary = fit.check(), fit.summary()
+    said, summary = asked.asked(result), fit.summary()
+    gate = fit.check(said)
     statement = f"P({asked.stated(result)})"
     probability = asked.probability(result)
     tables = result.fit_tables
     if not isinstance(tables, Mapping):
         tables = {fit.titles.get(name, name.replace("_", " ")): fit.table(name) for name in tables}
     caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
-    return Posterior(
+    found = Posterior(
         model=model,
         equations=fit.equations,
         priors=fit.priors,
@@ -48,8 +52,8 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
         verdict=asked.verdict(result),
         gate=gate,
         diagnostics=fit.diagnostics(),
-        summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary["ess_bulk"])),
-        sensitivity=fit.tables.get("sensitivity") if result.sensitivity is None else result.sensitivity,
+        summary=summary.assign(mcse=summary["sd"] / np.sqrt(_sizes(fit, summary))),
+        sensitivity=fit.sensitivity(said),
         tables=dict(tables),
         panels=(
             Panel(name="posterior", draw=fit.plot, caption=caption),
@@ -75,6 +79,23 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
         computation=" ".join(_computation(name, draws) for name, draws in fit.sampled.items()),
         probability_error=_error(fit, probability, asked.truth(result)),
     )
+    return in_words(found, fit.called) if fit.called else found
+
+
+def in_words(found: Any, called: Mapping[str, str]) -> Any:
+    """A record, table, mapping, sequence or text with words called otherwise, those of file names and parts too."""
+    same = partial(in_words, called=called)
+    if isinstance(found, str):
+        return re.sub("|".join(rf"(?<![A-Za-z]){word}(?![A-Za-z])" for word in called), lambda m: called[m[0]], found)
+    if isinstance(found, pd.DataFrame):
+        return found.rename(columns=same).map(same)
+    if isinstance(found, Mapping):
+        return {same(name): same(value) for name, value in found.items()}
+    if isinstance(found, tuple):
+        return tuple(map(same, found))
+    if is_dataclass(found) and not isinstance(found, type):
+        return replace(found, **{part.name: same(getattr(found, part.name)) for part in fields(found) if part.init})
+    return found
 
 
 def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
@@ -109,6 +130,8 @@ def _computation(name: str, draws: Draws) -> str:
     own = draws.settings
     if draws.exact:
         return f"{name}: {own.chains * own.draws} independent draws, without chains."
+    if draws.short:
+        return f"{name}: {own.chains} groups of short chains that began at weighted draws, {own.draws} draws a group."
     attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
     return (
         f"{name}: {own.sampler}, {own.chains} chains of {own.draws} draws after {own.tune} of adaptation, target "
@@ -124,6 +147,24 @@ def _error(fit: Fitted, probability: float, truth: rule.Truth | None) -> float:
     return sampling.mcse(values) if np.ptp(values) > 0 else 0.0
 
 
+def _sizes(fit: Fitted, summary: pd.DataFrame) -> pd.Series:
+    """Effective number of draws of every quantity; of independent ones that of their weights, at most all."""
+    weighed = min((draws.effective for draws in fit.sampled.values() if draws.exact), default=np.nan)
+    return summary["ess_bulk"].fillna(weighed) if "ess_bulk" in summary else pd.Series(weighed, index=summary.index)
+
+
 def ess_min(fit: Fitted) -> float:
-    """Smallest effective sample size, bulk or tail, of any part."""
-    return min(min(d.diagnostics.ess_bulk_min, d.diagnostics.ess_tail_min) for d in fit.sampled.values())
+    """Smallest effective sample size of any part."""
+    return min(draws.effective for draws in fit.sampled.values())
+
+
+def convergence(fit: Fitted) -> dict[str, float | int | None]:
+    """Largest R-hat and divergences of what was sampled, and the smallest effective sample of it or of its weights."""
+    known = [draws.diagnostics for draws in fit.sampled.values()]
+    chains = [own for own in known if not isinstance(own, Weights)]
+    weighed = any(isinstance(own, Weights) and np.isfinite(own.effective) for own in known)
+    return {
+        "rhat_max": max((own.rhat_max for own in chains), default=None),
+        "ess_min": ess_min(fit) if chains or weighed else None,
+        "divergences": sum(own.divergences for own in chains) if chains else None,
+    }

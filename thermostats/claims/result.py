@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thermostats.errors import DataError
+from thermostats.modelling.inference.statements import truth_of
 
 if TYPE_CHECKING:
     from thermostats.modelling.classical import estimates
     from thermostats.modelling.inference.fitted import Fitted, Panel
+    from thermostats.modelling.inference.statements import Statement
 
 
 @dataclass(frozen=True)
@@ -72,17 +74,17 @@ class Result:
     draw: Callable[..., object] | None = None
     """Draws the finding's figure onto the matplotlib axes it is given."""
     fit: Fitted | None = None
-    statements: Mapping[str, Any] = field(default_factory=dict)
-    """Truth values, chain × draw, of statements that a rule asks the fit about and `fit.probabilities` lacks."""
+    statements: Mapping[str, Statement] = field(default_factory=dict)
+    """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
     model: str = ""
     """What was fitted to what, in one sentence; empty: the template's."""
     fit_tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
     """Tables of the fit to show: names of its own, or titles with tables."""
-    sensitivity: pd.DataFrame | None = None
-    """Alternatives of the fit; None: its own table of them."""
     panels: tuple[Panel, ...] = ()
     """Figures of the fit beside those that every fit has."""
     audit: Audit = field(default_factory=Audit)
+    near: bool = False
+    """One unit was left out: bars are those of `rule.NEAR`, and intervals shrink to their estimates."""
 
     @classmethod
     def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:
@@ -96,7 +98,8 @@ class Result:
         Raises DataError for one that neither the result nor its fit knows.
         """
         if statement in self.statements:
-            return float(self.statements[statement].mean())
+            drawn = self.fit.everything if self.fit is not None else {}
+            return float(truth_of(self.statements[statement], drawn).mean())
         if self.fit is not None and statement in self.fit.probabilities:
             return float(self.fit.probabilities[statement])
         known = [*self.statements, *(self.fit.probabilities if self.fit is not None else ())]

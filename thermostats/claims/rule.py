@@ -25,6 +25,7 @@ from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, if_probable
 from thermostats.errors import DataError
 from thermostats.modelling.classical.estimates import holm
+from thermostats.modelling.inference.statements import Statement, truth_of
 from thermostats.words import figure, listed, plural
 
 Truth = NDArray[np.bool_]
@@ -45,6 +46,8 @@ PARTS = {
 NEAREST = {"<": "upper", ">": "lower"}
 """The end of an interval that decides whether the whole of it lies below or above a bar."""
 LIES = {"<": "lies below", ">": "lies above"}
+NEAR = 0.20
+"""Largest p, and largest probability of the contrary, of a decisive verdict when one unit is left out."""
 
 
 def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
@@ -64,6 +67,8 @@ class Condition:
 
     def __and__(self, other: Condition) -> Condition:
         """Both."""
+        if NEVER in (self, other):
+            return NEVER
         return Condition(
             f"{self.words} and {other.words}",
             lambda result: self.holds(result) and other.holds(result),
@@ -72,6 +77,8 @@ class Condition:
 
     def __or__(self, other: Condition) -> Condition:
         """One of them, or both."""
+        if NEVER in (self, other):
+            return other if self is NEVER else self
         return Condition(
             f"({self.words} or {other.words})",
             lambda result: self.holds(result) or other.holds(result),
@@ -111,12 +118,20 @@ class V:
         return V(self.name, "interval")
 
     def of(self, result: Result, sign: str = "") -> float:
-        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks."""
+        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks.
+
+        Of a result with a unit left out (`near`) ends of intervals are the estimate, and a p of at most 0.20 meets
+        every upper bar.
+        """
         if self.name not in result.quantities:
             known = ", ".join(result.quantities)
             raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=known)
         part = NEAREST[sign] if self.part == "interval" else self.part
+        if result.near and part in {"lower", "upper"}:
+            part = "estimate"
         value = getattr(result.quantities[self.name], part)
+        if result.near and part == "p" and sign in {"<", "≤"} and value is not None and value <= NEAR:
+            return 0.0
         return math.nan if value is None else float(value)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
@@ -169,7 +184,9 @@ class Pick:
         """A condition on that row alone; an empty table does not meet it."""
         return Condition(
             f"for {self.words}, {condition.words}",
-            lambda result: not result.rows[self.table].empty and condition.holds(_of_row(self.row(result))),
+            lambda result: (
+                not result.rows[self.table].empty and condition.holds(_of_row(self.row(result), result.near))
+            ),
         )
 
     @property
@@ -292,9 +309,9 @@ class Posterior:
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
 
     `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the result's `statements`
-    or the fit's own `probabilities` know it. `against` is another statement of the same fit: where given, its
-    probability of at most 1 − sure speaks against. `refuted` is a condition that speaks against whatever the posterior
-    says, such as a clear counterexample.
+    or those of the fit know it, or its `probabilities`. `against` is another statement of the same fit: where given,
+    its probability of at most 1 − sure speaks against. `refuted` is a condition that speaks against whatever the
+    posterior says, such as a clear counterexample.
     """
 
     statement: str
@@ -308,11 +325,19 @@ class Posterior:
         """The statement put to this result."""
         return self.statement.format(**self.pick.row(result)) if self.pick else self.statement
 
+    def asked(self, result: Result) -> Mapping[str, Statement]:
+        """The statement as every check is asked it, by what it says; none where the fit knows its probability alone."""
+        said = self.stated(result)
+        known = {**(result.fit.statements if result.fit is not None else {}), **result.statements}
+        known |= {said: self.draws.truth} if self.draws is not None else {}
+        return {said: known[said]} if said in known else {}
+
     def truth(self, result: Result) -> Truth | None:
         """Whether it holds, chain × draw; None where the fit knows the probability alone."""
-        if self.draws is not None and result.fit is not None:
-            return self.draws.truth(result.fit.quantities)
-        return result.statements.get(self.stated(result))
+        if result.fit is None:
+            return None
+        drawn = result.fit.everything
+        return next((truth_of(statement, drawn) for statement in self.asked(result).values()), None)
 
     def probability(self, result: Result) -> float:
         """Posterior probability of the statement; raises DataError where neither result nor fit knows it."""
@@ -323,12 +348,12 @@ class Posterior:
         """By the probability alone; whether its checks let it count is judged apart."""
         if self.refuted.holds(result):
             return AGAINST
-        probability = self.probability(result)
+        probability, sure = self.probability(result), 1 - NEAR if result.near else self.sure
         if not self.against:
-            return if_probable(probability, self.sure)
-        if probability >= self.sure:
+            return if_probable(probability, sure)
+        if probability >= sure:
             return SUPPORTED
-        return AGAINST if result.probability(self.against) <= 1 - self.sure else OPEN
+        return AGAINST if result.probability(self.against) <= 1 - sure else OPEN
 
     def words(self) -> str:
         """Both limits of the probability."""
@@ -339,7 +364,27 @@ class Posterior:
         return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
 
 
-Rule = Decide | AtLeast | Posterior
+@dataclass(frozen=True)
+class Given:
+    """A rule that is asked only where a condition holds; elsewhere there is too little data for it."""
+
+    enough: Condition
+    rule: Decide
+
+    def short(self, result: Result) -> bool:
+        """Whether a result has too little data; one with a unit left out has what the whole has."""
+        return not (result.near or self.enough.holds(result))
+
+    def verdict(self, result: Result) -> Verdict:
+        """By the rule."""
+        return OPEN if self.short(result) else self.rule.verdict(result)
+
+    def words(self) -> str:
+        """Both."""
+        return f"too little data unless {self.enough.words}; {self.rule.words()}"
+
+
+Rule = Decide | AtLeast | Posterior | Given
 """What decides on a result (`verdict`) and states itself (`words`)."""
 
 
@@ -350,10 +395,10 @@ def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
     frame = result.rows[table]
     if adjust and len(frame):
         frame = frame.assign(p=holm(frame["p"].to_dict()))
-    return [_of_row(row) for row in frame.to_dict("records")]
+    return [_of_row(row, result.near) for row in frame.to_dict("records")]
 
 
-def _of_row(row: Mapping[Any, object]) -> Result:
+def _of_row(row: Mapping[Any, object], near: bool) -> Result:
     """A row of a table as a result of its own."""
     named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
 
@@ -364,5 +409,6 @@ def _of_row(row: Mapping[Any, object]) -> Result:
         quantities={
             name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
             for name, value in named.items()
-        }
+        },
+        near=near,
     )

@@ -139,6 +139,7 @@ def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         words, near = _words(error, path), _nearest(error, tables.columns())
+        claim = claim.stated() if claim else None
         if not published and not near and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{words} {data} has no published tables; {BEGIN}")
         return Run(claim, error=words + near)

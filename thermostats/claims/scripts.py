@@ -58,3 +58,8 @@ def chosen(claims: Sequence[str] | None, found: Mapping[str, Path]) -> list[str]
         step = f"did you mean {whole}?" if whole in found else did_you_mean(unknown[0], found, other)
         raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(found), next_step=step)
     return list(dict.fromkeys(wanted))
+
+
+def with_words(script: Path) -> list[Path]:
+    """An analysis and the file of its words, where it has one."""
+    return [path for path in (script, script.with_suffix(".md")) if path.is_file()]

@@ -28,7 +28,7 @@ class Study:
     claims: str = ""
     """Heading of its claims on the index, the first page of a report."""
     fixed: str = ""
-    """When the rules of its claims were fixed: a Jinja template that may ask whether a rule was `corrected` and whether
+    """When the rules of its claims were fixed: a Jinja template that may ask whether a rule has `changed` and whether
     a finding has a posterior, `fitted`."""
     about: str = ""
     """What the index says of it, in a few sentences."""

@@ -21,7 +21,8 @@
 
 A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`), a heading of level three a
 part of its words. Places are Jinja's;
-filters are the functions of `thermostats.words`. The rule is not written here: it states itself.
+filters are the functions of `thermostats.words`. The rule is not written here: it states itself. A section
+History lists how it changed.
 """
 
 from __future__ import annotations
@@ -97,13 +98,22 @@ class Template:
 
     def notes(self, finding: str, values: Mapping[str, Any]) -> tuple[str, ...]:
         """The notes that are not empty."""
-        items = re.split(r"^- *", self.render(finding, "notes", values), flags=re.M)
-        return tuple(" ".join(item.split()) for item in items if item.strip())
+        return _items(self.render(finding, "notes", values))
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """The changes of the rules, from the section History."""
+        return _items(self.sections.get("History", {}).get("", ""))
 
     @cached_property
     def findings(self) -> tuple[str, ...]:
         """Names of sections with parts, in order."""
         return tuple(name for name, parts in self.sections.items() if set(parts) & set(PARTS))
+
+
+def _items(text: str) -> tuple[str, ...]:
+    items = re.split(r"^- *", text, flags=re.M)
+    return tuple(" ".join(item.split()) for item in items if item.strip())
 
 
 def _parts(body: str) -> dict[str, str]:

@@ -287,7 +287,7 @@ def ls(
         step = f"thermostats report --analyses {analyses} --out my-report"
     from thermostats.cli import listing  # noqa: PLC0415
 
-    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses)
+    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses, rules=as_json)
     print_rows(rows, columns, as_json)
     say_next(step, data=data, shown=watched(as_json))
 
@@ -362,7 +362,18 @@ def findings(
 
     rows = listing.findings(out)
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
-    columns = ["claim", "headline", "verdict", "estimand", "estimate", "lower", "upper", "n_models", "n_heritages"]
+    columns = [
+        "claim",
+        "headline",
+        "verdict",
+        "reason",
+        "estimand",
+        "estimate",
+        "lower",
+        "upper",
+        "n_models",
+        "n_heritages",
+    ]
     print_rows(shown, columns, as_json, digits=5)
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 

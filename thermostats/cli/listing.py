@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pandera.pandas as pa
+from pyarrow import Table
 
+from thermostats.claims.scripts import scripts
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting.snapshot import findings_file
-from thermostats.tables import states, store
+from thermostats.reporting.names import findings_file
+from thermostats.tables import rows as tables
+from thermostats.tables import states
 from thermostats.tables.feature_columns import feature_columns
-from thermostats.tables.folders import layers, own_files
-from thermostats.tables.mapping import when_joined
-from thermostats.tables.schemas import TABLES, key
+from thermostats.tables.folders import data_folder, layers, own_files, shipped
+from thermostats.tables.held import held, is_missing, keys
+from thermostats.tables.joined import when_joined
+from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
+CLAIMED = ("claim", "title", "reads")
+"""What is shown of a claim."""
 OWN = ("models", "runs")
 """Listings that can be of the folder's own rows alone."""
 
@@ -31,11 +37,14 @@ def rows(
     own: bool = False,
     table: str | None = None,
     analyses: Path | None = None,
+    rules: bool = True,
 ) -> Rows:
     """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
 
-    table: of columns, those of this table alone. analyses: folder of claims. The verb has checked the names. Raises
-    UsageError where there is no listing of own rows.
+    table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
+    read from their words alone, since scripts state the rules. The verb has checked the names.
+
+    Raises UsageError where there is no listing of own rows.
     """
     if own and what not in OWN:
         raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
@@ -44,7 +53,9 @@ def rows(
     if what == "architectures":
         return _architectures()
     if what == "claims":
-        return _claims(analyses or store.shipped("analyses"))
+        return (
+            _titles(shipped("analyses")) if analyses is None and not rules else _claims(analyses or shipped("analyses"))
+        )
     read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
         "models": _models,
         "prompts": _prompts,
@@ -57,30 +68,43 @@ def rows(
 def findings(out: Path) -> list[dict[str, Any]]:
     """Findings of the last report, each claim's headline first, named figures as objects."""
     path = findings_file(out)
-    frame = store.validate(store.read(path, "findings"), "findings", path)
-    frame = frame.sort_values(["claim", "headline"], ascending=[True, False], kind="stable")
+    listed = plain(held(tables.read(path, "findings"), "findings", path))
     try:
-        named = {name: frame[name].map(json.loads) for name in ("published", "reproduced")}
+        for row in listed:
+            row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
     except (ValueError, RecursionError) as error:
         got, step = str(error), "thermostats report --all"
         raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
-    return _records(frame.assign(**named))
+    return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
+
+
+def _titles(analyses: Path) -> Rows:
+    """The claims of a folder of analyses by their words, without loading what computes."""
+    from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
+
+    words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
+    return [{"claim": each.id, "title": each.title, "reads": each.facts.get("rows", "")} for each in words], [*CLAIMED]
 
 
 def _claims(analyses: Path) -> Rows:
-    """The claims of a folder of analyses, without running them."""
+    """The claims of a folder of analyses with their rules, without running them."""
     from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
 
     listed = [
         {"claim": claim.id, "title": claim.title, "reads": claim.rows, "said": claim.said, "rule": claim.rule}
         for claim in claims(analyses)
     ]
-    return listed, ["claim", "title", "reads"]
+    return listed, [*CLAIMED]
 
 
 def _tables(data: str | Path | None, own: bool) -> Rows:
     listed = [
-        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
+        {
+            "table": name,
+            "rows": len(tables.load(name, data)),
+            "key": ", ".join(key(name)),
+            "meaning": schema.description,
+        }
         for name, schema in TABLES.items()
     ]
     return listed, list(listed[0])
@@ -93,8 +117,8 @@ def _columns(table: str | None) -> Rows:
             "column": label,
             "key": "key" if label in key(name) else "",
             "joined": when_joined(name, label),
-            "type": column.metadata["dtype"],
-            "unit": column.metadata["unit"],
+            "type": column.dtype,
+            "unit": column.unit,
             "meaning": "; ".join([str(column.description), *_values(column)]),
         }
         for name, schema in TABLES.items()
@@ -104,42 +128,38 @@ def _columns(table: str | None) -> Rows:
     return [row for row in listed if table in (None, row["table"])], list(listed[0])
 
 
-def _values(column: pa.Column) -> list[str]:
+def _values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
-    allowed = [check.statistics["allowed_values"] for check in column.checks if check.name == "isin"]
-    shown = [value for values in allowed for value in values if value]
-    return [f"one of {', '.join(shown)}"] * any(value not in str(column.description) for value in shown)
+    shown = [value for check in column.checks if check.kind == ONE_OF for value in check.value if value]
+    return [f"one of {', '.join(shown)}"] * any(value not in column.description for value in shown)
 
 
 def _models(data: str | Path | None, own: bool) -> Rows:
     shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
-    return _records(_own_last("models", data, own)), shown
+    return _own_last("models", data, own), shown
 
 
 def _prompts(data: str | Path | None, own: bool) -> Rows:
-    sets = (
-        store.load("prompts", data)
-        .groupby("prompt_set")
-        .agg(
-            prompts=("prompt_id", "size"),
-            texts=("text", lambda texts: int((texts != "").sum())),
-            categories=("category", lambda values: ", ".join(sorted(set(values) - {""}))),
-        )
-    )
-    return _records(sets.reset_index()), ["prompt_set", "prompts", "texts", "categories"]
+    listed = []
+    for name, rows in groupby(plain(tables.load("prompts", data)), key=itemgetter("prompt_set")):
+        held_in = list(rows)
+        categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
+        texts = sum(row["text"] != "" for row in held_in)
+        listed.append({"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories})
+    return listed, ["prompt_set", "prompts", "texts", "categories"]
 
 
 def _runs(data: str | Path | None, own: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
     shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = _own_last("runs", data, own).assign(state=states.DONE, reason="")
-    empty = dict.fromkeys(runs.columns) | {"run_id": "", "source": ""}
+    runs = [{**run, "state": states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
+    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
     left = [
         {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
         | {"state": spec.state, "reason": spec.reason}
-        for spec in states.read(store.data_folder(data))
+        for spec in states.read(data_folder(data))
     ]
-    return [*_records(runs), *left], shown
+    return [*runs, *left], shown
 
 
 def _architectures() -> Rows:
@@ -159,18 +179,18 @@ def _architectures() -> Rows:
     return listed, list(listed[0])
 
 
-def _own_last(name: str, data: str | Path | None, alone: bool) -> pd.DataFrame:
+def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
     """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
-    frame, folder = store.load(name, data), store.data_folder(data)
+    folder, listed = data_folder(data), plain(tables.load(name, data))
     if not layers(folder)[:-1]:
-        return frame
-    held = [store.read(path, name)[key(name)] for path in own_files(name, folder)]
-    keys = pd.MultiIndex.from_frame(pd.concat(held) if held else frame[key(name)].iloc[:0])
-    own = pd.MultiIndex.from_frame(frame[key(name)]).isin(keys)
-    return frame[own] if alone else pd.concat([frame[~own], frame[own]], ignore_index=True)
+        return listed
+    held_here = {each for path in own_files(name, folder) for each in keys(tables.read(path, name), name)}
+    own = [tuple(row[label] for label in key(name)) in held_here for row in listed]
+    beneath = [row for row, is_own in zip(listed, own, strict=True) if not is_own]
+    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, own, strict=True) if is_own)]
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def plain(rows: Table) -> list[dict[str, Any]]:
     """Rows as plain Python values, a missing one as None."""
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [dict(zip(frame.columns, row, strict=True)) for row in plain.itertuples(index=False, name=None)]
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return [{label: None if is_missing(value) else value for label, value in row.items()} for row in found]

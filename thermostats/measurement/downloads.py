@@ -89,7 +89,8 @@ class Downloads:
             try:
                 if self.budget is not None and spec.download and not Path(spec.model).is_dir():
                     self._make_room(spec, self.budget)
-                folder_of(spec)
+                if not self.stopped:
+                    folder_of(spec)
                 return
             except TransientError:
                 if pause is None:

@@ -1,6 +1,6 @@
 """Memory that measuring takes, and what is free.
 
-Of a spec it is told from the configuration before anything is loaded: weights are counted on a model built without
+For a spec it follows from the configuration before anything is loaded: weights are counted on a model built without
 memory (torch's meta device), so that every class transformers knows is counted exactly; activations follow from the
 shapes of the largest batch. A prompt's tokens are taken as a quarter of its bytes, as in English text: the tokenizer is
 not read yet, and a batch is held against memory again before it runs.

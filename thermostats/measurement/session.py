@@ -355,7 +355,7 @@ def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt
 
 
 def quiet() -> None:
-    """No bars and no warnings of transformers in this process; what matters is told as an outcome."""
+    """No bars and no warnings of transformers in this process; what matters becomes an outcome."""
     import transformers  # noqa: PLC0415 - loaded only where something is measured
 
     logging: Any = transformers.utils.logging

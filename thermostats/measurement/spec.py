@@ -52,7 +52,7 @@ class RunSpec:
     name: str = ""
     """model_id for a local folder; empty: the folder's name."""
     source: str = "thermostats"
-    """`source` of its runs: a designed experiment is told apart by it (`tables/vocabulary.py`)."""
+    """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""

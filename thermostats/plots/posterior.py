@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,11 @@ SIDE = 6.5
 """Size of the figures beside the rows, in points."""
 
 
-def variance_shares(table: pd.DataFrame, axes: Axes) -> Axes:
+def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})) -> Axes:
     """Posterior share of every block in the variance over models: median, interval, and the prior mean as a tick.
 
     table: `HeritageFit.summary()`, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper). With
-    a symmetric Dirichlet prior the prior mean is 1 over the number of blocks.
+    a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
     rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
@@ -42,7 +43,7 @@ def variance_shares(table: pd.DataFrame, axes: Axes) -> Axes:
     _intervals(axes, rows, "posterior median, interval")
     at = np.full(len(order), 1 / len(order))
     axes.scatter(at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2)
-    name_rows(axes, [BLOCKS.get(block, block) for block in order])
+    name_rows(axes, [called.get(block, BLOCKS.get(block, block)) for block in order])
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
     legend_over_rows(axes)
     return axes

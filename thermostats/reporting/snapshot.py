@@ -14,14 +14,10 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats import words
-from thermostats.reporting.pages.claim import folder_of
+from thermostats.reporting.names import IGNORE, INDEX, TABLE, folder_of
 from thermostats.reporting.stale import remove_files, write_files
 from thermostats.tables import store
 
-IGNORE = ".gitignore"
-TABLE, INDEX = "findings.csv", "index.md"
-NOW = "findings-now.csv"
-"""Findings of the last report in a folder whose `findings.csv` is a snapshot's."""
 IGNORED = "*\n!.gitignore\n!findings.csv\n!index.md\n![a-z][0-9][0-9].md\n![a-z][0-9][0-9].svg\n"
 ERRORS = 4.0
 """Monte-Carlo errors of a difference above which two figures from draws differ."""
@@ -33,19 +29,14 @@ DRAWN = "posterior"
 OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 
-def is_kept(out: Path) -> bool:
-    """True where the folder holds a snapshot."""
-    return (out / IGNORE).is_file()
-
-
 def begin(out: Path) -> list[str]:
     """Make a folder one that holds a snapshot; what was written."""
     return write_files(out, {IGNORE: IGNORED.encode()})
 
 
-def findings_file(out: Path) -> Path:
-    """Table of the findings of the last report of a folder."""
-    return out / NOW if (out / NOW).is_file() else out / TABLE
+def read_findings(path: Path) -> pd.DataFrame:
+    """A table of findings that a report wrote."""
+    return store.validate(store.read(path, "findings"), "findings", path)
 
 
 def differences(out: Path, now: pd.DataFrame) -> tuple[str, ...]:
@@ -53,7 +44,7 @@ def differences(out: Path, now: pd.DataFrame) -> tuple[str, ...]:
     path = out / TABLE
     if not path.is_file():
         return ()
-    kept = store.validate(store.read(path, "findings"), "findings", path)
+    kept = read_findings(path)
     keys = ["finding", "evidence"]
     both = kept.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
     return tuple(line for row in both.to_dict("records") for line in _differences(row))

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import thermostats
-from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
+from thermostats.reporting.names import MANIFEST, SECONDS
 from thermostats.tables.atomic import write_all
 
-MANIFEST, SECONDS = "manifest.json", ".seconds.json"
-PAGE_CODE = "the code of its page changed"
+PAGE_CODE = "the code of its page, or what it leads to, changed"
 """Why pages are stale whose text is not."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
@@ -40,7 +39,9 @@ class Record:
     machine: str = ""
     """SHA-256 of the versions of interpreter and libraries."""
     page: str = ""
-    """SHA-256 of what makes HTML of Markdown."""
+    """SHA-256 of what makes HTML of Markdown, and of the pages that it leads to."""
+    tables: str = ""
+    """SHA-256 over the files that rows are read from; empty: those are not all known."""
     selections: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the rows read, by selection."""
     files: dict[str, str] = field(default_factory=dict)
@@ -56,22 +57,29 @@ class Record:
         return replace(self, selections=dict(sorted(selections.items())), files=digests)
 
 
-def record_now(made_of: bytes, *modules: Path) -> Record:
-    """A record of an analysis, or of what a page shows, and of the modules that make its text."""
-    return Record(sha(made_of), code_sha(*modules), sha_of(machine()), page_sha())
+def record_now(made_of: bytes, navigation: Mapping[str, str], tables: str, *modules: Path) -> Record:
+    """A record of an analysis or of what a page shows, of pages that it leads to, of modules that make its text."""
+    return Record(sha(made_of), code_sha(*modules), sha_of(machine()), sha_of([page_sha(), navigation]), tables)
 
 
-def stale_because(record: Record | None, now: Record, tables: Evidence, out: Path) -> str:
-    """Why pages are not what they would be if made now; empty where they are. `now`: what they would be made of."""
+def stale_because(record: Record | None, now: Record, changed: Callable[[Mapping[str, str]], bool], out: Path) -> str:
+    """Why pages are not what they would be if made now; empty where they are.
+
+    now: what they would be made of. changed: whether any of some selections has other rows; asked where files changed.
+    """
     if record is None:
         return "not built yet"
     if record.script != now.script:
-        return "its script changed" if record.selections else "what it shows changed"
+        return (
+            "its script, its words or what its rules could show changed"
+            if record.selections
+            else "what it shows changed"
+        )
     if record.code != now.code:
         return "code that it imports changed"
     if record.machine != now.machine:
         return "built with other versions of libraries"
-    if tables.changed(record.selections):
+    if not (record.tables and record.tables == now.tables) and changed(record.selections):
         return "rows that it reads changed"
     return _changed_file(record, out) or (PAGE_CODE if record.page != now.page else "")
 
@@ -118,7 +126,7 @@ def code_sha(*paths: Path) -> str:
     texts = {path for path in _templates() if path.suffix == ".md" and own}
     digest = hashlib.sha256()
     for module in sorted({*own, *texts, *(module for path in paths for module in closure(path))}):
-        digest.update(module.relative_to(HERE).as_posix().encode() + b"\0" + module.read_bytes())
+        digest.update(module.relative_to(HERE).as_posix().encode() + b"\0" + _own(module))
     return digest.hexdigest()
 
 
@@ -140,7 +148,7 @@ def closure(path: Path) -> tuple[Path, ...]:
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            waiting += _imported(module.read_bytes())
+            waiting += _imported(_own(module))
     return tuple(sorted(found))
 
 
@@ -202,6 +210,12 @@ def module_file(name: str) -> Path | None:
     """File of a module of the package; None where there is none."""
     base = HERE.joinpath(*name.split(".")[1:])
     return next((path for path in (base.with_name(f"{base.name}.py"), base / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _own(module: Path) -> bytes:
+    """A file of the package as it was when it was first read, which is as it runs."""
+    return module.read_bytes()
 
 
 @cache

@@ -9,8 +9,9 @@ import io
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,8 +22,10 @@ from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key, written
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
-PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pa.Table:
@@ -101,12 +104,14 @@ def with_added(table: pa.Table, name: str) -> pa.Table:
     """Rows with the columns that were added to their table later."""
     for place, each in enumerate(schema(name)):
         if each.name not in table.column_names:
-            values = pa.array([absent(name)[each.name]] * len(table), each.type)
-            table = table.add_column(place, each, values)
+            table = table.add_column(place, each, _repeated(absent(name)[each.name], len(table), each.type))
     return table
 
 
-def to_frame(table: pa.Table) -> pd.DataFrame:
-    """Rows as a frame of the declared types."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=PANDAS.get)
-    return frame
+def _repeated(value: str | None, count: int, of: pa.DataType) -> pa.Array:
+    """A column that holds one text, or nothing; Arrow's own way to make it loads pandas."""
+    if value is None:
+        return pa.nulls(count, of)
+    text = value.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * len(text)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))

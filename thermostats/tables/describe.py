@@ -17,15 +17,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pandera.pandas as pa
 from pyarrow.parquet import read_schema
 
 import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.feature_columns import MEANING, feature_columns
-from thermostats.tables.mapping import when_joined
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, key, references
+from thermostats.tables.joined import when_joined
+from thermostats.tables.schemas import (
+    FLAG,
+    FLOAT,
+    INTEGER,
+    LOWER,
+    ONE_OF,
+    TABLES,
+    TEXT,
+    UPPER,
+    Column,
+    absent,
+    key,
+    references,
+)
 
 Files = Mapping[str, Sequence[str]]
 """Paths within a folder by table."""
@@ -50,11 +62,7 @@ JOINED = (
     "When joined: what rows that come with a mapping (or `table=` in Python) must have; without one a file has every "
     "column of its table, empty where a value may be."
 )
-CONSTRAINTS = {
-    "isin": ("enum", "allowed_values"),
-    "greater_than_or_equal_to": ("minimum", "min_value"),
-    "less_than_or_equal_to": ("maximum", "max_value"),
-}
+CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 """Checks of a column that a data package has too; an exclusive bound it has not."""
 OWN = """
 citeAs column conformsTo cr data dataType dct equivalentProperty examples extract field fileObject fileProperty fileSet
@@ -111,7 +119,7 @@ def codebook() -> str:
         lines += ["| column | type | unit | may be empty | when joined | meaning |", "|---|---|---|---|---|---|"]
         for label, declared in schema.columns.items():
             bold = f"**{label}**" if label in key(name) else label
-            kind, unit = KINDS[declared.metadata["dtype"]], declared.metadata["unit"]
+            kind, unit = KINDS[declared.dtype], declared.unit
             cells = (bold, kind, unit, "yes" if declared.nullable else "", when_joined(name, label))
             lines.append(f"| {' | '.join(cells)} | {declared.description} |")
         lines.append("")
@@ -136,7 +144,7 @@ def _resources(files: Files) -> dict[str, Resource]:
     return found
 
 
-def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[pa.Column]:
+def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[Column]:
     """Columns of a table that its files have: those that were added later are not in all."""
     spare = set(absent(name))
     found = [folder / path for path in paths] if folder is not None and spare else []
@@ -192,17 +200,15 @@ def _resource(label: str, resource: Resource, targets: Collection[str], folder: 
     }
 
 
-def _field(column: pa.Column) -> dict[str, Any]:
-    dtype, unit = column.metadata["dtype"], column.metadata["unit"]
+def _field(column: Column) -> dict[str, Any]:
+    dtype, unit = column.dtype, column.unit
     constraints: dict[str, Any] = {}
     for check in column.checks:
-        if check.name in CONSTRAINTS:
-            name, statistic = CONSTRAINTS[check.name]
-            value = check.statistics[statistic]
-            constraints[name] = [v for v in value if v != ""] if name == "enum" else value
+        if name := CONSTRAINTS.get(check.kind):
+            constraints[name] = [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
     if not column.nullable and dtype != TEXT:
         constraints["required"] = True
-    field = {"name": column.name, "type": FIELD_TYPES[dtype], "description": column.description}
+    field: dict[str, Any] = {"name": column.name, "type": FIELD_TYPES[dtype], "description": column.description}
     field |= {"unit": unit} if unit else {}
     field |= {"trueValues": ["True"], "falseValues": ["False"]} if dtype == FLAG else {}
     return field | ({"constraints": constraints} if constraints else {})
@@ -254,8 +260,8 @@ def _record_set(label: str, resource: Resource, folder: Path) -> dict[str, Any]:
             "@type": "cr:Field",
             "@id": f"{label}/{column.name}",
             "name": column.name,
-            "description": column.description + f" ({column.metadata['unit']})" * bool(column.metadata["unit"]),
-            "dataType": SCHEMA_ORG[column.metadata["dtype"]],
+            "description": column.description + f" ({column.unit})" * bool(column.unit),
+            "dataType": SCHEMA_ORG[column.dtype],
             "source": {**source, "extract": {"column": column.name}},
         }
         for column in _columns(name, paths, folder)

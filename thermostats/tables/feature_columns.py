@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pandera.pandas as pa
-
-from thermostats.tables.features import GAINS, MODEL, RUN
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, TEXT
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, TEXT, Column
+from thermostats.tables.vocabulary import GAINS, MODEL, RUN
 
 MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
 OF_GAINS = {
@@ -63,5 +61,5 @@ def feature_columns() -> Iterator[FeatureColumn]:
     yield from (FeatureColumn(name, kind, unit, meaning) for name, (meaning, kind, unit) in NORMS.items())
 
 
-def _declared(column: pa.Column, name: str) -> FeatureColumn:
-    return FeatureColumn(name, column.metadata["dtype"], column.metadata["unit"], column.description)
+def _declared(column: Column, name: str) -> FeatureColumn:
+    return FeatureColumn(name, column.dtype, column.unit, column.description)

@@ -14,21 +14,8 @@ from thermostats.tables import features_cache, store
 from thermostats.tables.caching import cache_folder
 from thermostats.tables.features_cache import OF_RUNS
 from thermostats.tables.grouped import Groups, numbered
-from thermostats.tables.vocabulary import POSITIONS
+from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
-GAINS = {
-    "last_gain": "G_L",
-    "penultimate_gain": "G_(L-1)",
-    "normed_gain": "norm of the normed x_L over n_(L-1); the final norm is in it",
-    "geometric_gain": "exp of the mean of log G_l over l = 2..L",
-    "max_gain": "largest G_l over l = 2..L",
-    "geometric_gain_to_penultimate": "exp of the mean of log G_l over l = 2..L-1",
-    "max_gain_to_penultimate": "largest G_l over l = 2..L-1",
-    "total_amplification": "n_L / n_1",
-    "total_amplification_from_input": "n_L / n_0",
-}
-RUN = ["run_id", "model_id", "revision", "source", "dtype", "attention", "prompt_set"]
-MODEL = ["model_id", "revision", "source"]
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
 LAST = "last"
 """Position of the gains unless another is asked for: the only one at which the study's gains are stated."""

@@ -19,10 +19,11 @@ from thermostats.tables import store
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder, writable_folder
+from thermostats.tables.held import difference
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
+from thermostats.tables.joined import REFUSED
 from thermostats.tables.mapping import (
-    REFUSED,
     ColumnMap,
     columns_of_rows,
     filled,
@@ -35,7 +36,7 @@ from thermostats.tables.mapping import (
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
-from thermostats.tables.validation import difference, typed
+from thermostats.tables.validation import typed
 
 MAP = "thermostats ls columns {} says which there are; --map names a file that says which of yours is which"
 Tables = Mapping[str, pd.DataFrame]

@@ -33,23 +33,14 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
+from thermostats.tables.joined import TELLING, UNSTATED, may_be_left_out
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes, key
+from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes
 from thermostats.tables.validation import as_text, wanted_instead
 
-UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
-"""What a run has where its rows do not say; of any other text nothing."""
-TELLING = ("model_id", "source")
-"""What rows must say for the run that they are of to follow."""
 OTHERS = "*"
 ENTRIES = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": list | str}
 """Entries of a mapping file with their types."""
-NEEDED, OPTIONAL = "needed", "optional"
-REFUSED = {"findings": "findings are made by `thermostats report`"}
-"""Tables that nothing is joined to, and why."""
-FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sha"): "filled in from prompt_set"} | {
-    ("runs", label): f"filled in: {value}" for label, value in UNSTATED.items()
-}
 
 
 @dataclass(frozen=True)
@@ -156,32 +147,11 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or of a run as in `UNSTATED`."""
     spare = {
-        name: absent(table).get(name, UNSTATED.get(name, "") if column.metadata["dtype"] == TEXT else None)
+        name: absent(table).get(name, UNSTATED.get(name, "") if column.dtype == TEXT else None)
         for name, column in TABLES[table].columns.items()
         if name not in frame and may_be_left_out(table, name)
     }
     return frame.assign(**spare)
-
-
-def may_be_left_out(table: str, name: str) -> bool:
-    """Whether a column may be empty: it is no key, and nullable, any text, or `UNSTATED` of a run."""
-    column = TABLES[table].columns[name]
-    if table == "runs" and name in (*UNSTATED, *TELLING):
-        return name in UNSTATED
-    any_text = name in absent(table) or (column.metadata["dtype"] == TEXT and not column.checks)
-    return name not in key(table) and (column.nullable or any_text)
-
-
-def when_joined(table: str, label: str) -> str:
-    """Whether rows that are joined with a mapping must have a column: `needed`, `optional`, or how it is filled in.
-
-    Empty for a table that nothing is joined to.
-    """
-    if table in REFUSED:
-        return ""
-    if label == "run_id":
-        return f"filled in from {' and '.join(TELLING)}"
-    return FILLED.get((table, label), OPTIONAL if may_be_left_out(table, label) else NEEDED)
 
 
 def with_runs(

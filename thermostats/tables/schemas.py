@@ -1,4 +1,4 @@
-"""Every table and column: type, unit, meaning, key, as pandera schemas; the codebook is made from it.
+"""Every table and column: type, unit, meaning, key; the codebook is made from it. Loads no library.
 
 Conventions: layers are 1-based (block 1 … block L; 0 is what enters block 1). Text columns are never null, an empty
 text means "does not apply" or "not stated". Numeric columns are empty where a value is missing, and `missing` says why.
@@ -7,10 +7,8 @@ text means "does not apply" or "not stated". Numeric columns are empty where a v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import pandas as pd
-import pandera.pandas as pa
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from thermostats.tables.vocabulary import (
     ATTENTION_VARIANTS,
@@ -24,14 +22,54 @@ from thermostats.tables.vocabulary import (
     VERDICTS,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FLOAT, INTEGER, TEXT, FLAG = "float64", "Int64", "str", "boolean"
 
 
-BOUNDS: dict[str, tuple[Any, str]] = {
-    "lower": (pa.Check.ge, "at least"),
-    "above": (pa.Check.gt, "above"),
-    "upper": (pa.Check.le, "at most"),
-}
+ONE_OF, LOWER, ABOVE, UPPER = "one of", "at least", "above", "at most"
+"""Kinds of checks, in words."""
+BOUNDS = {"lower": LOWER, "above": ABOVE, "upper": UPPER}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a value must be, if there is one: one of a tuple, or within a bound."""
+
+    kind: str
+    value: Any
+
+    @property
+    def error(self) -> str:
+        """What is allowed, in words."""
+        return f"{self.kind} {', '.join(map(repr, self.value)) if self.kind == ONE_OF else f'{self.value:g}'}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    dtype: str
+    description: str
+    unit: str
+    checks: tuple[Check, ...]
+    nullable: bool
+    free: bool
+    """Any text, not a name or a sentence."""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table."""
+
+    name: str
+    description: str
+    key: tuple[str, ...]
+    columns: Mapping[str, Column]
+    references: Mapping[str, str]
+    """Columns that must be found in the key of another table."""
 
 
 def column(
@@ -43,54 +81,45 @@ def column(
     allowed: Sequence[str] | None = None,
     free: bool = False,
     **bounds: float,
-) -> pa.Column:
+) -> Column:
     """Declare one column; `allowed` and the bounds `lower`, `above` (exclusive), `upper` become checks.
 
     free: any text, not a name or a sentence.
     """
-    one_of = [] if allowed is None else [pa.Check.isin(list(allowed), error=f"one of {', '.join(map(repr, allowed))}")]
-    within = [
-        check(bounds[bound], error=f"{words} {bounds[bound]:g}")
-        for bound, (check, words) in BOUNDS.items()
-        if bound in bounds
-    ]
-    metadata = {"unit": unit, "dtype": dtype, "free": free}
-    return pa.Column(dtype, one_of + within, nullable=nullable, description=meaning, metadata=metadata)
+    checks = [Check(ONE_OF, tuple(allowed))] if allowed is not None else []
+    checks += [Check(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
+    return Column(dtype, meaning, unit, tuple(checks), nullable, free)
 
 
-def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False) -> pa.Column:
+def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False) -> Column:
     """Declare a text, never null."""
     return column(TEXT, meaning, allowed=allowed, free=free)
 
 
-def number(meaning: str, unit: str, **bounds: Any) -> pa.Column:
+def number(meaning: str, unit: str, **bounds: Any) -> Column:
     """Declare a number that may be missing."""
     return column(FLOAT, meaning, unit, nullable=True, **bounds)
 
 
-def count(meaning: str, unit: str = "count", *, lower: float = 1, nullable: bool = False) -> pa.Column:
+def count(meaning: str, unit: str = "count", *, lower: float = 1, nullable: bool = False) -> Column:
     """Declare a whole number with a lower bound."""
     return column(INTEGER, meaning, unit, nullable=nullable, lower=lower)
 
 
-def gain(meaning: str) -> pa.Column:
+def gain(meaning: str) -> Column:
     """Declare a ratio of norms: positive, or empty where it is missing."""
     return number(meaning, "ratio", above=0.0)
 
 
-def one_of(meaning: str, values: Mapping[str, str]) -> pa.Column:
+def one_of(meaning: str, values: Mapping[str, str]) -> Column:
     """Declare a text of some values, each with its meaning."""
     return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", list(values))
 
 
-def table(
-    name: str, meaning: str, key: Sequence[str], columns: Mapping[str, pa.Column], **references: str
-) -> pa.DataFrameSchema:
+def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str) -> Table:
     """Declare one table; `references` maps a column to the table whose key it must be found in."""
-    metadata = {"key": tuple(key), "references": references}
-    return pa.DataFrameSchema(
-        dict(columns), name=name, description=meaning, unique=list(key), strict=True, ordered=True, metadata=metadata
-    )
+    named = {label: replace(each, name=label) for label, each in columns.items()}
+    return Table(name, meaning, tuple(key), named, references)
 
 
 RUN_ID = text("hash of what was measured, see the table runs")
@@ -99,7 +128,7 @@ SHARE, COSINE = {"lower": 0.0, "upper": 1.0}, {"lower": -1.0001, "upper": 1.0001
 MISSING = text("why numeric values of this row are missing; empty where none is")
 
 
-def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, pa.Column]) -> pa.DataFrameSchema:
+def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column]) -> Table:
     """Declare a table of rows of runs; `run_id` comes before its columns, `missing` after them."""
     whole = {"run_id": RUN_ID, **columns, "missing": MISSING}
     return table(name, meaning, ["run_id", *key], whole, run_id="runs")
@@ -380,9 +409,7 @@ RECONCILIATION = table(
 
 OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
-TABLES: dict[str, pa.DataFrameSchema] = {
-    schema.name: schema for schema in (MODELS, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
-}
+TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)}
 
 
 ADDED: dict[str, dict[str, Any]] = {
@@ -411,14 +438,14 @@ def written(frame: pd.DataFrame, name: str) -> list[str]:
 
 def dtypes(name: str) -> dict[str, str]:
     """Declared pandas dtype of every column of a table."""
-    return {label: column.metadata["dtype"] for label, column in TABLES[name].columns.items()}
+    return {label: column.dtype for label, column in TABLES[name].columns.items()}
 
 
 def key(name: str) -> list[str]:
     """Key columns of a table."""
-    return list(TABLES[name].metadata["key"])
+    return list(TABLES[name].key)
 
 
 def references(name: str) -> dict[str, str]:
     """Columns of a table that must be found in another table's key."""
-    return dict(TABLES[name].metadata["references"])
+    return dict(TABLES[name].references)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pandera.errors
+import pyarrow as pa
 
 from thermostats.errors import DataError
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, dtypes, key, with_added
+from thermostats.tables import archive
+from thermostats.tables.held import check_texts, difference, disallowed, faults, held, shown, wanted
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, dtypes, key, with_added
 
 WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
 LARGEST = 2**62
 """Whole numbers beyond are none of a table."""
+PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+"""Types of pandas by those of Arrow, where they are not its own."""
 FIRST = 5
 """Rows that are named where many have the same fault."""
-HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Control characters, characters without width, and those that turn the direction of text around."""
-FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the beginning of a formula."""
-SURROGATE = re.compile("[\ud800-\udfff]")
-RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 
 
 def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
@@ -41,34 +38,21 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
     for label, dtype in declared.items():
         try:
             typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
-            if dtype == TEXT and absent(name).get(label):
-                typed[label] = typed[label].replace("", absent(name)[label])
         except (ValueError, TypeError) as error:
             what = f"table {name}, column {label} is not of type {dtype}"
             raise DataError(what, where=where, got=str(error)) from error
-        if dtype == FLOAT and np.isinf(typed[label]).any():
-            raise DataError(
-                f"table {name}, column {label} is infinite",
-                where=_place(where, typed, int(np.isinf(typed[label]).to_numpy().argmax()), name),
-                allowed="a finite number, or empty with the reason in `missing`",
-            )
-    for row, column, value in _disallowed(typed, name)[:1]:
-        raise DataError(
-            f"table {name}, column {column} has a value that is not allowed"
-            if column
-            else f"table {name} holds a key twice",
-            where=_place(where, typed, row, name),
-            got=value,
-            allowed=_wanted(name, column) if column else f"one row per {', '.join(key(name))}",
-        )
-    check_names(typed, name, where)
-    return typed.sort_values(key(name), kind="stable", ignore_index=True)
+    return to_frame(held(to_arrow(typed, name), name, where))
 
 
-def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Columns that are lacking, and those that are unknown."""
-    given, wanted = list(map(str, columns)), list(declared)
-    return [label for label in wanted if label not in given], [label for label in given if label not in wanted]
+def to_arrow(frame: pd.DataFrame, name: str) -> pa.Table:
+    """A frame of the declared columns and types as Arrow holds it; a number that is none is missing."""
+    return pa.Table.from_pandas(frame, archive.schema(name), preserve_index=False)
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Rows as a frame of the declared types."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper=PANDAS.get)
+    return frame
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
@@ -83,9 +67,11 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         columns[label], bad = _converted(frame[label], dtype)
         wrong += [(row, f"column {label}: {value!r} is not {WORDS[dtype]}") for row, value in bad]
     table = pd.DataFrame(columns, index=frame.index).drop_duplicates()
-    for row, column, value in _disallowed(table.drop(index=[row for row, _ in wrong], errors="ignore"), name):
+    rest = table.drop(index=[row for row, _ in wrong], errors="ignore")
+    for place, column, value in disallowed(to_arrow(rest, name), name):
+        row = int(rest.index[place])
         if column:
-            wrong.append((row, f"column {column}: {value} is not allowed; {_wanted(name, column)}"))
+            wrong.append((row, f"column {column}: {shown(value)} is not allowed; {wanted(name, column)}"))
         else:
             wrong.append((row, f"{', '.join(key(name))}: the same as in a row before, with other values"))
     if wrong:
@@ -105,39 +91,16 @@ def wanted_instead(value: object, name: str, label: str) -> str:
     cells, bad = _converted(pd.Series([value], dtype=object), dtypes(name)[label])
     column = TABLES[name].columns[label]
     if bad:
-        return "; ".join([WORDS[column.metadata["dtype"]], *(str(check.error) for check in column.checks)])
-    try:
-        column.validate(pd.DataFrame({label: cells}), lazy=True)
-    except pandera.errors.SchemaErrors:
-        return _wanted(name, label)
-    return ""
+        return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
+    values = pa.chunked_array([pa.array(cells, archive.ARROW[column.dtype], from_pandas=True)])
+    return wanted(name, label) if any(faults(values, column)) else ""
 
 
 def check_names(frame: pd.DataFrame, name: str, where: object = "") -> None:
-    """Raise DataError where a text of table `name` holds what it may not.
-
-    Free text (prompts, tokens) is kept as it is, as long as it can be written in UTF-8. All other text is a name or a
-    sentence: no hidden characters, no beginning that a spreadsheet takes for a formula. A run_id names a file.
-    """
-    for label, column in TABLES[name].columns.items():
-        if column.metadata["dtype"] != TEXT:
-            continue
-        for value in frame[label].unique():
-            if fault := _fault(str(value), label, free=column.metadata["free"]):
-                what = f"table {name}, column {label} {fault}"
-                raise DataError(what, where=where, got=ascii(value)[:100], next_step="write the name without it")
-
-
-def _fault(value: str, label: str, *, free: bool) -> str:
-    if SURROGATE.search(value):
-        return "holds half of a character, which UTF-8 cannot write"
-    if free or not value:
-        return ""
-    if label == "run_id" and not RUN.fullmatch(value):
-        return "names a run by more than letters, digits, - and _"
-    if HIDDEN.search(value):
-        return "holds a hidden character"
-    return "begins as a formula of a spreadsheet does" if value.startswith(FORMULA) else ""
+    """Raise DataError where a text of table `name` holds what it may not, as `check_texts` says."""
+    for label, dtype in dtypes(name).items():
+        if dtype == TEXT:
+            check_texts(frame[label].unique(), name, label, where)
 
 
 def as_text(values: pd.Series) -> pd.Series:
@@ -202,38 +165,6 @@ def _flag(value: Any) -> bool:
 
 
 CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _whole, FLAG: _flag}
-
-
-def _disallowed(table: pd.DataFrame, name: str) -> list[tuple[int, str, str]]:
-    """Row, column and value of each cell of a typed table that is not allowed.
-
-    Of rows with the same key all but the first, without column and value.
-    """
-    try:
-        TABLES[name].validate(table, lazy=True)
-    except pandera.errors.SchemaErrors as error:
-        cases = [case for case in error.failure_cases.itertuples() if "uniqu" not in str(case.check)]
-        cells = [
-            (int(case.index), str(case.column), "empty" if pd.isna(case.failure_case) else shown(case.failure_case))
-            for case in cases
-        ]
-        return cells + [(int(row), "", "") for row in table.index[table.duplicated(key(name))]]
-    return []
-
-
-def _wanted(name: str, label: str) -> str:
-    column = TABLES[name].columns[label]
-    return "; ".join(str(check.error) for check in column.checks) or f"{column.metadata['dtype']}, and never empty"
-
-
-def _place(where: object, frame: pd.DataFrame, row: int, name: str) -> str:
-    named = ", ".join(f"{label} {value}" for label, value in frame.iloc[row][key(name)].items())
-    return f"{where}, " * bool(str(where)) + named
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: a number as it is written in a file, whatever library it is of."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _listed(wrong: list[tuple[int, str]]) -> list[str]:

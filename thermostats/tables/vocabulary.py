@@ -64,3 +64,18 @@ TRANSITION_DEFINITIONS = {
 }
 NURSERY = "nursery"
 """Source of runs of the controlled study: designed, so never pooled with other sources unless asked for by name."""
+GAINS = {
+    "last_gain": "G_L",
+    "penultimate_gain": "G_(L-1)",
+    "normed_gain": "norm of the normed x_L over n_(L-1); the final norm is in it",
+    "geometric_gain": "exp of the mean of log G_l over l = 2..L",
+    "max_gain": "largest G_l over l = 2..L",
+    "geometric_gain_to_penultimate": "exp of the mean of log G_l over l = 2..L-1",
+    "max_gain_to_penultimate": "largest G_l over l = 2..L-1",
+    "total_amplification": "n_L / n_1",
+    "total_amplification_from_input": "n_L / n_0",
+}
+"""Gains of a model by name: how each follows from the gains G_l and norms n_l of its blocks."""
+RUN = ["run_id", "model_id", "revision", "source", "dtype", "attention", "prompt_set"]
+MODEL = ["model_id", "revision", "source"]
+"""What a row of `features` is of, with a run or, as MODEL, without."""

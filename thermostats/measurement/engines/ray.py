@@ -1,4 +1,4 @@
-"""Specs on a Ray cluster: a share of a GPU each, several GPUs for a model that one does not hold; lost nodes are told.
+"""Specs on a Ray cluster: a share of a GPU each, several GPUs for a model that one does not hold; reports lost nodes.
 
 Ray places tasks by what they say they need; whether a lost one is tried again is decided where all engines' are.
 """

@@ -169,7 +169,8 @@ def within_correlation(
         ends = {name: np.tanh(np.arctanh(each) + side * half) for name, side in (("lower", -1), ("upper", 1))}
     rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    null = statistic(a[None], b[shuffled], 1).mean(axis=1)
+    ranked = [stats.rankdata(own, axis=0) for own in (a, b)] if method == "spearman" else [a, b]
+    null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
     prompts, models = rng.integers(0, n, (resamples, n, 1)), rng.integers(0, m, (resamples, 1, m))
     drawn = np.nanmean(statistic(a[prompts, models], b[prompts, models], 1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])

@@ -39,6 +39,7 @@ class Difference(Estimate):
 def one_sample(
     values: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     against: float = 0.0,
     log: bool = False,
     level: float = 0.95,
@@ -48,10 +49,12 @@ def one_sample(
     """Mean of `values` against a given value: t interval and sign-flip permutation, exact for n ≤ 15.
 
     With `log` the natural logarithms are taken first, `against` is a ratio (such as 1 for a gain) and `ratio` is the
-    geometric mean; the estimate is then log(geometric mean / against), else mean − against.
+    geometric mean; the estimate is then log(geometric mean / against), else mean − against. Where values of a group are
+    alike, `groups` (one a value) makes the groups' means the sample.
     Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of values not above 0.
     """
-    x = numbers(values, "values", least=3, positive=log, varied=True)
+    x = _by_group(numbers(values, "values", least=3, positive=log), groups, log)
+    x = numbers(x, "values", least=3, positive=log, varied=True)
     if log and against <= 0:
         raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
     shifted = np.log(x) - math.log(against) if log else x - against
@@ -60,15 +63,23 @@ def one_sample(
 
 
 def paired_difference(
-    a: ArrayLike, b: ArrayLike, *, log: bool = True, level: float = 0.95, seed: int, resamples: int = RESAMPLES
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    log: bool = True,
+    level: float = 0.95,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> Difference:
     """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation; `ratio`: geometric mean of a/b.
 
+    Where pairs of a group are alike, `groups` (one a pair) makes the groups' means the sample.
     Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of values not above 0.
     """
     x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
     same_length(a=x, b=y)
-    differences = np.log(x) - np.log(y) if log else x - y
+    differences = _by_group(np.log(x) - np.log(y) if log else x - y, groups)
     if is_constant(differences):
         raise UsageError(
             "every pair differs by the same amount",
@@ -98,6 +109,16 @@ def welch_difference(
     permutation = permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
     return _record(result, float(x.mean() - y.mean()), x.size + y.size, permutation, test, "Welch t", log, 1.0, level)
+
+
+def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
+    """Means of the groups, geometric ones with `log`."""
+    if groups is None:
+        return x
+    _, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    same_length(values=x, groups=codes)
+    means = np.bincount(codes, np.log(x) if log else x) / np.bincount(codes)
+    return np.exp(means) if log else means
 
 
 def _of_one_mean(x: Array, test: str, log: bool, against: float, level: float, seed: int, resamples: int) -> Difference:

@@ -133,7 +133,7 @@ def mixed_slope(
 
 
 def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
-    """Try OPTIMISERS in turn; return the fit, and what is to be said of those that did not give it."""
+    """Try OPTIMISERS in turn; return the fit, and warnings about those that failed."""
     said: list[str] = []
     fit: Any = None
     for optimiser in OPTIMISERS:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import RESAMPLES
+from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS
 
 ROUNDING = 1e-9
 
@@ -21,7 +25,7 @@ class Separation:
     share: float
     """Share of all pairs in which the member is above, ties half."""
     p: float
-    """Exact two-sided p of |pairs above − half of the pairs|, membership permuted within groups."""
+    """Two-sided p of |pairs above − half of the pairs|, membership permuted within groups; exact but for many rows."""
     smallest_p: float
     """The p of the most extreme arrangement of these numbers."""
     groups: pd.DataFrame
@@ -30,12 +34,15 @@ class Separation:
 
 
 def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
-    """Count pairs across kinds within groups and test the count over all groups together, all arrangements enumerated.
+    """Count pairs across kinds within groups and test the count over all groups together.
 
-    Groups of one kind are left out. Raises UsageError where no group has both kinds.
+    All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of one kind are left
+    out. Raises UsageError where no group has both kinds.
     """
     rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
-    found, distance, null = [], 0.0, np.zeros(1)
+    sizes = rows.groupby("group")["member"].agg(["size", "sum"]).astype(int)
+    exact = math.prod(math.comb(n, k) for n, k in sizes.to_numpy().tolist()) <= MOST_ARRANGEMENTS
+    found, distance, null, rng = [], 0.0, np.zeros(1 if exact else RESAMPLES), np.random.default_rng(1)
     for name, part in rows.groupby("group", sort=False):
         x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
         k, n = int(chosen.sum()), len(part)
@@ -43,8 +50,11 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
             continue
         half, above = k * (n - k) / 2, pairs_above(x, chosen)
         distance += above - half
-        masks = (np.isin(np.arange(n), places) for places in combinations(range(n), k))
-        null = np.add.outer(null, [pairs_above(x, mask) - half for mask in masks]).ravel()
+        if exact:
+            masks = (np.isin(np.arange(n), places) for places in combinations(range(n), k))
+            null = np.add.outer(null, [pairs_above(x, mask) - half for mask in masks]).ravel()
+        else:
+            null = null + _drawn(x, k, rng) - half
         straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
         pairs = k * (n - k)
         found.append((name, n, pairs, above, above / pairs, straddling))
@@ -59,6 +69,12 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
 def pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     """Pairs of a member and a non-member in which the member is above, ties half."""
     return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
+
+
+def _drawn(values: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Pairs above of k random members: of ranks R, ΣR over the members less k(k + 1)/2."""
+    ranks = np.tile(stats.rankdata(values), (RESAMPLES, 1))
+    return np.asarray(rng.permuted(ranks, axis=1)[:, :k].sum(axis=1) - k * (k + 1) / 2)
 
 
 def _straddles(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:

@@ -4,15 +4,16 @@ A block b contributes f_b (one value per model, in log gain), with E[Σ_i f_b,i�
 blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
 covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
 
-Families within labs: where at least `ENOUGH_LABS` labs have `ENOUGH_FAMILIES` families or more of `ENOUGH_MODELS`
-models or more each, heritage is half lab and half family in expected variance, and its standard deviation is that of
-both together. Elsewhere heritage is the lab, and a warning says so.
+Heritage is the lab's. Families within labs, where they are stated, are a block of their own, always pooled, and
+neither heritage nor residual; lineage is both together. Where no lab has two families, or no family two models, a
+warning says what cannot be told apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named
+from thermostats.modelling.heritage.averages import Averages
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, observations
 from thermostats.modelling.heritage.study import CAUSES
 from thermostats.modelling.inference.checks import settled
@@ -28,11 +30,16 @@ from thermostats.modelling.inference.draws import Array
 
 Integers = NDArray[np.int64]
 BLOCKS = (*CAUSES, "model")
-"""The last is what is left to the single model."""
+"""The last is what is left to the single model; where families are stated theirs comes before it."""
+FAMILY = "family"
+INTERACTION = "lab × geometry"
+EFFECTS = {"heritage": "u", "geometry": "b_geometry", "scale": "b_scale", FAMILY: "v", INTERACTION: "b_lab_geometry"}
+"""Names of the blocks' standardised effects among the draws."""
 ORDER = "heritage > geometry > scale"
+LINEAGE_ORDER = "lineage > geometry > scale"
+"""Of lab and family together, in the place of the lab."""
 ORDERS = ("heritage > geometry", "geometry > scale", ORDER)
 SMALL_STUDY, LARGE_STUDY = 10, 300
-ENOUGH_LABS, ENOUGH_FAMILIES, ENOUGH_MODELS = 3, 2, 2
 NOBODY: Integers = np.empty(0, dtype=np.int64)
 
 
@@ -46,7 +53,7 @@ class Design:
     """Names of labs, in the order of `lab`."""
     lab: Integers
     families: tuple[str, ...]
-    """Names of families within labs, in the order of `family`; none where they are too few to tell from their labs."""
+    """Names of families within labs, in the order of `family`; none where they are not stated."""
     family: Integers
     """One entry per model, or none."""
     sources: tuple[str, ...]
@@ -63,27 +70,34 @@ class Design:
     """Models that have prompt rows."""
     average: Array
     """Per model that has no prompt rows: mean log gain."""
-    average_error: Array
-    """Its standard error."""
-    average_df: Array
-    """Prompts minus one."""
+    average_variance: Array
+    """Of the log gain over prompts, divisor n − 1."""
+    average_n: Array
+    """Prompts."""
     average_model: Integers
     warnings: tuple[str, ...]
+    interaction: bool = False
+    """Every lab has slopes of geometry of its own: a block too."""
 
     @property
     def n_models(self) -> int:
         """Number of models, M."""
         return len(self.models)
 
-    def heritage_levels(self) -> dict[str, Array]:
-        """Bases of the lab and, where they are told apart, of the family, each M × groups; together unit variance."""
-        if not self.families:
-            return {"lab": lab_basis(self.lab)}
-        return {"lab": lab_basis(self.lab) / 2**0.5, "family": lab_basis(self.family) / 2**0.5}
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Names of the blocks in the order of their shares."""
+        return (*self.bases(), BLOCKS[-1])
 
-    def heritage(self) -> Array:
-        """Basis of heritage, M × labs and families."""
-        return np.concatenate(list(self.heritage_levels().values()), axis=1)
+    def bases(self) -> dict[str, Array]:
+        """Basis of every block but the single model's, M × columns, each of unit expected variance."""
+        found = {"heritage": lab_basis(self.lab), "geometry": self.geometry, "scale": self.scale}
+        found |= {FAMILY: lab_basis(self.family)} if self.families else {}
+        if self.interaction:
+            slopes = (lab_basis(self.lab)[:, :, None] * self.geometry[:, None, :]).reshape(self.n_models, -1)
+            slopes = slopes - slopes.mean(axis=0)
+            found[INTERACTION] = slopes * np.sqrt(self.n_models / np.square(slopes).sum())
+        return found
 
     def lab_sizes(self) -> Integers:
         """Models per lab."""
@@ -93,30 +107,24 @@ class Design:
         """M × labs: what values of models times this are means over the models of every lab."""
         return np.asarray(np.eye(len(self.labs))[self.lab] / self.lab_sizes()[self.lab][:, None])
 
-    def means(self) -> tuple[Array, Array]:
-        """Mean log gain of every model over its prompts and its standard error.
-
-        The error of an average of few prompts is the standard deviation of its t distribution (at least 3 degrees of
-        freedom); a model with a single row has the largest error of the others.
-        """
-        mean, error = np.zeros(self.n_models), np.full(self.n_models, np.nan)
-        df = np.maximum(self.average_df, 3.0)
-        mean[self.average_model], error[self.average_model] = self.average, self.average_error * np.sqrt(df / (df - 2))
+    @cached_property
+    def averages(self) -> Averages:
+        """Mean log gain, spread over prompts and number of prompts of every model."""
+        mean, sd, n = np.zeros(self.n_models), np.zeros(self.n_models), np.ones(self.n_models)
+        at = self.average_model
+        mean[at], sd[at], n[at] = self.average, np.sqrt(self.average_variance), self.average_n
         for i in np.unique(self.y_model):
             rows = self.y[self.y_model == i]
-            mean[i] = rows.mean()
-            error[i] = rows.std(ddof=1) / rows.size**0.5 if rows.size > 1 else np.nan
-        known = error[np.isfinite(error)]
-        return mean, np.where(np.isfinite(error), error, known.max() if known.size else 0.0)
+            mean[i], sd[i], n[i] = rows.mean(), rows.std(ddof=1) if rows.size > 1 else 0.0, rows.size
+        return Averages(mean=mean, sd=sd, n=n)
+
+    def means(self) -> tuple[Array, Array]:
+        """Mean log gain of every model over its prompts and its standard error, spreads partially pooled."""
+        return self.averages.mean, self.averages.error
 
     def covariances(self) -> dict[str, Array]:
         """Covariance of every block's contribution at unit variance, M × M."""
-        return {
-            "heritage": self.heritage() @ self.heritage().T,
-            "geometry": self.geometry @ self.geometry.T,
-            "scale": self.scale @ self.scale.T,
-            "model": np.eye(self.n_models),
-        }
+        return {name: basis @ basis.T for name, basis in self.bases().items()} | {"model": np.eye(self.n_models)}
 
 
 def design(table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[str]] | None = None) -> Design:
@@ -217,22 +225,24 @@ def _facts(rows: pd.DataFrame, columns: Sequence[str], *, positive: bool) -> pd.
 
 
 def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> tuple[tuple[str, ...], Integers]:
-    """Families within labs and the family of every model, or nothing where they are too few."""
-    stated = rows[["model_id", "family"]].dropna().drop_duplicates() if "family" in rows else rows.head(0)
-    if len(stated) != len(facts):
-        warnings.append("families are not stated for every model, once: heritage is the lab")
+    """Families within labs and the family of every model, or nothing where they are not stated."""
+    known = rows[["model_id", "family"]].replace("", None).dropna() if "family" in rows else rows.head(0)
+    stated = known.drop_duplicates().set_index("model_id")["family"] if len(known) else pd.Series(dtype=object)
+    if stated.empty or stated.index.duplicated().any():
+        warnings.append("families are not stated, one a model: no share is theirs")
         return (), NOBODY
-    within = facts["heritage"].astype(str) + " / " + stated.set_index("model_id")["family"].astype(str)
-    sizes = within.groupby([facts["heritage"], within]).size()
-    enough = (sizes >= ENOUGH_MODELS).groupby(level=0).sum() >= ENOUGH_FAMILIES
-    if enough.sum() < ENOUGH_LABS:
-        warnings.append(
-            f"too few families within labs to tell them from their labs ({int(enough.sum())} labs have "
-            f"{ENOUGH_FAMILIES} families or more of {ENOUGH_MODELS} models or more, {ENOUGH_LABS} are needed): "
-            "heritage is the lab"
-        )
-        return (), NOBODY
+    if lacking := set(facts.index) - set(stated.index):
+        warnings.append("a family of its own, as none is stated: " + named(lacking))
+    family = stated.reindex(facts.index)
+    within = facts["heritage"].astype(str) + " / " + family.where(family.notna(), facts.index.to_series()).astype(str)
     names, codes = np.unique(within.to_numpy(dtype=str), return_inverse=True)
+    if within.groupby(facts["heritage"]).nunique().max() < 2:
+        warnings.append(
+            "no lab has two families: what is the lab's and what is the family's cannot be told apart and is divided "
+            "by the prior; their sum, the lineage, can be estimated"
+        )
+    if np.bincount(codes).max() < 2:
+        warnings.append("no family has two models: what is the family's and what is the model's cannot be told apart")
     return tuple(map(str, names)), codes.astype(np.int64)
 
 
@@ -319,7 +329,7 @@ def stacked_sds(contributions: Mapping[str, Array]) -> Array:
 
 def in_order(order: str, sd: Array) -> NDArray[np.bool_]:
     """Whether standard deviations (… × blocks) come in an order such as `heritage > scale`."""
-    named = [sd[..., BLOCKS.index(name)] for name in order.split(" > ")]
+    named = [sd[..., CAUSES.index(name)] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 

@@ -8,9 +8,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from thermostats.modelling.heritage.blocks import BLOCKS, ORDERS, Design, in_order, stacked_sds
+from thermostats.modelling.heritage.averages import CENTRE, SPREAD, Averages
+from thermostats.modelling.heritage.blocks import ORDERS, Design, in_order, stacked_sds
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.model import CLOSED, HeritagePosterior, block_contributions, heritage_model
+from thermostats.modelling.heritage.laws import NORMAL, law
+from thermostats.modelling.heritage.model import (
+    CLOSED,
+    HeritagePosterior,
+    block_contributions,
+    heritage_model,
+    standard_residuals,
+)
 from thermostats.modelling.heritage.simulate import contributions
 from thermostats.modelling.inference import calibration, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
@@ -20,14 +28,15 @@ from thermostats.modelling.inference.draws import Array, Draws, Settings
 def of_posterior(posterior: HeritagePosterior) -> Simulator:
     """The model of a fit with its design, priors and method."""
     if posterior.method == CLOSED:
-        return by_weights(posterior.design, total_sd=posterior.total_sd, concentration=posterior.concentration)
+        given = posterior.total_sd, posterior.concentration, posterior.residuals
+        return by_weights(posterior.design, total_sd=given[0], concentration=given[1], residuals=given[2])
     settings = replace(SHORT, target_accept=posterior.draws.settings.target_accept)
     return sampled(posterior.design, posterior.data(), settings=settings)
 
 
 def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = SHORT) -> Simulator:
     """The model of a design with new outcomes, prompts and averages alike."""
-    observed = {"log_gain": "y", "average_gain": "average"}
+    observed = {"log_gain": "y", "average_gain": "average", "average_spread": "average_variance"}
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
         drawn = sampling.prior_predictive(heritage_model, data, seed=seed, draws=size)
@@ -43,24 +52,41 @@ def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = S
     )
 
 
-def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Simulator:
-    """The closed form of very many models' means, with new means."""
-    error = laid_out.means()[1]
+def by_weights(laid_out: Design, *, total_sd: float, concentration: float, residuals: str = NORMAL) -> Simulator:
+    """The closed form of very many models' means, with new means and new spreads over prompts."""
+    n = laid_out.averages.n
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
         rng = np.random.default_rng(seed)
-        share = rng.dirichlet(np.full(len(BLOCKS), concentration), size)
+        share = rng.dirichlet(np.full(len(laid_out.blocks), concentration), size)
         total = np.abs(rng.normal(scale=total_sd, size=size))
         sd, y = np.empty_like(share), np.empty((size, laid_out.n_models))
         for i in range(size):
-            parts = contributions(laid_out, dict(zip(BLOCKS, share[i], strict=True)), total[i], rng)
+            parts = contributions(laid_out, dict(zip(laid_out.blocks, share[i], strict=True)), total[i], rng)
+            if residuals != NORMAL:
+                own = total[i] * np.sqrt(share[i, -1])
+                parts["model"] = own * standard_residuals(law(residuals), laid_out, rng, 1)[0]
             sd[i] = stacked_sds(parts)
             y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
-        return _named(total, share, sd), y + rng.normal(size=y.shape) * error
+        if (n == 1).all():
+            return _named(laid_out, total, share, sd), np.concatenate([y, np.zeros(y.shape)], axis=1)
+        omega = np.exp(rng.normal(*SPREAD, size=(size, 1)))
+        sigma = np.exp(rng.normal(*CENTRE, size=(size, 1)) + omega * rng.normal(size=y.shape))
+        spread = sigma * np.sqrt(rng.chisquare(np.maximum(n - 1, 1), size=y.shape) / np.maximum(n - 1, 1))
+        y = y + sigma / np.sqrt(n) * rng.normal(size=y.shape)
+        return _named(laid_out, total, share, sd), np.concatenate([y, spread], axis=1)
 
     def posterior(outcome: Array, seed: int) -> Refit:
+        mean, spread = np.split(outcome, 2)
+        means = Averages(mean=mean, sd=spread, n=n)
         drawn = closed_form(
-            laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=SHORT, means=(outcome, error)
+            laid_out,
+            total_sd=total_sd,
+            concentration=concentration,
+            seed=seed,
+            settings=SHORT,
+            means=means,
+            residuals=residuals,
         )
         return replace(weighed(drawn), values=quantities(laid_out, drawn.values))
 
@@ -70,11 +96,11 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float) -> Si
 def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
     """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
     parts = block_contributions(laid_out, cast(Draws, values))  # it reads by name alone
-    return _named(values["tau"], values["share"], stacked_sds(parts))
+    return _named(laid_out, values["tau"], values["share"], stacked_sds(parts))
 
 
-def _named(total: Array, share: Array, sd: Array) -> dict[str, Array]:
+def _named(laid_out: Design, total: Array, share: Array, sd: Array) -> dict[str, Array]:
     found = {"total_sd": total}
     for kind, values in (("share", share), ("sd", sd)):
-        found |= {f"{kind}_{name}": values[..., b] for b, name in enumerate(BLOCKS)}
+        found |= {f"{kind}_{name}": values[..., b] for b, name in enumerate(laid_out.blocks)}
     return found | {order: in_order(order, sd).astype(np.float64) for order in ORDERS}

@@ -13,7 +13,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.heritage.blocks import Design
-from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, r_squared_of_sets
+from thermostats.modelling.heritage.shares import block_f, corrected_shares, dominance, freedman_lane, r_squared_of_sets
 from thermostats.modelling.inference.draws import Array
 
 PERMUTATIONS = 4999
@@ -61,15 +61,19 @@ def classical(laid_out: Design, *, seed: int, permutations: int = PERMUTATIONS) 
 
 
 def dominance_table(laid_out: Design, *, seed: int) -> pd.DataFrame:
-    """Shares of R² per block with their permutation null, raw and adjusted; a note where that is not possible."""
+    """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
     frame, blocks = model_frame(laid_out)
     try:
-        found = dominance(frame, "log_gain", blocks, seed=seed)
+        found, corrected = dominance(frame, "log_gain", blocks, seed=seed), corrected_shares(frame, "log_gain", blocks)
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
-    return found.table.reset_index().assign(
-        null_order_probability=found.null_order_probability,
-        claimed_order_null_probability=found.asked_order_null_probability,
+    return (
+        found.table.assign(corrected=pd.Series(corrected))
+        .reset_index()
+        .assign(
+            null_order_probability=found.null_order_probability,
+            claimed_order_null_probability=found.asked_order_null_probability,
+        )
     )
 
 

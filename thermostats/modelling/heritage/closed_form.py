@@ -1,54 +1,37 @@
 """The heritage model of many models in closed form: Gaussian means, effects summed out through the blocks' low rank.
 
-y_i = α + Z_i β + f_i + e_i, β ~ N(0, S(θ)), f_i ~ N(0, τ²φ_model), e_i ~ N(0, se_i²), θ_b = log τ²φ_b.
-With D = τ²φ_model + se² and A = ZᵀD⁻¹Z + S⁻¹ one density takes M·q² steps for q effects, so that a thousand models in a
-hundred labs take milliseconds. θ, four numbers, is drawn by importance sampling: a t about the mode, then one about the
-weighted draws of the round before; everything else is drawn exactly given θ. Draws are independent; the gate is on the
-weights.
+θ_b = log τ²φ_b, a handful of numbers, is drawn by importance sampling: a t about the mode, then one about the weighted
+draws of the round before; with each θ the errors, from their posterior given the spreads over prompts; everything else
+exactly given both (`gaussian`). Draws are independent; the gate is on the weights. Where residuals are not normal the
+weighted draws are where short chains begin (`moves`), in groups with weights of their own; the gate is on R-hat and
+effective size of these groups (cf. nested R-hat, Margossian et al. 2024, doi:10.1214/24-BA1453).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.special import logsumexp
 
-from thermostats.modelling.heritage.blocks import BLOCKS, Design
+from thermostats.modelling.heritage.averages import Averages
+from thermostats.modelling.heritage.blocks import EFFECTS, Design
+from thermostats.modelling.heritage.gaussian import Latent, Means, given_variances, log_density, plain, precision_of
+from thermostats.modelling.heritage.laws import NORMAL, drawn_latents, law
+from thermostats.modelling.heritage.moves import KEPT, moved
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.checks import PARETO_LIMIT
-from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.draws import PARETO_LIMIT, Array, Draws, Settings, Weights
 
 PROPOSALS, ENOUGH = (1000, 1500, 3000, 6000), 600
-"""Draws of θ in every round; from the second on it ends with that many effective draws."""
+"""Draws of θ in every round; from the second on it ends with that many effective draws, Pareto k within its limit."""
+LIKELY = 20
+"""Draws of θ over which is averaged what an error says of its mean; twice as many where residuals are not normal."""
 TAIL_DF = 5.0
 FLOOR = 1e-4
 """Smallest standard error of a mean."""
-NUMBERS = 2_000_000
-"""Numbers held at a time."""
-SMALLEST, LARGEST = -200.0, 9.0
-"""Ends of θ in the likelihood, the upper one minus log of the prior variance of τ: beyond it the prior is below
-e^−4000, and A no longer positive definite in so many digits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Means:
-    """The means of the models, what they depend on, and the priors."""
-
-    y: Array
-    error: Array
-    Z: Array
-    """M × (1 + q): ones, then the bases of the blocks that are in the model."""
-    ranks: tuple[int, ...]
-    """Columns of each of these blocks."""
-    seen: NDArray[np.bool_]
-    """Models whose means are observed; the others are predicted."""
-    total_sd: float
-    concentration: float
 
 
 def closed_form(
@@ -58,132 +41,162 @@ def closed_form(
     concentration: float = 1.0,
     seed: int,
     settings: Settings = Settings(),  # noqa: B008 - frozen
-    blocks: Sequence[str] = BLOCKS,
+    blocks: Sequence[str] | None = None,
     unseen: Sequence[int] = (),
-    means: tuple[Array, Array] | None = None,
+    means: Averages | None = None,
+    residuals: str = NORMAL,
 ) -> Draws:
-    """Draws of τ, shares, effects and model means, given every model's mean log gain and its standard error.
+    """Draws of τ, shares, effects and model means, given mean, spread and number of prompts of every model.
 
     Named and shaped as sampling names them; `settings` gives chains and draws. Shares and effects of a block that is
-    not in `blocks` are 0; models `unseen` (their numbers) are predicted; `means` stand in for those of the design.
-    Where the importance weights cannot be trusted (Pareto k above 0.7, or fewer than 400 effective draws) the
-    diagnostics fail.
+    not in `blocks` (by default all of the design) are 0; models `unseen` (their numbers) are predicted; `means` stand
+    in for those of the design. `residuals`: a name of `laws`; where they are not normal, draws have the law's `shape`
+    and `factor`, that of every model's residual variance. Where the importance weights cannot be trusted (Pareto k
+    above 0.7, or fewer than 400 effective draws), or groups of short chains disagree, the diagnostics fail.
     """
     start = time.perf_counter()
     rng = np.random.default_rng(seed)
-    y, error = laid_out.means() if means is None else means
-    bases = {"heritage": laid_out.heritage(), "geometry": laid_out.geometry, "scale": laid_out.scale}
-    kept = [name for name in bases if name in blocks]
+    averages = laid_out.averages if means is None else means
+    y = averages.mean
+    bases = laid_out.bases()
+    kept = [name for name in bases if blocks is None or name in blocks]
     given = Means(
         y=y,
-        error=np.maximum(error, FLOOR),
+        error=np.maximum(averages.error, FLOOR),
         Z=np.column_stack([np.ones(y.size), *(bases[name] for name in kept)]),
         ranks=tuple(bases[name].shape[1] for name in kept),
         seen=~np.isin(np.arange(y.size), unseen),
         total_sd=total_sd,
         concentration=concentration,
+        law=(own := law(residuals)),
+        unit=laid_out.lab if own.of_labs else np.arange(y.size),
     )
-    theta, log_weight = _importance(given, rng)
-    smoothed, k = sampling.pareto_smooth(log_weight[None, :])
-    weight = np.exp(smoothed[0] - logsumexp(smoothed[0]))
     size = settings.chains * settings.draws
-    chosen = rng.permutation(np.searchsorted(np.cumsum(weight), (rng.random() + np.arange(size)) / size))
-    tau, phi, effects, m = _given(given, theta[np.minimum(chosen, weight.size - 1)], rng)
-    drawn = {"tau": tau, "alpha": effects[:, 0], "m": m, "share": np.zeros((size, len(BLOCKS)))}
-    drawn["share"][:, [*(BLOCKS.index(name) for name in kept), -1]] = phi
+    if own.name == NORMAL:
+        theta, latent, weight, k = _importance(given, averages, rng)
+        chosen = _resampled(weight, size, rng)
+    else:
+        theta, latent = _chains(given, averages, settings, rng)
+        chosen = np.arange(size)
+    tau, phi, effects, m = given_variances(given, theta, latent, chosen, rng)
+    drawn = {"tau": tau, "alpha": effects[:, 0], "m": m, "share": np.zeros((size, len(laid_out.blocks)))}
+    drawn["share"][:, [*(laid_out.blocks.index(name) for name in kept), -1]] = phi
+    if own.name != NORMAL:
+        drawn |= {"shape": own.shape[latent.shape[chosen]], "factor": latent.factor[chosen]}
     parts = dict(zip(kept, np.split(effects[:, 1:], np.cumsum(given.ranks)[:-1], axis=1), strict=True))
-    for name, effect in (("heritage", "u"), ("geometry", "b_geometry"), ("scale", "b_scale")):
-        drawn[effect] = parts.get(name, np.zeros((size, bases[name].shape[1])))
-    return sampling.exact_draws(
-        drawn,
-        seed=seed,
-        settings=settings,
-        start=start,
-        effective=float(1 / np.square(weight).sum()) if k[0] <= PARETO_LIMIT else 0.0,
-        weights=f"importance weights, Pareto k {k[0]:.2f}",
-        judged=("tau", "share", "alpha"),
-    )
+    for name, basis in bases.items():
+        drawn[EFFECTS[name]] = parts.get(name, np.zeros((size, basis.shape[1])))
+    if own.name != NORMAL:
+        return sampling.chained_draws(
+            drawn, judged=("tau", "share", "alpha", "shape"), seed=seed, settings=settings, start=start
+        )
+    weights = Weights(effective=float(1 / np.square(weight).sum()), pareto_k=k)
+    return sampling.exact_draws(drawn, seed=seed, settings=settings, start=start, weights=weights)
 
 
-def log_density(means: Means, theta: Array) -> Array:
-    """log p(y | θ) p(θ) of every row of θ, up to a constant; θ_b = log τ²φ_b.
+def _resampled(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows chosen by their weights, systematically, in random order."""
+    places = np.searchsorted(np.cumsum(weight), (rng.random() + np.arange(size)) / size)
+    return rng.permutation(np.minimum(places, weight.size - 1))
 
-    The Jacobian of θ to (log τ, log φ_b/φ_model) is constant.
+
+def _chains(means: Means, averages: Averages, settings: Settings, rng: np.random.Generator) -> tuple[Array, Latent]:
+    """Draws of θ and what makes the model Gaussian, groups · draws rows, in every group one short chain after another.
+
+    Each group of chains begins at draws by weights of its own.
     """
-    return np.concatenate([_log_density(means, rows) for rows in np.array_split(theta, _steps(means, theta))])
+    begun, side = [], -(-settings.draws // KEPT)
+    for _ in range(settings.chains):
+        theta, latent, weight, _ = _importance(means, averages, rng)
+        rows = _resampled(weight, side, rng)
+        begun.append((theta[rows], latent.of(rows)))
+    found = moved(means, *_together(begun), rng)
+    theta, latent = _together(found)
+    rows = np.moveaxis(np.arange(len(theta)).reshape(len(found), settings.chains, side), 0, -1)
+    rows = rows.reshape(settings.chains, -1)[:, : settings.draws].ravel()
+    return theta[rows], latent.of(rows)
 
 
-def _log_density(means: Means, theta: Array) -> Array:
-    log_total = logsumexp(theta, axis=1)
-    prior_variance, variance, factor, z = _conditional(means, theta)
-    quadratic = (np.square(means.y[means.seen]) / variance).sum(axis=1) - np.square(z).sum(axis=1)
-    diagonal = np.diagonal(factor, axis1=1, axis2=2)
-    determinant = np.log(variance).sum(axis=1) + np.log(prior_variance).sum(axis=1) + 2 * np.log(diagonal).sum(axis=1)
-    log_phi = theta - log_total[:, None]
-    prior = -0.5 * np.exp(log_total) / means.total_sd**2 + log_total / 2 + means.concentration * log_phi.sum(axis=1)
-    return np.asarray(prior - 0.5 * (quadratic + determinant))
+def _together(parts: Sequence[tuple[Array, Latent]]) -> tuple[Array, Latent]:
+    latents = [vars(latent) for _, latent in parts]
+    joined = {name: np.concatenate([own[name] for own in latents]) for name in latents[0]}
+    return np.concatenate([theta for theta, _ in parts]), Latent(**joined)
 
 
-def _steps(means: Means, theta: Array) -> int:
-    return min(len(theta), max(1, len(theta) * means.Z.size // NUMBERS))
-
-
-def _conditional(means: Means, theta: Array) -> tuple[Array, Array, Array, Array]:
-    """For every row of θ: prior variances of α and all effects, variance of every mean seen given them, L and z.
-
-    L is the root of the effects' posterior precision A = LLᵀ, and their posterior mean L⁻ᵀz.
-    """
-    variances = np.exp(np.clip(theta, SMALLEST, LARGEST + 2 * np.log(means.total_sd)))
-    first = np.full((len(theta), 1), 4 * means.total_sd**2)
-    prior_variance = np.concatenate([first, np.repeat(variances[:, :-1], means.ranks, axis=1)], axis=1)
-    variance = variances[:, [-1]] + np.square(means.error[means.seen])
-    Z = means.Z[means.seen]
-    weighted = Z.T / variance[:, None, :]
-    factor = np.linalg.cholesky(weighted @ Z + np.eye(Z.shape[1]) / prior_variance[:, None, :])
-    z = np.linalg.solve(factor, (weighted @ means.y[means.seen])[..., None])[..., 0]
-    return prior_variance, variance, factor, z
-
-
-def _importance(means: Means, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draws of θ and their log weights."""
+def _importance(means: Means, averages: Averages, rng: np.random.Generator) -> tuple[Array, Latent, Array, float]:
+    """Draws of θ and what makes the model Gaussian, their smoothed weights and Pareto k."""
     spread_of_y = max(float(means.y[means.seen].std()), 0.01 * means.total_sd)
     start = np.full(len(means.ranks) + 1, 2 * np.log(spread_of_y / 2))
     mode = optimize.minimize(
         lambda theta: -log_density(means, theta[None])[0], start, method="BFGS", options={"gtol": 1e-2}
     )
     centre, spread = mode.x, _positive(np.atleast_2d(mode.hess_inv))
-    for size in PROPOSALS:
+    likely, given, normal = mode.x[None], plain(means, 1), means.law.name == NORMAL
+    for size in PROPOSALS if normal else PROPOSALS[:-1]:
         proposal = stats.multivariate_t(centre, spread, df=TAIL_DF, seed=rng)
         theta = proposal.rvs(size)
-        log_weight = log_density(means, theta) - proposal.logpdf(theta)
+        latent, log_weight = _latent(means, averages, likely, given, size, rng)
+        log_weight = log_weight + log_density(means, theta, latent) - proposal.logpdf(theta)
         weight = np.exp(log_weight - logsumexp(log_weight))
-        if size > PROPOSALS[0] and 1 / np.square(weight).sum() >= ENOUGH:
+        smoothed, k = sampling.pareto_smooth(log_weight[None, :])
+        even = 1 / np.square(weight).sum() >= ENOUGH and (k[0] <= PARETO_LIMIT or not normal)
+        if size > PROPOSALS[0] and even:
             break
-        centre = weight @ theta
+        rows = rng.choice(size, LIKELY if normal else 2 * LIKELY, p=weight)
+        likely, given, centre = theta[rows], latent.of(rows), weight @ theta
         spread = _positive((theta - centre).T @ ((theta - centre) * weight[:, None]))
-    return theta, log_weight
+    return theta, latent, np.exp(smoothed[0] - logsumexp(smoothed[0])), float(k[0])
 
 
-def _given(means: Means, theta: Array, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """τ, shares, and exact draws of standardised effects (α first, as it is) and model means for every row of θ."""
-    size, q = len(theta), means.Z.shape[1]
-    log_total = logsumexp(theta, axis=1)
-    effects, m = np.empty((size, q)), np.empty((size, means.y.size))
-    noise, own_noise = rng.standard_normal((size, q)), rng.standard_normal((size, means.y.size))
-    rows, which = np.unique(theta, axis=0, return_inverse=True)
-    which = which.ravel()
-    for part in np.array_split(np.arange(len(rows)), _steps(means, rows)):
-        at = np.flatnonzero((which >= part[0]) & (which <= part[-1]))
-        prior_variance, _, factor, z = (values[which[at] - part[0]] for values in _conditional(means, rows[part]))
-        beta = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise[at])[..., None])[..., 0]
-        own = np.exp(theta[at, -1:])
-        kept = np.where(means.seen, own / (own + np.square(means.error)), 0.0)
-        left = np.where(means.seen, kept * np.square(means.error), own)
-        explained = beta @ means.Z.T
-        m[at] = explained + kept * (means.y - explained) + np.sqrt(left) * own_noise[at]
-        effects[at] = beta
-        effects[at, 1:] /= np.sqrt(prior_variance[:, 1:])
-    return np.exp(log_total / 2), np.exp(theta - log_total[:, None]), effects, m
+def _latent(
+    means: Means, averages: Averages, theta: Array, given: Latent, size: int, rng: np.random.Generator
+) -> tuple[Latent, Array]:
+    """Draws of errors and latent numbers of the residuals, each favoured as it alone changes p(y | θ), log weights.
+
+    `theta`, `given`: rows over which that change is averaged.
+    """
+    precision, pulled = precision_of(means, theta, given)
+    alone = np.diagonal(precision, axis1=1, axis2=2)[..., None]
+
+    def by_error(square: Array) -> Array:
+        delta, found = square[means.seen] - np.square(given.errors[:, means.seen, None]), np.zeros(square.shape)
+        change = _change(alone, pulled[..., None], np.ones(1), delta, np.zeros_like(delta))
+        found[means.seen] = change.mean(axis=0)
+        return found
+
+    errors, log_weight = averages.errors(size, rng, by_error)
+    own, units = means.law, means.units
+    tilt = np.zeros((own.shape.size, int(units.max()) + 1, own.log_p.shape[1]))
+    scale = np.exp(theta[:, -1:])
+    if own.name == NORMAL:
+        shape, cell = np.zeros(size, dtype=np.int64), np.zeros((size, len(units)), dtype=np.int64)
+    else:
+        for unit in np.unique(units[means.seen]):
+            at = np.flatnonzero(units[means.seen] == unit)
+            values, vectors = np.linalg.eigh(precision[:, at[:, None], at])
+            turned, first = np.swapaxes(vectors, 1, 2), np.flatnonzero(units == unit)[0]
+            delta = scale * (own.factor.ravel() - given.factor[:, [first]])
+            shift = np.sqrt(scale) * (own.shift.ravel() - given.shift[:, [first]])
+            change = _change(values, np.einsum("tab,tb->ta", turned, pulled[:, at]), turned.sum(axis=2), delta, shift)
+            tilt[:, unit] = change.mean(axis=0).reshape(own.factor.shape)
+        shape, cell, more = drawn_latents(own, tilt, size, rng)
+        log_weight = log_weight + more
+    factor, shift = (values[shape[:, None], cell][:, units] for values in (own.factor, own.shift))
+    errors = np.maximum(errors, FLOOR)
+    return Latent(errors=errors, factor=factor, shift=shift, shape=shape, cell=cell), log_weight
+
+
+def _change(values: Array, pulled: Array, ones: Array, delta: Array, shift: Array) -> Array:
+    """How log p(y) changes as the variances of a unit's models grow by δ and their means shift by s, … × changes.
+
+    Of the unit's block of P: eigenvalues e, and Py and a vector of ones turned to its eigenvectors:
+    Σ −½ log(1 + δe) + (½ δ(Py)² + s·1·Py − ½ s²1²e)/(1 + δe).
+    """
+    e, r, one = (part[..., None, :] for part in (values, pulled, np.broadcast_to(ones, values.shape)))
+    d, s = delta[..., None], shift[..., None]
+    grown = np.maximum(1 + d * e, 1e-3)
+    parts = -0.5 * np.log(grown) + (0.5 * d * r**2 + s * one * r - 0.5 * s**2 * one**2 * e) / grown
+    return np.asarray(parts.sum(axis=-1))
 
 
 def _positive(covariance: Array) -> Array:

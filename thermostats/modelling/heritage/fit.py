@@ -4,18 +4,20 @@ log G_ip = m_i + c_k + d_ik + e_ip, e_ip ~ t_ν(0, σ_i);
 m_i = α + f_i,heritage + f_i,geometry + f_i,scale + f_i,model.
 
 Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ half-normal and shares
-φ ~ Dirichlet(a, a, a, a), so that blocks of many columns have no head start (cf. Zhang et al. 2022, R2D2M2, and the
-joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185). The estimands are finite-population standard
-deviations of the contributions over the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
+φ ~ Dirichlet(a, …, a), one of them the family's where families are stated, so that blocks of many columns have no head
+start (cf. Zhang et al. 2022, R2D2M2, and the joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185).
+Heritage is the lab's. The estimands are finite-population standard deviations of the contributions over the models at
+hand (Gelman 2005, doi:10.1214/009053604000001048).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache as kept
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.heritage import classical
 from thermostats.modelling.heritage.blocks import (
-    BLOCKS,
+    FAMILY,
     LARGE_STUDY,
+    LINEAGE_ORDER,
     ORDER,
     ORDERS,
     bayes_factor,
@@ -36,7 +39,9 @@ from thermostats.modelling.heritage.blocks import (
     verdict,
 )
 from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.expansion import EXPANSIONS, compared, expanded, not_reproduced
 from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
+from thermostats.modelling.heritage.laws import NORMAL
 from thermostats.modelling.heritage.model import (
     AUTO,
     CLOSED,
@@ -46,14 +51,15 @@ from thermostats.modelling.heritage.model import (
     arrays,
     block_contributions,
     equations,
-    heritage_levels,
     heritage_model,
+    lineages,
     prior_orders,
     priors,
 )
+from thermostats.modelling.heritage.population import labs_table, superpopulation
 from thermostats.modelling.heritage.predictive import part_of
 from thermostats.modelling.heritage.rows import said_of
-from thermostats.modelling.heritage.sensitivity import influence, sensitivity
+from thermostats.modelling.heritage.sensitivity import alternatives, left_out
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import PASSED, Array, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Deferred, Fitted, Panel
@@ -61,11 +67,16 @@ from thermostats.words import number
 
 CAREFUL = Settings(draws=1500, target_accept=0.98)
 """Shares near 0 and averages with heavy tails need smaller steps, and move slowly."""
+OF_LAB = "mean log gain of "
+"""How the names of labs begin among the draws that statements may ask about."""
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""
 TITLES = {
     "orders": "orders of the blocks",
+    "expansions": "expanded models, compared by the log predictive density of labs left out",
+    "labs": "labs: P(dampens) of the mean of these models, of the lab's population of models, and of its next model",
+    "superpopulation": "standard deviation over all labs there could be, which decides nothing",
     "classical": "classical counterparts",
     "dominance": "dominance and its permutation null",
     "commonality": "unique and common parts",
@@ -89,7 +100,8 @@ def fit_heritage(
     """Fit the heritage model to a table of gains.
 
     `table`: as `gain_rows(estimand)` gives it: model_id, heritage, n_layers, n_heads, d_head, n_params and `gain`, one
-    row per prompt (`prompt_id`, `category`) or one row with `gain_sd` and `n_prompts`; `family` where known. `estimand`
+    row per prompt (`prompt_id`, `category`) or one row with `gain_sd` and `n_prompts`; `family` where known, which is
+    then a block of its own. `estimand`
     names the gain and sets the prior scale of τ. `blocks`: the columns of heritage, geometry and scale, as they are,
     and as `shares` takes them; by default the lab, and the logs of
     n_layers, n_heads, d_head and of n_params. `lab_df` above 2: Student-t lab effects. `leave_out`: what the check of
@@ -137,9 +149,15 @@ def _fitted(
     posterior: HeritagePosterior, columns: Mapping[str, Sequence[str]], warnings: tuple[str, ...]
 ) -> HeritageFit:
     """What follows from design and draws."""
-    refits = kept(lambda seed: sensitivity(posterior, seed))
-    quantities = _quantities(posterior)
-    probabilities = {order: float(posterior.holds(order).mean()) for order in ORDERS}
+    group, quantities = columns.get("heritage", ("heritage",))[0], _quantities(posterior)
+
+    @functools.cache
+    def expand(name: str) -> HeritageFit:
+        said = (*warnings, f"{name}, in closed form of the models' means")
+        return _fitted(expanded(posterior, name), columns, said)
+
+    asked = (*ORDERS, LINEAGE_ORDER) if posterior.design.families else ORDERS
+    probabilities = {order: float(posterior.holds(order).mean()) for order in asked}
     prior = prior_orders(
         posterior.design, concentration=posterior.concentration, lab_df=posterior.lab_df, seed=posterior.seed
     )
@@ -152,12 +170,15 @@ def _fitted(
         n_heritages=len(posterior.design.labs),
         parts={"heritage": part_of(posterior, quantities)},
         quantities=quantities,
+        more=_lab_means(posterior),
+        statements={order: partial(_in_order, order) for order in asked if order in (ORDER, LINEAGE_ORDER)},
         probabilities=probabilities,
         prior=prior,
         tables=Deferred(
             {
                 "orders": partial(_orders, probabilities, prior),
-                "labs": partial(_labs, posterior),
+                "labs": partial(labs_table, posterior),
+                "superpopulation": partial(superpopulation, posterior),
                 "models": partial(_models, posterior),
                 "classical": partial(classical.classical, posterior.design, seed=posterior.seed),
                 "dominance": partial(classical.dominance_table, posterior.design, seed=posterior.seed),
@@ -166,11 +187,18 @@ def _fitted(
         ),
         warnings=warnings,
         figure=_figure,
-        refits=refits,
-        influence=lambda seed: influence(posterior, refits(seed)),
-        equations=equations(columns, bool(posterior.design.families)),
-        priors=priors(**posterior.priors_given),
+        alternatives=partial(alternatives, posterior, _asked),
+        left_out=partial(left_out, posterior, _asked) if posterior.leave_out else None,
+        equations=equations(
+            columns,
+            bool(posterior.design.families),
+            interaction=posterior.design.interaction,
+            residuals=posterior.residuals,
+        ),
+        expand=expand,
+        priors=priors(**posterior.priors_given, families=bool(posterior.design.families)),
         titles=TITLES,
+        called={"heritage": group, "labs": f"{group}s", "lab": group} if group != "heritage" else {},
         prefixed=False,
     )
 
@@ -181,6 +209,30 @@ class HeritageFit(HeritagePosterior, Fitted):
 
     prior: Mapping[str, float]
     """Prior probabilities of the orders, by simulation on this design."""
+    expand: Callable[[str], HeritageFit]
+    """Name of a model in `EXPANSIONS` to its fit."""
+
+    @cached_property
+    def answer(self) -> HeritageFit:
+        """The fit of the simplest declared model whose replications miss no test quantity, nor tails nor skew.
+
+        They are tried in the order of `EXPANSIONS`, this one first; where all miss something it is this one. Its
+        warnings say why; `expansions` compares all of them.
+        """
+        missed: list[str] = []
+        for name in (NORMAL,) if self.lab_df else EXPANSIONS:
+            fit = self if name == NORMAL else self.expand(name)
+            own = not_reproduced(fit, self.seed) if fit.status == PASSED else [f"anything ({fit.status})"]
+            if not own:
+                said = f"{name}: the simplest declared model that reproduces the data; {'; '.join(missed)}"
+                return replace(fit, warnings=(*fit.warnings, said)) if missed else fit
+            missed.append(f"not reproduced by {name}: {', '.join(own)}")
+        return replace(self, warnings=(*self.warnings, f"no declared model reproduces the data; {'; '.join(missed)}"))
+
+    @cached_property
+    def expansions(self) -> pd.DataFrame:
+        """Every declared model, compared by the log predictive density of labs left out (`expansion.compared`)."""
+        return compared({name: self.expand(name) for name in EXPANSIONS}, self.seed)
 
     @cached_property
     def held_out(self) -> Mapping[str, HeldOut]:
@@ -197,9 +249,11 @@ class HeritageFit(HeritagePosterior, Fitted):
         return self.status if self.status != PASSED else verdict(self.probabilities[ORDER])
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of `tables`, or `left out`: errors of predictions by exact refits, which take minutes."""
+        """One of `tables`, or by exact refits, which take minutes: `left out`, errors of predictions; `expansions`."""
         if name == "left out":
             return pd.concat([held.table() for held in self.held_out.values()])
+        if name == "expansions":
+            return self.expansions
         return super().table(name)
 
     def orders(self) -> pd.DataFrame:
@@ -207,7 +261,7 @@ class HeritageFit(HeritagePosterior, Fitted):
         return self.table("orders")
 
     def labs(self) -> pd.DataFrame:
-        """Per lab: partially pooled effect on log gain, and P(the mean log gain of its models is below 0)."""
+        """Per lab: partially pooled effect on log gain; P(log gain < 0) of its models' mean, population, next model."""
         return self.table("labs")
 
     def models(self) -> pd.DataFrame:
@@ -222,33 +276,45 @@ class HeritageFit(HeritagePosterior, Fitted):
 def _quantities(posterior: HeritagePosterior) -> dict[str, Array]:
     """Finite-population standard deviations, shares and τ, each chain × draw."""
     laid_out, draws, parts = posterior.design, posterior.draws, posterior.contributions
-    levels = heritage_levels(laid_out, draws) if laid_out.families else {}
+    lineage = {}
+    if laid_out.families:
+        lineage["sd_lineage"] = block_sds(lineages(parts)["heritage"])
+        lineage["lineage_share"] = draws["share"][..., [0, laid_out.blocks.index(FAMILY)]].sum(axis=-1)
     return {
-        **{f"sd_{name}": block_sds(part) for name, part in {**parts, **levels}.items()},
-        **{f"share_{name}": draws["share"][..., b] for b, name in enumerate(BLOCKS)},
+        **{f"sd_{name}": block_sds(part) for name, part in parts.items()},
+        **{f"share_{name}": draws["share"][..., b] for b, name in enumerate(laid_out.blocks)},
+        **lineage,
         "total_sd": draws["tau"],
         "mean_log_gain": draws["m"].mean(axis=-1),
         **classical.shape_parts(parts["geometry"], parts["scale"], laid_out),
     }
 
 
+def _lab_means(posterior: HeritagePosterior) -> dict[str, Array]:
+    """Mean log gain over the models of every lab, chain × draw."""
+    means = posterior.draws["m"] @ posterior.design.lab_means()
+    return {f"{OF_LAB}{lab}": means[..., j] for j, lab in enumerate(posterior.design.labs)}
+
+
+def _asked(posterior: HeritagePosterior) -> dict[str, Array]:
+    """What statements may ask of a refit."""
+    return _quantities(posterior) | _lab_means(posterior)
+
+
+def _in_order(order: str, drawn: Mapping[str, Array]) -> Any:
+    """Draws in which the blocks' standard deviations come in this order."""
+    sds = [drawn[f"sd_{name}"] for name in order.split(" > ")]
+    return np.logical_and.reduce([a > b for a, b in pairwise(sds)])
+
+
 def _orders(after: Mapping[str, float], before: Mapping[str, float]) -> pd.DataFrame:
-    rows = [(order, after[order], before[order], bayes_factor(after[order], before[order])) for order in ORDERS]
+    rows = [(order, after[order], before[order], bayes_factor(after[order], before[order])) for order in after]
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
-
-
-def _labs(posterior: HeritagePosterior) -> pd.DataFrame:
-    means = posterior.design.lab_means()
-    effect, mean = posterior.contributions["heritage"] @ means, posterior.draws["m"] @ means
-    table = sampling.summary({"effect": effect}).drop(columns="quantity")
-    table.insert(0, "heritage", list(posterior.design.labs))
-    table.insert(1, "n_models", posterior.design.lab_sizes())
-    return table.assign(mean_log_gain=mean.mean(axis=(0, 1)), probability_dampens=(mean < 0).mean(axis=(0, 1)))
 
 
 def _models(posterior: HeritagePosterior) -> pd.DataFrame:
     m = posterior.draws["m"]
-    table = sampling.summary({"m": m}).drop(columns="quantity")
+    table = sampling.summary({"m": m}, exact=["m"] if posterior.draws.exact else []).drop(columns="quantity")
     table.insert(0, "model_id", list(posterior.design.models))
     table.insert(1, "heritage", [posterior.design.labs[j] for j in posterior.design.lab])
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
@@ -258,8 +324,10 @@ def _figure(fit: HeritageFit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     from thermostats.plots.general import forest  # noqa: PLC0415 (matplotlib is loaded when a figure is drawn)
 
-    rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in BLOCKS]].reset_index()
-    rows["quantity"] = [name if name != "model" else "single model" for name in BLOCKS]
+    blocks = fit.design.blocks
+    rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
+    named = {"model": "residual between models"} | dict(fit.called)
+    rows["quantity"] = [named.get(name, name) for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)
     axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
     return axes
@@ -291,14 +359,14 @@ def _panels(fit: HeritageFit) -> dict[str, Callable[[], Panel]]:
     return {
         "variance-shares": lambda: Panel(
             name="variance-shares",
-            draw=lambda axes: plots.variance_shares(fit.summary(), axes),
+            draw=lambda axes: plots.variance_shares(fit.summary(), axes, fit.called),
             caption="Posterior share of every block in the variance over models, with its prior mean.",
         ),
         "orders": orders,
         "labs": lambda: Panel(
             name="labs",
             draw=lambda axes: plots.lab_forest(fit.labs(), axes),
-            caption="Effect of every lab on the log gain, partially pooled, with P(its models' mean dampens).",
+            caption="Effect of every lab on the log gain, partially pooled, with P(the mean of these models dampens).",
         ),
         "left-out-model": partial(left_out, "model", "model", "its lab"),
         "left-out-lab": partial(left_out, "heritage", "lab", "geometry and scale"),

@@ -10,7 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_sds, in_order, orders, stacked_sds
+from thermostats.modelling.heritage.averages import CENTRE, SPREAD
+from thermostats.modelling.heritage.blocks import (
+    BLOCKS,
+    EFFECTS,
+    FAMILY,
+    LINEAGE_ORDER,
+    ORDER,
+    Design,
+    block_sds,
+    in_order,
+    orders,
+    stacked_sds,
+)
+from thermostats.modelling.heritage.laws import BY_LAB, NORMAL, SKEW, STUDENT, Law, law
 from thermostats.modelling.inference.draws import Array, Draws
 
 AUTO, SAMPLING, CLOSED = "auto", "sampling", "closed form"
@@ -19,7 +32,13 @@ TOTAL_SD = 0.5
 PRIOR_DRAWS, PRIOR_SHOWN = 20_000, 500
 PRIOR_NUMBERS = 6_000_000
 """Draws times models: of very many models fewer draws."""
-AVERAGES = ("average", "average_error", "average_df", "average_model")
+LAWS = {
+    STUDENT: "τ√φ_model t_ν, scaled to unit variance, ν ~ Gamma(2, rate 0.1) above 2.5",
+    SKEW: "τ√φ_model (δ(E − 1) + √(1 − δ²) z), E exponential, z normal, δ uniform on (−0.95, 0.95)",
+    BY_LAB: "N(0, τ²φ_model λ_lab(i)), log λ normal with mean of λ 1 and SD half-normal(1)",
+}
+"""Laws of the residuals, in symbols."""
+AVERAGES = ("average", "average_variance", "average_n", "average_model")
 
 
 def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
@@ -33,7 +52,7 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     """
     alpha = pm.Normal("alpha", 0.0, 2 * data["total_sd"])
     tau = pm.HalfNormal("tau", data["total_sd"])
-    share = pm.Dirichlet("share", np.full(len(BLOCKS), data["concentration"]))
+    share = pm.Dirichlet("share", np.full(len(BLOCKS) + (data["rank_family"] > 0), data["concentration"]))
     df = data["lab_df"]
     u = (
         pm.StudentT("u", nu=df, mu=0.0, sigma=((df - 2) / df) ** 0.5, shape=data["rank_heritage"])
@@ -47,21 +66,21 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
         + pm.math.sqrt(share[1]) * (data["geometry"] * b_geometry).sum(axis=1)
         + pm.math.sqrt(share[2]) * (data["scale"] * b_scale).sum(axis=1)
     )
-    own, seen, unseen = tau * pm.math.sqrt(share[3]), data["seen"], 1 - data["seen"]
+    if data["rank_family"]:
+        v = pm.Normal("v", 0.0, 1.0, shape=data["rank_family"])
+        predicted = predicted + tau * pm.math.sqrt(share[3]) * (data["family"] * v).sum(axis=1)
+    own, seen, unseen = tau * pm.math.sqrt(share[-1]), data["seen"], 1 - data["seen"]
     raw = pm.Normal("m_raw", seen * predicted, seen * own + unseen, shape=data["n_models"])
     m = pm.Deterministic("m", seen * raw + unseen * (predicted + own * raw))
+    spread, middle = pm.LogNormal("sigma_spread", *SPREAD), pm.Normal("sigma_centre", *CENTRE)
+    log_sigma = pm.Normal("log_sigma", seen * middle, seen * spread + unseen, shape=data["n_models"])
+    sigma = pm.math.exp(log_sigma)
     if data["averaged"]:
-        pm.StudentT(
-            "average_gain",
-            nu=data["average_df"],
-            mu=m[data["average_model"]],
-            sigma=data["average_error"],
-            observed=data["average"],
-        )
+        own, n = sigma[data["average_model"]], data["average_n"]
+        pm.Normal("average_gain", m[data["average_model"]], own / n**0.5, observed=data["average"])
+        half = (n - 1) / 2
+        pm.Gamma("average_spread", alpha=half, beta=half / own**2, observed=data["average_variance"])
     if data["n_prompted"]:
-        spread, middle = pm.LogNormal("sigma_spread", np.log(0.5), 0.5), pm.Normal("sigma_centre", -3.0, 1.5)
-        seen = data["seen_prompts"]
-        log_sigma = pm.Normal("log_sigma", seen * middle, seen * spread + 1 - seen, shape=data["n_prompted"])
         if data["crossed"]:
             size = data["n_categories"] - 1
             category = pm.HalfNormal("category_sd", 0.1) * pm.Normal("category", 0.0, 1.0, shape=size)
@@ -72,22 +91,22 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
         else:
             centre = m[data["y_model"]]
         pm.StudentT(
-            "log_gain",
-            nu=pm.Gamma("nu", 2.0, 0.1),
-            mu=centre,
-            sigma=pm.math.exp(log_sigma)[data["y_prompted"]],
-            observed=data["y"],
+            "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=sigma[data["y_model"]], observed=data["y"]
         )
 
 
-def priors(total_sd: float, concentration: float, lab_df: float) -> tuple[tuple[str, str, str], ...]:
+def priors(
+    total_sd: float, concentration: float, lab_df: float, *, families: bool = False
+) -> tuple[tuple[str, str, str], ...]:
     """Every prior of the model with its reason."""
+    shares = ", ".join([f"{concentration:g}"] * (len(BLOCKS) + families))
     effect = f"t_{lab_df:g}, scaled to unit variance" if lab_df else "N(0, 1)"
     return (
         ("α", f"N(0, {2 * total_sd:g})", "gains between a seventh and seven times are no surprise"),
         ("τ", f"half-normal({total_sd:g})", "models that differ by that many e-folds are no surprise"),
-        ("φ", f"Dirichlet({', '.join([f'{concentration:g}'] * len(BLOCKS))})", "no block has a head start"),
-        ("u_lab, u_family", effect, "labs are exchangeable; their scale is τ√φ"),
+        ("φ", f"Dirichlet({shares})", "no block has a head start"),
+        ("u_lab", effect, "labs are exchangeable; their scale is τ√φ"),
+        *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) if families else ()),
         ("u_geometry, u_scale", "N(0, 1)", "orthonormal columns of equal expected weight"),
         ("f_model", "N(0, τ√φ_model)", "what no block explains"),
         (
@@ -100,21 +119,26 @@ def priors(total_sd: float, concentration: float, lab_df: float) -> tuple[tuple[
     )
 
 
-def equations(columns: Mapping[str, Sequence[str]], families: bool) -> tuple[str, ...]:
+def equations(
+    columns: Mapping[str, Sequence[str]], families: bool, *, interaction: bool = False, residuals: str = NORMAL
+) -> tuple[str, ...]:
     """The model in lines; `columns` of the blocks, none for those of labs, shape and size."""
+    further = ("f_i,family + " if families else "") + ("f_i,lab × geometry + " if interaction else "")
     heritage, geometry, scale = (", ".join(columns.get(name, ())) for name in BLOCKS[:-1])
     shape = f"geometry: {geometry}; scale: {scale}"
     if not columns:
         heritage, shape = "lab", "geometry: log L, log H, log d_h; scale: log of all weights"
-    of_families = "heritage with families: X u = (lab part + family part)/√2, each of unit expected variance"
+    of_families = "family: X u = c·(u_family(i) − mean over models); lineage: f_heritage + f_family"
     return (
         "log G_ip = m_i + c_k(p) + d_i,k(p) + e_ip,   e_ip ~ t_ν(0, σ_i)   (model i, prompt p, category k)",
-        "mean over prompts alone known: ȳ_i ~ t_(n_i − 1)(m_i, s_i/√n_i)",
-        "m_i = α + f_i,heritage + f_i,geometry + f_i,scale + f_i,model",
+        "mean and spread over prompts alone known: ȳ_i ~ N(m_i, σ_i/√n_i), (n_i − 1)s_i²/σ_i² ~ χ²(n_i − 1)",
+        f"m_i = α + f_i,heritage + f_i,geometry + f_i,scale + {further}f_i,model",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
         f"heritage: X u = c·(u_{heritage}(i) − mean over models); {shape}",
         "estimands: S_b = SD over the M models of f_b (finite population); order: S_heritage > S_geometry > S_scale",
         *((of_families,) if families else ()),
+        *(("lab × geometry: geometry's slopes differ between labs, X their products",) if interaction else ()),
+        *((f"f_i,model: {LAWS[residuals]}",) if residuals != NORMAL else ()),
     )
 
 
@@ -130,6 +154,8 @@ class HeritagePosterior:
     concentration: float
     lab_df: float
     """Degrees of freedom of the lab effects; 0: normal."""
+    residuals: str = NORMAL
+    """Law of what is left between models, a name of `laws`."""
     leave_out: tuple[str, ...] = ("heritage", "model")
     """What the check of influence leaves out."""
     seed: int
@@ -147,19 +173,25 @@ class HeritagePosterior:
 
     def holds(self, order: str) -> NDArray[np.bool_]:
         """Draws in which the blocks' standard deviations come in this order, chain × draw."""
-        return in_order(order, stacked_sds(self.contributions))
+        sd = stacked_sds(lineages(self.contributions) if order.startswith("lineage") else self.contributions)
+        return in_order(order.replace("lineage", "heritage"), sd)
+
+
+def lineages(contributions: Mapping[str, Array]) -> dict[str, Array]:
+    """Contributions with those of lab and family together in the place of the lab's."""
+    return {**contributions, "heritage": contributions["heritage"] + contributions.get(FAMILY, 0.0)}
 
 
 def arrays(
     laid_out: Design, *, total_sd: float = TOTAL_SD, concentration: float = 1.0, lab_df: float = 0.0
 ) -> dict[str, Any]:
     """The record that `heritage_model` reads: arrays that a refit may change, numbers that it may not."""
-    basis = laid_out.heritage()
+    bases = laid_out.bases()
     record: dict[str, Any] = {
         "n_models": laid_out.n_models,
-        "rank_heritage": basis.shape[1],
-        "rank_geometry": laid_out.geometry.shape[1],
-        "rank_scale": laid_out.scale.shape[1],
+        "rank_family": 0,
+        **{f"rank_{name}": basis.shape[1] for name, basis in bases.items()},
+        **bases,
         "n_categories": len(laid_out.categories),
         "n_prompted": laid_out.prompted.size,
         "averaged": laid_out.prompted.size < laid_out.n_models,
@@ -168,23 +200,19 @@ def arrays(
         "concentration": concentration,
         "lab_df": lab_df,
         "seen": np.isin(np.arange(laid_out.n_models), [*laid_out.y_model, *laid_out.average_model]).astype(np.float64),
-        "heritage": basis,
-        "geometry": laid_out.geometry,
-        "scale": laid_out.scale,
     }
     if record["n_prompted"]:
         record |= {"y": laid_out.y, "y_model": laid_out.y_model}
-        record["seen_prompts"] = np.isin(laid_out.prompted, laid_out.y_model).astype(np.float64)
-        record["y_prompted"] = np.searchsorted(laid_out.prompted, laid_out.y_model)
         if record["crossed"]:
             record |= {"prompted": laid_out.prompted, "y_category": laid_out.y_category}
+            record["y_prompted"] = np.searchsorted(laid_out.prompted, laid_out.y_model)
             record["contrasts"] = null_space(np.ones((1, len(laid_out.categories))))
     if record["averaged"]:
         record |= {name: getattr(laid_out, name) for name in AVERAGES}
     return record
 
 
-def without(laid_out: Design, models: Array) -> Design:
+def without(laid_out: Design, models: NDArray[np.int64]) -> Design:
     """The same design with the observations of some models (their numbers) left out."""
     y, average = ~np.isin(laid_out.y_model, models), ~np.isin(laid_out.average_model, models)
     kept = {name: getattr(laid_out, name)[y] for name in ("y", "y_model", "y_category")}
@@ -195,52 +223,60 @@ def block_contributions(laid_out: Design, draws: Draws) -> dict[str, Array]:
     """Contribution of every block to every model's log gain, chain × draw × model."""
     scale = draws["tau"][..., None] * np.sqrt(draws["share"])
     parts = {
-        "heritage": scale[..., [0]] * (draws["u"] @ laid_out.heritage().T),
-        "geometry": scale[..., [1]] * (draws["b_geometry"] @ laid_out.geometry.T),
-        "scale": scale[..., [2]] * (draws["b_scale"] @ laid_out.scale.T),
+        name: scale[..., [b]] * (draws[EFFECTS[name]] @ basis.T)
+        for b, (name, basis) in enumerate(laid_out.bases().items())
     }
     return {**parts, "model": draws["m"] - draws["alpha"][..., None] - sum(parts.values())}
 
 
 def explained(laid_out: Design, draws: Draws) -> tuple[Array, Array]:
-    """What labs, geometry and scale say of every model's mean, draws × M, and the SD of what is left, draws × 1."""
+    """What the blocks say of every model's mean, draws × M, and the SD of what is left to it, draws × 1."""
     parts = block_contributions(laid_out, draws)
-    mean = np.asarray(draws["alpha"][..., None] + sum(parts[name] for name in BLOCKS[:-1]))
+    mean = np.asarray(draws["m"] - parts["model"])
     own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).reshape(-1, 1)
     return mean.reshape(own.size, -1), own
 
 
-def heritage_levels(laid_out: Design, draws: Draws) -> dict[str, Array]:
-    """Parts of the heritage contribution, chain × draw × model: `lab`, and `family` where families are told apart."""
-    scale = (draws["tau"] * np.sqrt(draws["share"][..., 0]))[..., None]
-    found, start = {}, 0
-    for name, basis in laid_out.heritage_levels().items():
-        u = draws["u"][..., start : start + basis.shape[1]]
-        found[name], start = scale * (u @ basis.T), start + basis.shape[1]
-    return found
-
-
 def prior_blocks(
-    laid_out: Design, *, total_sd: float, concentration: float, lab_df: float, seed: int
+    laid_out: Design, *, total_sd: float, concentration: float, lab_df: float, seed: int, residuals: str = NORMAL
 ) -> dict[str, Array]:
-    """Draws from the prior: `sd` and `share` (draws × blocks), `total`, `m` (500 draws × M)."""
+    """Draws from the prior: `sd` and `share` (draws × blocks), SD of the `lineage`, `total`, `m` (500 draws × M)."""
     rng = np.random.default_rng(seed)
     M = laid_out.n_models
     draws = min(PRIOR_DRAWS, PRIOR_NUMBERS // M)
-    share = rng.dirichlet(np.full(len(BLOCKS), concentration), size=draws)
+    share = rng.dirichlet(np.full(len(laid_out.blocks), concentration), size=draws)
     total = np.abs(rng.normal(scale=total_sd, size=draws))
     sd, shown = np.empty_like(share), rng.normal(0, 2 * total_sd, (PRIOR_SHOWN, 1)) + np.zeros(M)
-    for b, basis in enumerate((laid_out.heritage(), laid_out.geometry, laid_out.scale, None)):
+    lineage = np.zeros((draws, M))
+    for b, basis in enumerate((*laid_out.bases().values(), None)):
         size = (draws, M if basis is None else basis.shape[1])
         heavy = lab_df and b == 0
         u = rng.standard_t(lab_df, size) * ((lab_df - 2) / lab_df) ** 0.5 if heavy else rng.normal(size=size)
+        if basis is None and residuals != NORMAL:
+            u = standard_residuals(law(residuals), laid_out, rng, draws)
         part = u if basis is None else u @ basis.T
         scale = total * np.sqrt(share[:, b])
         sd[:, b] = scale * block_sds(part)
+        if laid_out.blocks[b] in ("heritage", FAMILY):
+            lineage += scale[:, None] * part
         shown += scale[:PRIOR_SHOWN, None] * part[:PRIOR_SHOWN]
-    return {"sd": sd, "share": share, "total": total, "m": shown}
+    return {"sd": sd, "share": share, "total": total, "m": shown, "lineage": block_sds(lineage)}
+
+
+def standard_residuals(own: Law, laid_out: Design, rng: np.random.Generator, draws: int) -> Array:
+    """Residuals between models in units of their standard deviation under the prior, draws × M."""
+    shape = rng.choice(own.shape.size, draws, p=np.exp(own.log_prior))
+    factor, shift = own.draws(shape, len(laid_out.labs) if own.of_labs else laid_out.n_models, rng)
+    if own.of_labs:
+        factor, shift = factor[:, laid_out.lab], shift[:, laid_out.lab]
+    return np.asarray(shift + np.sqrt(factor) * rng.normal(size=factor.shape))
 
 
 def prior_orders(laid_out: Design, *, concentration: float, lab_df: float = 0.0, seed: int) -> dict[str, float]:
     """Prior probabilities of the orders on this design, by simulation; τ, which multiplies all blocks, is left out."""
-    return orders(prior_blocks(laid_out, total_sd=1.0, concentration=concentration, lab_df=lab_df, seed=seed)["sd"])
+    before = prior_blocks(laid_out, total_sd=1.0, concentration=concentration, lab_df=lab_df, seed=seed)
+    found = orders(before["sd"])
+    if laid_out.families:
+        sd = np.column_stack([before["lineage"], before["sd"][:, 1:]])
+        found[LINEAGE_ORDER] = float(in_order(ORDER, sd).mean())
+    return found

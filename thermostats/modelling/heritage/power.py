@@ -12,6 +12,7 @@ from rich.progress import Progress
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage.averages import known
 from thermostats.modelling.heritage.blocks import Design, design, orders, stacked_sds
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
@@ -143,6 +144,6 @@ def _orders(
     """Posterior probabilities of the orders in one simulated study."""
     y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
     y = y + error * rng.normal(size=blank.n_models)
-    means = (y, np.full(y.size, error))
+    means = known(y, np.full(y.size, error))
     drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
     return orders(stacked_sds(block_contributions(blank, drawn)))

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from scipy import stats
+from numpy.typing import NDArray
 
-from thermostats.modelling.heritage.blocks import BLOCKS, ORDERS, Design
+from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.calibration import of_posterior
+from thermostats.modelling.heritage.densities import log_density_of
+from thermostats.modelling.heritage.laws import NORMAL, law
 from thermostats.modelling.heritage.model import (
     CLOSED,
     SAMPLING,
@@ -18,7 +20,7 @@ from thermostats.modelling.heritage.model import (
     heritage_model,
     prior_blocks,
 )
-from thermostats.modelling.heritage.sensitivity import alternatives
+from thermostats.modelling.heritage.sensitivity import log_ratios
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import Part, Update
@@ -28,18 +30,16 @@ REPLICATED = 400
 
 def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Part:
     """What the checks need of a posterior and of the draws that are reported."""
-    tau = posterior.draws["tau"]
     prompted = posterior.method == SAMPLING and posterior.design.prompted.size
     return Part(
         draws=posterior.draws,
         observed=posterior.design.means()[0],
         statistics=model_statistics(posterior.design),
-        decisive={**{order: posterior.holds(order) for order in ORDERS}, "total SD": tau},
         prior=partial(from_prior, posterior),
         replicate=partial(new_models, posterior),
         density=partial(density_of_means, posterior),
-        log_prior=lambda: -0.5 * np.square(tau / posterior.total_sd),
-        alternatives=partial(alternatives, posterior),
+        log_prior=lambda: -0.5 * np.square(posterior.draws["tau"] / posterior.total_sd),
+        alternatives=partial(log_ratios, posterior),
         updates=partial(_updates, posterior, quantities),
         simulator=of_posterior(posterior),
         loo=partial(prompt_pit, posterior) if prompted else None,
@@ -48,13 +48,25 @@ def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Pa
 
 def _updates(posterior: HeritagePosterior, quantities: Mapping[str, Array], seed: int) -> dict[str, Update]:
     """Standard deviations of the blocks, shares and τ before and after the data."""
-    before = prior_blocks(posterior.design, **posterior.priors_given, seed=seed)
+    before = prior_of(posterior, seed)
     found = {"total_sd": Update(prior=before["total"], posterior=quantities["total_sd"].ravel())}
-    for b, name in enumerate(BLOCKS):
+    for b, name in enumerate(posterior.design.blocks):
         for kind in ("sd", "share"):
             after = quantities[f"{kind}_{name}"].ravel()
             found[f"{kind}_{name}"] = Update(prior=before[kind][:, b], posterior=after)
     return found
+
+
+def prior_of(posterior: HeritagePosterior, seed: int) -> dict[str, Array]:
+    """Draws from the prior of a posterior's model."""
+    return prior_blocks(
+        posterior.design,
+        total_sd=posterior.total_sd,
+        concentration=posterior.concentration,
+        lab_df=posterior.lab_df,
+        residuals=posterior.residuals,
+        seed=seed,
+    )
 
 
 def model_statistics(design: Design) -> dict[str, checks.Statistic]:
@@ -64,21 +76,27 @@ def model_statistics(design: Design) -> dict[str, checks.Statistic]:
         "share of models that dampen": lambda m: float((m < 0).mean()),
         "spread of labs' shares of dampeners": lambda m: float(((m < 0) @ means).std()),
         "spread of lab means": lambda m: float((m @ means).std()),
-        "largest": lambda m: float(m.max()),
-        "smallest": lambda m: float(m.min()),
-        "skew": lambda m: float(((m - m.mean()) ** 3).mean() / m.std() ** 3),
     }
 
 
-def new_models(posterior: HeritagePosterior, seed: int) -> Array:
+def new_models(posterior: HeritagePosterior, seed: int, draws: int = REPLICATED) -> Array:
     """Mean log gains of new models with the same labs, geometry and scale, draws × M: their own part is drawn anew."""
-    mean, spread = _chosen(posterior)
-    return np.asarray(mean + np.random.default_rng(seed).normal(size=mean.shape) * spread)
+    rng, (mean, own, at), error = np.random.default_rng(seed), _chosen(posterior, draws), posterior.design.means()[1]
+    factor, shift = np.ones(mean.shape), np.zeros(mean.shape)
+    if posterior.residuals != NORMAL:
+        given = law(posterior.residuals)
+        shapes = np.abs(posterior.draws.flat("shape")[at, None] - given.shape).argmin(axis=1)
+        factor, shift = given.draws(shapes, mean.shape[1], rng)
+        if given.of_labs:
+            factor = posterior.draws.flat("factor")[at]
+    mean = mean + own * shift
+    return np.asarray(mean + rng.normal(size=mean.shape) * np.sqrt(own**2 * factor + error**2))
 
 
 def density_of_means(posterior: HeritagePosterior) -> Array:
     """Log density of the models' means given labs, geometry and scale, draws × M."""
-    return np.asarray(stats.norm.logpdf(posterior.design.means()[0], *_chosen(posterior)))
+    _, _, at = _chosen(posterior)
+    return log_density_of(posterior, posterior.draws, np.arange(posterior.design.n_models))[at]
 
 
 def prompt_pit(posterior: HeritagePosterior, seed: int) -> checks.Check:
@@ -95,7 +113,7 @@ def from_prior(posterior: HeritagePosterior, seed: int) -> Array:
     """Means of models under the prior, draws × M: over prompts where they were sampled, else about the model's mean."""
     design = posterior.design
     if posterior.method == CLOSED:
-        m = prior_blocks(design, **posterior.priors_given, seed=seed)["m"][:REPLICATED]
+        m = prior_of(posterior, seed)["m"][:REPLICATED]
         return np.asarray(m + np.random.default_rng(seed).normal(size=m.shape) * design.means()[1])
     drawn = sampling.prior_predictive(heritage_model, posterior.data(), seed=seed, draws=REPLICATED)
     means = np.empty((REPLICATED, design.n_models))
@@ -106,8 +124,8 @@ def from_prior(posterior: HeritagePosterior, seed: int) -> Array:
     return means
 
 
-def _chosen(posterior: HeritagePosterior) -> tuple[Array, Array]:
-    """Mean and standard deviation of every model's observed mean for draws at even spacing, both draws × M."""
+def _chosen(posterior: HeritagePosterior, draws: int = REPLICATED) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Draws at even spacing: what the blocks say of every model, draws × M, SD of what is left, draws × 1, numbers."""
     mean, own = explained(posterior.design, posterior.draws)
-    at = np.linspace(0, len(own) - 1, REPLICATED).astype(int)
-    return mean[at], np.hypot(own[at], posterior.design.means()[1])
+    at = np.linspace(0, len(own) - 1, draws).astype(int)
+    return mean[at], own[at], at

@@ -14,8 +14,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, left_out, named, numbers
 from thermostats.modelling.inference.quadrature import Lines
 from thermostats.tables import store
-from thermostats.tables.features import GAINS, LAST, by_prompt, features
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.features import LAST, by_prompt, features
+from thermostats.tables.vocabulary import GAINS, NURSERY
 
 GEOMETRY = ("n_layers", "n_heads", "d_head")
 SCALE = ("n_params",)
@@ -184,8 +184,8 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
         "y_category": np.array([names.index(name) for name in category], dtype=np.int64),
         "prompted": np.unique(y_model),
         "average": np.log(m) - np.square(s / m) / 2,
-        "average_error": s / m / np.sqrt(n),
-        "average_df": n - 1,
+        "average_variance": np.square(s / m),
+        "average_n": n,
         "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
     }
 

@@ -1,4 +1,4 @@
-"""What each block (heritage, geometry, scale) explains: partial F, Freedman–Lane, Shapley shares with intervals."""
+"""What each block (heritage, geometry, scale) explains: partial F, Freedman–Lane, corrected shares with intervals."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ Blocks = Mapping[str, Sequence[str]]
 """Name of a block → its columns; text, category and true/false columns become dummies."""
 Differences = Sequence[tuple[str, str]]
 """Pairs of blocks: the share of the first minus that of the second."""
+Bases = Mapping[frozenset[str], Array]
+"""Orthonormal basis, n × (1 + rank), of the intercept and every set of blocks."""
+LEAST_DF = 8
+"""Residual degrees of freedom below which a correction is too uncertain to be given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +53,7 @@ class Dominance:
     test: str
     table: pd.DataFrame
     """By block: df; share, which sum to `r_squared`; null_mean and null_upper, mean and 95 % quantile of the share with
-    the outcome shuffled; adjusted, (share − null mean)/(1 − null R²): 0 for noise, may be negative; p_value, P(shuffled
-    share ≥ share); rank and adjusted_rank, 1 for the largest."""
+    the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
     r_squared: float
     null_order_probability: float
     """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
@@ -63,11 +66,6 @@ class Dominance:
     def shares(self) -> dict[str, float]:
         """Raw share of every block."""
         return dict(self.table["share"].to_dict())
-
-    @property
-    def adjusted(self) -> dict[str, float]:
-        """Corrected share of every block."""
-        return dict(self.table["adjusted"].to_dict())
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -86,7 +84,8 @@ def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, Bloc
     Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
     nothing to the others, no residual degree of freedom is left, or values are missing.
     """
-    tests = {block: _partial_f(frame, outcome, blocks, block) for block in blocks}
+    y, designs = _outcome(frame, outcome, blocks), _designs(frame, blocks)
+    tests = {block: _partial_f(y, designs, blocks, block) for block in blocks}
     adjusted = holm({block: test.p_value for block, test in tests.items()})
     return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
 
@@ -101,8 +100,8 @@ def freedman_lane(
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
-    observed = _partial_f(frame, outcome, blocks, block)
-    y, full, reduced = _nested(frame, outcome, blocks, block)
+    y, designs = _outcome(frame, outcome, blocks), _designs(frame, blocks)
+    observed, (full, reduced) = _partial_f(y, designs, blocks, block), _nested(designs, block)
     fitted = reduced @ (reduced.T @ y)
     shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
     rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
@@ -135,8 +134,7 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     shares = _shapley(_r_squared(np.vstack([y, shuffled]), bases), list(blocks))
     observed, null = shares[0], shares[1:]
     null_mean = null.mean(axis=0)
-    adjusted = (observed - null_mean) / (1 - null_mean.sum())
-    rank, adjusted_rank = (1 + np.argsort(np.argsort(-own, kind="stable")) for own in (observed, adjusted))
+    rank = 1 + np.argsort(np.argsort(-observed, kind="stable"))
     null_orders = np.argsort(-null, axis=1, kind="stable")
     table = pd.DataFrame(
         {
@@ -144,10 +142,8 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
             "share": observed,
             "null_mean": null_mean,
             "null_upper": np.quantile(null, 0.95, axis=0),
-            "adjusted": adjusted,
             "p_value": (np.sum(null >= observed - 1e-12, axis=0) + 1) / (permutations + 1),
             "rank": rank,
-            "adjusted_rank": adjusted_rank,
         },
         index=pd.Index(blocks, name="block"),
     )
@@ -162,58 +158,99 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     )
 
 
-def with_differences(found: Dominance, differences: Differences) -> list[float]:
-    """Corrected share of every block, then the differences."""
-    share = found.adjusted
-    return [*share.values(), *(share[a] - share[b] for a, b in differences)]
+class Shares(dict[str, float]):
+    """Corrected share of every block, and what the correction rests on."""
+
+    residual_variance: float
+    """σ̂² = RSS/df of the model with all blocks."""
+    mean_rank: dict[str, float]
+    """r̄_b: rank that block b adds, averaged over all orders of entry."""
 
 
-def jackknifed_shares(
-    rows: pd.DataFrame,
+def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> Shares:
+    """Share of every block: LMG_b − r̄_b·σ̂²/TSS, 0 on average for a block that does nothing; may be negative.
+
+    LMG_b is the block's gain in R² averaged over all orders of entry (see `dominance`), r̄_b the mean over orders of
+    rank(S ∪ b) − rank(S), σ̂² = RSS/df of all blocks: E[LMG_b·TSS] is what its signal gives, and r̄_b·σ². Columns that
+    are the same in all rows explain nothing. Raises UsageError for missing values and below 8 residual degrees of
+    freedom.
+    """
+    y, bases = _fit_for_correction(table, outcome, blocks)
+    shares, variance, mean_rank = _corrected(y[None], bases, list(blocks))
+    found = Shares(zip(blocks, map(float, shares[0]), strict=True))
+    found.residual_variance = float(variance[0])
+    found.mean_rank = dict(zip(blocks, map(float, mean_rank), strict=True))
+    return found
+
+
+def share_table(
+    table: pd.DataFrame,
     outcome: str,
     blocks: Blocks,
-    differences: Differences,
+    differences: Differences = (),
     *,
     seed: int,
-    whole: Dominance | None = None,
     level: float = 0.95,
+    draws: int = 400,
 ) -> pd.DataFrame:
-    """Columns what, estimate, lower, upper: every block, then every difference, rows left out one by one.
+    """Columns what, estimate, lower, upper, unique, p: corrected share of every block, then `a − b` of every pair.
 
-    whole: the dominance analysis of all rows with the same seed, where it is at hand. Raises UsageError as `dominance`
-    does, also where one row less leaves no residual degree of freedom.
+    Intervals: estimate ± t_df · SD of the shares of ŷ + N(0, σ̂²), a parametric bootstrap with the design fixed. unique:
+    what a block explains after all others, corrected alike; p: of its partial F. Raises UsageError as
+    `corrected_shares` does.
     """
-    whole = whole or dominance(rows, outcome, blocks, seed=seed)
-    rests = (dominance(rows.drop(index=i), outcome, blocks, seed=seed) for i in rows.index)
-    left_out = np.array([with_differences(rest, differences) for rest in rests])
-    n, estimates = len(rows), np.array(with_differences(whole, differences))
-    errors = np.sqrt((n - 1) / n * np.square(left_out - left_out.mean(axis=0)).sum(axis=0))
-    half = stats.t.ppf((1 + level) / 2, n - 1) * errors
-    names = [*blocks, *(f"{a} − {b}" for a, b in differences)]
-    return pd.DataFrame({"what": names, "estimate": estimates, "lower": estimates - half, "upper": estimates + half})
+    y, bases = _fit_for_correction(table, outcome, blocks)
+    whole, variance, _ = _corrected(y[None], bases, list(blocks))
+    full = bases[frozenset(blocks)]
+    noise = np.random.default_rng(seed).normal(scale=np.sqrt(np.maximum(variance, 0.0)), size=(draws, y.size))
+    found = np.vstack([whole, _corrected(full @ (full.T @ y) + noise, bases, list(blocks))[0]])
+    names = list(blocks)
+    pairs = [found[:, names.index(a)] - found[:, names.index(b)] for a, b in differences]
+    found = np.column_stack([found, *pairs])
+    df = y.size - full.shape[1]
+    half = stats.t.ppf((1 + level) / 2, df) * found[1:].std(axis=0, ddof=1)
+    rest = [bases[frozenset(names) - {name}] for name in names]
+    ranks = np.array([full.shape[1] - q.shape[1] for q in rest], dtype=float)
+    total = float(np.square(y - y.mean()).sum())
+    added = (np.square(y @ full).sum() - np.array([np.square(y @ q).sum() for q in rest])) / total
+    unexplained = float(variance[0]) / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = stats.f.sf(added / ranks / unexplained, ranks, df)
+    none = [math.nan] * len(differences)
+    return pd.DataFrame(
+        {
+            "what": [*names, *(f"{a} − {b}" for a, b in differences)],
+            "estimate": found[0],
+            "lower": found[0] - half,
+            "upper": found[0] + half,
+            "unique": [*(added - ranks * unexplained), *none],
+            "p": [*p, *none],
+        }
+    )
 
 
-def corrected_shares(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, float]:
-    """`Dominance.adjusted` without shuffling: with the outcome shuffled E R²(S) = rank(S)/(n − 1).
+def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
+    """The outcome and the bases of all sets of blocks, where they leave degrees of freedom enough."""
+    columns_of(table, outcome, *(column for own in blocks.values() for column in own))
+    y, bases = table[outcome].to_numpy(np.float64), _bases(_varied(table, blocks), len(table))
+    df = y.size - bases[frozenset(blocks)].shape[1]
+    if df < LEAST_DF:
+        raise UsageError(
+            "too few rows for corrected shares",
+            got=f"{len(table)} rows, {df} residual degrees of freedom",
+            allowed=f"{LEAST_DF} residual degrees of freedom or more",
+        )
+    return y, bases
 
-    Columns that are the same in all rows explain nothing and are left out.
-    """
-    found = _corrected(frame[[outcome]].to_numpy(np.float64).T, _bases(_varied(frame, blocks), len(frame)), blocks)[0]
-    return dict(zip(blocks, map(float, found), strict=True))
 
-
-def drawn_shares(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, draws: int = 2000) -> Array:
-    """`corrected_shares` of outcomes whose residuals are drawn anew, draws × blocks: a bootstrap with the design fixed.
-
-    y* = ŷ + e*, e* drawn with replacement from the residuals of all blocks, scaled by √(n/df); Davison and Hinkley
-    1997, section 6.2.3.
-    """
-    bases = _bases(_varied(frame, blocks), len(frame))
-    y, full = frame[outcome].to_numpy(np.float64), bases[frozenset(blocks)]
-    fitted = full @ (full.T @ y)
-    residual = (y - fitted) * np.sqrt(y.size / (y.size - full.shape[1]))
-    noise = np.random.default_rng(seed).choice(residual, (draws, y.size))
-    return _corrected(fitted + noise, bases, blocks)
+def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Corrected shares of every outcome (a row each), outcomes × blocks; σ̂² of every outcome; r̄ of every block."""
+    total = np.square(outcomes - outcomes.mean(axis=1, keepdims=True)).sum(axis=1)
+    r_squared, full = _r_squared(outcomes, bases), frozenset(names)
+    df = outcomes.shape[1] - bases[full].shape[1]
+    mean_rank = _shapley({chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names)[0]
+    unexplained = (1 - r_squared[full]) / df
+    return _shapley(r_squared, names) - unexplained[:, None] * mean_rank, unexplained * total, mean_rank
 
 
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
@@ -222,14 +259,7 @@ def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str
     return {chosen: float(found[0]) for chosen, found in _r_squared(y[None], bases).items()}
 
 
-def _corrected(outcomes: Array, bases: Mapping[frozenset[str], Array], blocks: Blocks) -> Array:
-    """Corrected shares of every outcome (a row each), outcomes × blocks."""
-    expected = {chosen: (q.shape[1] - 1) / (outcomes.shape[1] - 1) for chosen, q in bases.items()}
-    over = {chosen: found - expected[chosen] for chosen, found in _r_squared(outcomes, bases).items()}
-    return np.asarray(_shapley(over, list(blocks)) / (1 - expected[frozenset(blocks)]))
-
-
-def _r_squared(outcomes: Array, bases: Mapping[frozenset[str], Array]) -> dict[frozenset[str], Array]:
+def _r_squared(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
     """R² of every set of blocks, one for every outcome (a row each)."""
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
     total = np.square(y).sum(axis=1)
@@ -247,9 +277,9 @@ def _shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Ar
     return shares
 
 
-def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> BlockF:
+def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: str) -> BlockF:
     """Partial F of one block, its p not yet adjusted."""
-    y, full, reduced = _nested(frame, outcome, blocks, block)
+    full, reduced = _nested(designs, block)
     df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
     _leave_residuals(y.size, full.shape[1])
     if df == 0:
@@ -280,11 +310,10 @@ def _partial_f(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) ->
     )
 
 
-def _nested(frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str) -> tuple[Array, Array, Array]:
-    """The outcome, and bases of all blocks and of all but one."""
-    y, designs = _outcome(frame, outcome, blocks), _designs(frame, blocks)
-    others = [design for name, design in designs.items() if name != block]
-    return y, _basis(list(designs.values()), y.size), _basis(others, y.size)
+def _nested(designs: Mapping[str, Array], block: str) -> tuple[Array, Array]:
+    """Bases of all blocks and of all but one."""
+    n, others = len(designs[block]), [design for name, design in designs.items() if name != block]
+    return _basis(list(designs.values()), n), _basis(others, n)
 
 
 def _outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
@@ -304,8 +333,16 @@ def _designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
 
 
 def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
-    coded = {name: pd.get_dummies(frame[list(own)]).to_numpy(np.float64) for name, own in blocks.items()}
+    coded = {name: np.column_stack([_levels(frame[column]) for column in own]) for name, own in blocks.items()}
     return {name: x[:, np.ptp(x, axis=0) > 0] for name, x in coded.items()}
+
+
+def _levels(column: pd.Series) -> Array:
+    """A column of numbers, or a column for each of its values."""
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        return np.asarray(column.to_numpy(np.float64)[:, None])
+    codes, values = pd.factorize(column)
+    return np.asarray(codes[:, None] == np.arange(len(values)), dtype=np.float64)
 
 
 def _bases(designs: Mapping[str, Array], n: int) -> dict[frozenset[str], Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import BLOCKS, Design, block_root, block_sds, design
+from thermostats.modelling.heritage.blocks import Design, block_root, block_sds, design
 from thermostats.modelling.heritage.study import check_size
 from thermostats.modelling.inference.draws import Array
 
@@ -108,11 +108,12 @@ def contributions(
     blank: Design, shares: Mapping[str, float], total: float, rng: np.random.Generator
 ) -> dict[str, Array]:
     """One draw of every block's contribution for given shares and total standard deviation."""
-    own = 1 - sum(shares.get(name, 0.0) for name in BLOCKS[:-1])
-    unknown = set(shares) - set(BLOCKS)
+    causes = blank.blocks[:-1]
+    own = 1 - sum(shares.get(name, 0.0) for name in causes)
+    unknown = set(shares) - set(blank.blocks)
     if unknown or own < -1e-9 or min(shares.values(), default=0.0) < 0:
-        raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(BLOCKS[:-1])}, together ≤ 1")
-    full = {**{name: shares.get(name, 0.0) for name in BLOCKS[:-1]}, BLOCKS[-1]: max(own, 0.0)}
+        raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(causes)}, together ≤ 1")
+    full = {**{name: shares.get(name, 0.0) for name in causes}, blank.blocks[-1]: max(own, 0.0)}
     return {
         name: total * np.sqrt(full[name]) * (block_root(covariance) @ rng.normal(size=blank.n_models))
         for name, covariance in blank.covariances().items()

@@ -100,7 +100,7 @@ class Calibration:
     def check(self) -> checks.Check:
         """Failed where a quantity is off at the family-wise level of 1 % (Bonferroni).
 
-        Undecided where above `FEW_DRAWS` of the simulations have fewer effective draws than truths are ranked among.
+        Warns where above `FEW_DRAWS` of the simulations have fewer effective draws than truths are ranked among.
         """
         table = self.summary()
         adjusted = np.minimum(table["p_value"] * len(table), 1.0)
@@ -115,7 +115,7 @@ class Calibration:
         off = adjusted[worst] < LEVEL
         return checks.Check(
             name="simulation-based calibration",
-            outcome=checks.FAILED if off else checks.UNDECIDED if few > FEW_DRAWS else checks.PASSED,
+            outcome=checks.FAILED if off else checks.WARNED if few > FEW_DRAWS else checks.PASSED,
             reason=reason,
             table=table.assign(p_adjusted=adjusted),
         )
@@ -152,8 +152,9 @@ def calibrate(
     """Ranks of true quantities in the posteriors of outcomes that were drawn with them from the prior.
 
     Every finished simulation of a simulator with a key is kept in the cache folder, and a call that was interrupted
-    goes on where it stopped. `progress` is told how many are done and of how many. Raises UsageError for fewer than 2
-    simulations.
+    goes on where it stopped. `progress` is called with how many are done and how many there are.
+
+    Raises UsageError for fewer than 2 simulations.
     """
     if simulations < 2:
         raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
@@ -227,7 +228,7 @@ def exactly(values: Mapping[str, Array]) -> Refit:
 
 def weighed(draws: Draws) -> Refit:
     """Draws by weights, with what their own gate says of their number."""
-    return Refit(values=draws.values, effective=draws.diagnostics.ess_bulk_min)
+    return Refit(values=draws.values, effective=draws.effective)
 
 
 def uniformity(ranks: Array, ranked: int) -> float:

@@ -1,10 +1,13 @@
-"""The same checks for every fitted model, each a frozen record with its table; all together a gate."""
+"""The same checks for every fitted model, each a frozen record with its table; all together a gate.
+
+It protects from a sampler that failed, and from a model that does not give again what the claim is about. All else
+warns: it is shown and closes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,24 +16,26 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Array, Draws
+from thermostats.modelling.inference.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, Draws
 
-PASSED, WARNED, FAILED, UNDECIDED = "passed", "warned", "failed", "undecided"
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
 Statistic = Callable[[Array], float]
 """One number from one data set; for replicated data it is asked once per draw."""
-Rows = TypeVar("Rows")
-"""What is fitted, whole or in part."""
 
-EXTREME, DOUBTFUL = 0.005, 0.025
-"""A tail probability of a predictive check: below the first it fails, below the second it is undecided."""
-PARETO_LIMIT = 0.7
-"""Importance ratios with a larger Pareto k cannot be trusted; Vehtari et al. 2024, JMLR 25(72)."""
+MOST_STATISTICS = 5
+"""Test quantities that a model may declare: with more, one of them fails by chance too often."""
+SURPRISING = 0.01
+"""Tail probability of a declared test quantity, or of the LOO-PIT, below which it is not reproduced."""
 MOST_UNSTABLE = 0.05
 """Share of points with untrusted importance weights above which leave-one-out says nothing."""
-LARGE_SHIFT = 0.5
-"""Shift of a mean, in posterior standard deviations, that counts as sensitivity."""
-SURE = 0.95
-"""Probability from which on a sign counts as settled."""
+SURE, NEAR = 0.95, 0.20
+"""Probability from which on a statement is decided, and of its contrary up to which it is still near that."""
+SHAPES: Mapping[str, Statistic] = {
+    "largest": lambda y: y.max(axis=-1),
+    "smallest": lambda y: y.min(axis=-1),
+    "skew": lambda y: float(((y - y.mean()) ** 3).mean() / max(y.std() ** 3, 1e-300)),
+}
+"""What calls for a model with heavier tails or skew, where it is not what the claim is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +44,14 @@ class Check:
 
     name: str
     outcome: str
-    """`passed`, `warned`, `undecided` or `failed`; only the last closes the gate."""
+    """`passed`, `warned` or `failed`; only the last closes the gate."""
     reason: str
     table: pd.DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """Whether a fit may be used: nothing failed, and the sampler passed."""
+    """Whether a fit may be used: nothing failed."""
 
     checks: tuple[Check, ...]
 
@@ -65,37 +70,64 @@ class Gate:
         return pd.DataFrame([{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks])
 
 
-def diagnostics(draws: Draws) -> Check:
-    """The sampler's gate: R-hat, effective sample sizes, divergences, energy."""
-    failures = draws.diagnostics.failures()
-    table = draws.diagnostics.table().drop(columns=["passes", "failure"])
-    return _check("sampler", FAILED if failures else PASSED, "; ".join(failures) or "all within limits", table)
+def sampler(parts: Mapping[str, Draws], read: Mapping[str, Array]) -> Check | None:
+    """R-hat and effective sample size of what is `read` (chain × draw × …), and the diagnostics of every part.
+
+    Fails where one of those is beyond its limit, where more than 0.1 % of transitions diverged, or where importance
+    weights cannot be trusted; warns of all else. None where every draw is by quadrature: there was no sampler.
+    """
+    rows = [draws.diagnostics.table().assign(part=name) for name, draws in parts.items()]
+    table = pd.concat(rows, ignore_index=True)
+    if table.empty:
+        return None
+    unsound = [
+        words
+        for draws in parts.values()
+        for words in draws.failures()
+        if draws.exact or words.endswith("divergent transitions")
+    ]
+    for name, values in {} if all(draws.exact for draws in parts.values()) else read.items():
+        found = sampling.convergence(values.reshape(*values.shape[:2], -1).astype(np.float64))
+        rhat, ess = np.nanmax([1.0, *found["rhat"]]), np.nanmin([np.inf, *found["ess_bulk"], *found["ess_tail"]])
+        unsound += [f"R-hat {rhat:.3f} of {name}"] * bool(rhat > RHAT_LIMIT)
+        unsound += [f"ESS {ess:.0f} of {name}"] * bool(ess < ESS_LIMIT)
+    beyond = [words for draws in parts.values() for words in draws.beyond_limits()]
+    outcome = FAILED if unsound else WARNED if beyond else PASSED
+    name = "importance weights" if all(draws.exact for draws in parts.values()) else "sampler"
+    return _check(name, outcome, "; ".join(dict.fromkeys(unsound + beyond)) or "all within limits", table)
 
 
 def prior_predictive(replicates: Array, observed: Array, statistics: Mapping[str, Statistic]) -> Check:
-    """The prior can give data like these: every statistic within the central 99 % of its prior predictive."""
+    """The prior can give data like these: every statistic within its central 98 %. A conflict warns, whatever it is."""
     table = _predictive(replicates, observed, statistics)
-    outside = table.loc[table["tail"] < EXTREME, "statistic"]
-    reason = f"outside what the prior gives: {', '.join(outside)}" if len(outside) else "all statistics are covered"
-    return _check("prior predictive", FAILED if len(outside) else PASSED, reason, table)
+    outside = table.loc[table["tail"] < SURPRISING, "statistic"]
+    reason = f"the prior hardly gives such {', '.join(outside)}" if len(outside) else "all statistics are covered"
+    return _check("prior predictive", WARNED if len(outside) else PASSED, reason, table)
 
 
-def posterior_predictive(replicates: Array, observed: Array, statistics: Mapping[str, Statistic]) -> Check:
+def posterior_predictive(
+    replicates: Array, observed: Array, statistics: Mapping[str, Statistic], shapes: Mapping[str, Statistic] = SHAPES
+) -> Check:
     """Replicated data (draws × n) resemble the observed in every named statistic; Gelman, Meng and Stern 1996.
 
-    p = P(T(replicated) ≥ T(observed)), ties halved; the check fails where its tail is below 0.005.
+    p = P(T(replicated) ≥ T(observed)), ties halved. Fails where p is below 0.01 or above 0.99 for one of the
+    `statistics`, which bear on the claim; warns where it is for one of the `shapes`.
     """
-    table = _predictive(replicates, observed, statistics)
-    named = table.loc[table["tail"] < DOUBTFUL, "statistic"]
+    table = _predictive(
+        replicates, observed, {**statistics, **{n: t for n, t in shapes.items() if n not in statistics}}
+    )
+    named = table.loc[table["tail"] < SURPRISING, "statistic"]
     reason = f"not reproduced: {', '.join(named)}" if len(named) else "all statistics are reproduced"
-    return _check("posterior predictive", _by_tail(table["tail"].min()), reason, table)
+    outcome = FAILED if set(named) & set(statistics) else WARNED if len(named) else PASSED
+    return _check("posterior predictive", outcome, reason, table.assign(declared=table["statistic"].isin(statistics)))
 
 
 def loo_pit(log_likelihood: Array, replicates: Array, observed: Array, *, seed: int) -> Check:
     """Leave-one-out probability integral transforms are uniform (Kolmogorov–Smirnov), by smoothed importance weights.
 
-    `log_likelihood` and `replicates` are draws × n for the same draws. Undecided where more than `MOST_UNSTABLE` of
-    the points have a Pareto k above 0.7. The transforms of one data set are not quite independent: approximate.
+    `log_likelihood` and `replicates` are draws × n for the same draws. Warns: it asks about the whole distribution of
+    the outcomes, of which a claim is about a part, and that part stands among the declared test quantities. Warns too
+    where more than `MOST_UNSTABLE` of the points have a Pareto k above 0.7.
     """
     rng = np.random.default_rng(seed)
     return weighted_pit(log_likelihood, (replicates < observed) + rng.random(observed.size) * (replicates == observed))
@@ -108,7 +140,7 @@ def weighted_pit(log_likelihood: Array, below: Array) -> Check:
     unstable = float((~(k <= PARETO_LIMIT)).mean())
     return replace(
         found,
-        outcome=UNDECIDED if unstable > MOST_UNSTABLE else found.outcome,
+        outcome=WARNED if unstable > MOST_UNSTABLE else found.outcome,
         reason=f"{found.reason}, {unstable:.1%} of points with Pareto k above {PARETO_LIMIT}",
         table=found.table.assign(pareto_k=k),
     )
@@ -118,43 +150,34 @@ def exact_pit(pit: Array) -> Check:
     """Transforms of every outcome predicted from all others are uniform (Kolmogorov–Smirnov), from exact refits."""
     table, missing = pd.DataFrame({"pit": pit}), int((~np.isfinite(pit)).sum())
     if missing:
-        return _check("LOO-PIT", UNDECIDED, f"{missing} of {pit.size} outcomes have no transform", table)
+        return _check("LOO-PIT", WARNED, f"{missing} of {pit.size} outcomes have no transform", table)
     p = float(stats.kstest(pit, "uniform").pvalue)
-    return _check("LOO-PIT", _by_tail(p), f"Kolmogorov–Smirnov p = {p:.3g}", table)
+    return _check("LOO-PIT", WARNED if p < 2 * SURPRISING else PASSED, f"Kolmogorov–Smirnov p = {p:.3g}", table)
 
 
-def prior_sensitivity(log_ratios: Mapping[str, Array], quantities: Mapping[str, Array | NDArray[np.bool_]]) -> Check:
-    """What other priors would give, by importance weights: `log_ratios` are log(other/this) of every draw.
+def prior_sensitivity(table: pd.DataFrame) -> Check:
+    """Whether a decided statement is not near under another prior; `table`: as `statements.sensitivity` has it."""
+    moved = _moved(table, "with")
+    unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
+    reasons = [*moved, *(f"weights of {name} cannot be trusted" for name in unknown)]
+    reason = "; ".join(reasons) or "nothing moves by much"
+    return _check("prior sensitivity", WARNED if reasons else PASSED, reason, table)
 
-    `quantities` are draws of what the verdict rests on; the mean of an indicator (0 or 1) is a probability. Undecided
-    where a mean moves by more than half a posterior standard deviation, or where weights cannot be trusted.
+
+def influence(table: pd.DataFrame) -> Check:
+    """Whether a decided statement hangs on one unit; `table`: as `statements.influence` has it.
+
+    Warns too of a statement that no refit could be asked: nothing is known of it.
     """
-    rows = []
-    for alternative, ratio in log_ratios.items():
-        log_weights, k = sampling.pareto_smooth(ratio.ravel())
-        for name, values in quantities.items():
-            flat = values.ravel().astype(np.float64)
-            rows.append(
-                {
-                    "alternative": alternative,
-                    "quantity": name,
-                    "mean": flat.mean(),
-                    "mean_under_alternative": float(np.exp(log_weights) @ flat),
-                    "sd": flat.std(),
-                    "pareto_k": float(k),
-                }
-            )
-    table = pd.DataFrame(rows)
-    moved = (table["mean_under_alternative"] - table["mean"]).abs() / table["sd"].where(table["sd"] > 0, 1.0)
-    table["shift_in_sd"] = moved
-    untrusted = ~(table["pareto_k"] <= PARETO_LIMIT) | moved.isna()
-    shifted = table[(moved > LARGE_SHIFT) & ~untrusted]
-    reasons = [
-        f"{row.quantity} moves by {row.shift_in_sd:.2f} SD under {row.alternative}" for row in shifted.itertuples()
-    ]
-    reasons += [f"weights of {name} cannot be trusted" for name in sorted(set(table.loc[untrusted, "alternative"]))]
-    outcome = UNDECIDED if reasons else PASSED
-    return _check("prior sensitivity", outcome, "; ".join(reasons) or "nothing moves by much", table)
+    moved, asked = _moved(table, "without"), table.groupby("statement", sort=False).size()
+    reasons = [f"hangs on one unit: {'; '.join(moved)}"] * bool(moved)
+    reasons += [f"not asked without a unit: {name}" for name in asked.index[asked == 1]]
+    return _check("influence", WARNED if reasons else PASSED, "; ".join(reasons) or "no unit carries it alone", table)
+
+
+def nothing_left_out(reason: str) -> Check:
+    """The check of influence where nothing is left out: every gate holds it and says why."""
+    return _check("influence", WARNED, reason, pd.DataFrame(columns=["statement", "left_out", "probability"]))
 
 
 def powers(log_prior: Array, exponents: Sequence[float], prior: str = "prior") -> dict[str, Array]:
@@ -162,44 +185,25 @@ def powers(log_prior: Array, exponents: Sequence[float], prior: str = "prior") -
     return {f"{prior} to the power {p:g}": (p - 1) * log_prior for p in exponents}
 
 
-def influence(verdict: str, refits: Mapping[str, str], figures: Mapping[str, Mapping[str, float]]) -> Check:
-    """Verdicts with each lab or model left out, by exact refit; `figures` are shown with them."""
-    rows = [{"left_out": name, "verdict": other, **figures[name]} for name, other in refits.items()]
-    changed = [name for name, other in refits.items() if other != verdict]
-    reason = f"the verdict changes without {', '.join(changed)}" if changed else "the verdict is the same in all refits"
-    return _check("influence", UNDECIDED if changed else PASSED, reason, pd.DataFrame(rows))
-
-
-def influence_of_refits(
-    of: Callable[[Rows], tuple[str, Mapping[str, float]]], whole: Rows, others: Mapping[str, Rows]
-) -> Check:
-    """The same with `of`, rows to their verdict and figures, asked of the whole and of every rest."""
-    found = {name: of(rest) for name, rest in others.items()}
-    return influence(of(whole)[0], {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
-
-
 def settled(p: float, words: tuple[str, str, str] = ("above", "below", "open")) -> str:
     """What a probability settles: the first word from `SURE` on, the second up to 1 − `SURE`, else the third."""
     return words[0] if p >= SURE else words[1] if p <= 1 - SURE else words[2]
 
 
-def nothing_left_out(reason: str) -> Check:
-    """The check of influence where nothing is left out: undecided, so that every gate holds it and says why."""
-    return _check("influence", UNDECIDED, reason, pd.DataFrame(columns=["left_out", "verdict"]))
+def no_longer_near(whole: float, other: Array | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided against."""
+    fallen = (whole >= SURE) & (other < 1 - NEAR)
+    return np.asarray(fallen | ((whole <= 1 - SURE) & (other > NEAR)))
 
 
-def joined(checks: Sequence[Check | None]) -> Check:
-    """Checks of one kind as one, under the first one's name: the worst outcome, every reason that one did not pass.
-
-    Raises UsageError for none.
-    """
-    parts = [one for one in checks if one is not None]
-    if not parts:
-        raise UsageError("nothing to join", got="no checks", allowed="one or more")
-    worst = max((part.outcome for part in parts), key=(PASSED, WARNED, UNDECIDED, FAILED).index)
-    reasons = [part.reason for part in parts if part.outcome != PASSED] or [parts[0].reason]
-    table = pd.concat([part.table for part in parts], ignore_index=True)
-    return _check(parts[0].name, worst, "; ".join(reasons), table)
+def _moved(table: pd.DataFrame, word: str) -> list[str]:
+    """Rows whose probability is no longer near that of their statement as fitted; the second column names them."""
+    found = []
+    for statement, own in table.groupby("statement", sort=False):
+        whole, p = float(own["probability"].iloc[0]), own["probability"].to_numpy()
+        for at in np.flatnonzero(no_longer_near(whole, p)):
+            found.append(f"P({statement}) = {whole:.2f}, {p[at]:.2f} {word} “{own.iloc[at, 1]}”")
+    return found
 
 
 def _predictive(replicates: Array, observed: Array, statistics: Mapping[str, Statistic]) -> pd.DataFrame:
@@ -213,10 +217,6 @@ def _predictive(replicates: Array, observed: Array, statistics: Mapping[str, Sta
         lower, upper = np.quantile(simulated, [0.03, 0.97])
         rows.append((name, value, lower, upper, p, min(p, 1 - p)))
     return pd.DataFrame(rows, columns=["statistic", "observed", "lower", "upper", "p", "tail"])
-
-
-def _by_tail(p: float) -> str:
-    return FAILED if p < EXTREME else UNDECIDED if p < DOUBTFUL else PASSED
 
 
 def _check(name: str, outcome: str, reason: str, table: pd.DataFrame) -> Check:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -29,6 +30,10 @@ KIND = "ETI"
 PASSED = "passed"
 SAMPLER = "inconclusive: sampler"
 RHAT_LIMIT, ESS_LIMIT, BFMI_LIMIT = 1.01, 400.0, 0.3
+MOST_DIVERGENT = 0.001
+"""Share of divergent transitions above which draws are not used; up to there they warn."""
+PARETO_LIMIT = 0.7
+"""Importance ratios with a larger Pareto k cannot be trusted; Vehtari et al. 2024, JMLR 25(72)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,7 @@ class Settings:
     """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 where it is not told."""
     target_accept: float = 0.9
     sampler: str = "nutpie"
-    """nutpie, or pymc for PyMC's own."""
+    """nutpie, or pymc for PyMC's own"""
 
     def __post_init__(self) -> None:
         """Refuse what no sampler takes."""
@@ -76,7 +81,9 @@ class Diagnostics:
     ess_tail_name: str
     divergences: int
     bfmi_min: float
-    """Energy fraction of missing information, smallest over chains; Betancourt 2016, arXiv:1604.00695."""
+    """Energy fraction of missing information, smallest over chains; Betancourt 2016, arXiv:1604.00695.
+
+    NaN where chains have no energy, and so no divergences."""
 
     def table(self) -> pd.DataFrame:
         """One row a diagnostic: diagnostic, worst, limit, quantity, passes, and its failure in words."""
@@ -87,15 +94,32 @@ class Diagnostics:
             ("divergences", float(self.divergences), 0.0, "", "{1:.0f} divergent transitions"),
             ("energy fraction", self.bfmi_min, BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
         ]
-        table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
-        at_most = table["diagnostic"].isin(["R-hat", "divergences"])
-        passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
-        return table.assign(passes=passes, failure=[words.format(*row) for *row, words in rows])
+        return _judged(rows[:3] if math.isnan(self.bfmi_min) else rows)
 
-    def failures(self) -> tuple[str, ...]:
-        """What keeps these draws from being used, in words; empty where nothing does."""
-        table = self.table()
-        return tuple(table.loc[~table["passes"], "failure"])
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Of independent draws: nothing where they are by quadrature, else how even the weights are that chose them."""
+
+    effective: float = math.inf
+    """Effective number 1/Σw² of the weights by which they were chosen."""
+    pareto_k: float = -math.inf
+    name: str = "importance weights"
+
+    def table(self) -> pd.DataFrame:
+        """As that of `Diagnostics`; no row where there are no weights."""
+        rows = [
+            ("importance ESS", self.effective, ESS_LIMIT, self.name, "{0} {1:.0f} of {3} below {2:.0f}"),
+            ("Pareto k", self.pareto_k, PARETO_LIMIT, self.name, "{0} {1:.2f} of {3} above {2}"),
+        ]
+        return _judged([row for row in rows if not math.isinf(row[1])])
+
+
+def _judged(rows: list[tuple[str, float, float, str, str]]) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
+    at_most = table["diagnostic"].isin(["R-hat", "divergences", "Pareto k"])
+    passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
+    return table.assign(passes=passes.astype(bool), failure=[words.format(*row) for *row, words in rows])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +127,7 @@ class Draws:
     """Posterior draws of named quantities, arrays of shape chain × draw × …"""
 
     values: Mapping[str, Array]
-    diagnostics: Diagnostics
+    diagnostics: Diagnostics | Weights
     settings: Settings
     """Of the attempt that is kept."""
     attempts: int
@@ -116,9 +140,33 @@ class Draws:
     """Independent draws by quadrature or importance weights: no chains, nothing adapted."""
 
     @property
+    def short(self) -> bool:
+        """Whether its chains are groups of short ones, one after another: without energy, and so no divergences."""
+        return isinstance(self.diagnostics, Diagnostics) and math.isnan(self.diagnostics.bfmi_min)
+
+    @property
+    def effective(self) -> float:
+        """Smallest effective sample size, bulk or tail; of independent draws that of their weights, at most all."""
+        if isinstance(self.diagnostics, Weights):
+            return min(self.diagnostics.effective, self.settings.chains * self.settings.draws)
+        return min(self.diagnostics.ess_bulk_min, self.diagnostics.ess_tail_min)
+
+    def beyond_limits(self) -> tuple[str, ...]:
+        """Every diagnostic that is beyond its limit, of nuisance parameters too, in words."""
+        table = self.diagnostics.table()
+        return tuple(table.loc[~table["passes"], "failure"])
+
+    def failures(self) -> tuple[str, ...]:
+        """Of these what keeps the draws from being used: not the energy fraction, nor few divergences."""
+        table = self.diagnostics.table().set_index("diagnostic")
+        few = self.settings.chains * self.settings.draws * MOST_DIVERGENT
+        warns = (table.index == "energy fraction") | ((table.index == "divergences") & (table["worst"] <= few))
+        return tuple(table.loc[~table["passes"] & ~warns, "failure"])
+
+    @property
     def status(self) -> str:
-        """`passed`, or `inconclusive: sampler` where the diagnostics fail after the second attempt."""
-        return SAMPLER if self.diagnostics.failures() else PASSED
+        """`passed`, or `inconclusive: sampler` where some quantity fails after the second attempt."""
+        return SAMPLER if self.failures() else PASSED
 
     def __getitem__(self, name: str) -> Array:
         """Draws of one quantity, chain × draw × …"""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,10 +16,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference import checks, sampling, statements
 from thermostats.modelling.inference.calibration import Calibration, Simulator, calibrate
-from thermostats.modelling.inference.checks import Check, Gate, Statistic
+from thermostats.modelling.inference.checks import MOST_STATISTICS, SHAPES, Check, Gate, Statistic
 from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Array, Draws, element_names
+from thermostats.modelling.inference.statements import Quantities, Statement
 
 NO_SOURCE = "the table names no source: what it rests on is not told"
 POWERS = (0.8, 1.25)
@@ -79,9 +81,9 @@ class Part:
     draws: Draws
     observed: Array
     statistics: Mapping[str, Statistic]
-    """Test quantities of the outcome, chosen for the claim."""
-    decisive: Mapping[str, Array | NDArray[np.bool_]]
-    """Draws of what a verdict may rest on; indicators for probabilities."""
+    """At most five test quantities of the outcome, which bear on what is asked: the gate closes on them."""
+    shapes: Mapping[str, Statistic] = field(default_factory=lambda: SHAPES)
+    """Further ones that only warn."""
     prior: Callable[[int], Array]
     """Seed to outcomes under the prior, draws × rows."""
     replicate: Callable[[int], Array]
@@ -91,13 +93,20 @@ class Part:
     log_prior: Callable[[], Array]
     """Log prior density of the quantities that no other depends on, one a draw."""
     alternatives: Callable[[], Mapping[str, Array]] | None = None
-    """Other priors by name, log(other/this) of every draw, where powers of `log_prior` are not what to compare with."""
+    """Other priors and errors by name, log(other/this joint density) of every draw; powers of the prior are added."""
     updates: Callable[[int], Mapping[str, Update]] = lambda seed: {}
     """Seed to the quantities that no other depends on, before and after the data."""
     simulator: Simulator
     """What calibration asks of this model."""
     loo: Callable[[int], Check] | None = None
     """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
+
+    def __post_init__(self) -> None:
+        """Refuse more test quantities than a gate can ask about."""
+        if len(self.statistics) > MOST_STATISTICS:
+            raise UsageError(
+                "too many test quantities", got=", ".join(self.statistics), allowed=f"{MOST_STATISTICS} at most"
+            )
 
 
 def sampled_part(
@@ -178,16 +187,22 @@ def updates_of(prior: Mapping[str, Array], posterior: Mapping[str, NDArray[Any]]
 
 
 def checks_of(part: Part, seed: int) -> list[Check]:
-    """What is checked of every part of every fit, in this order."""
+    """What is checked of every part of every fit, whatever is asked of it, in this order."""
     replicated, prior = part.replicate(seed), part.prior(seed)
-    ratios = part.alternatives() if part.alternatives else checks.powers(part.log_prior(), POWERS)
     return [
-        checks.diagnostics(part.draws),
         checks.prior_predictive(prior, part.observed, part.statistics),
-        checks.posterior_predictive(replicated, part.observed, part.statistics),
+        checks.posterior_predictive(replicated, part.observed, part.statistics, part.shapes),
         part.loo(seed) if part.loo else checks.loo_pit(part.density(), replicated, part.observed, seed=seed),
-        checks.prior_sensitivity(ratios, part.decisive),
     ]
+
+
+Refits = Callable[[int], Iterable[tuple[str, Quantities]]]
+"""Seed to what was changed or left out, and the quantities (… × draws × …) of the refit."""
+
+
+def chances(asked: Mapping[str, Statement], quantities: Quantities) -> dict[str, float]:
+    """Posterior probabilities of statements."""
+    return {name: float(statements.truth_of(one, quantities).mean()) for name, one in asked.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +217,12 @@ class Fitted:
     n_models: int
     n_heritages: int
     parts: Mapping[str, Part]
-    quantities: Mapping[str, Array]
+    quantities: Quantities
     """Draws of what is reported, chain × draw × …"""
+    more: Quantities = field(default_factory=dict)
+    """Further draws that statements may ask about, which no summary shows."""
+    statements: Mapping[str, Statement] = field(default_factory=dict)
+    """What the fit is asked where nothing else is; what a claim asks it takes their place."""
     probabilities: Mapping[str, float]
     """Posterior probabilities by what they are of."""
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -214,11 +233,12 @@ class Fitted:
     """Draws a fit of this family onto axes, which it returns."""
     seed: int
     level: float = LEVEL
-    refits: Callable[[int], pd.DataFrame] | None = None
-    """Seed to the table `sensitivity` with every alternative sampled anew, where it rests on importance weights."""
-    influence: Callable[[int], Check | None] | None = None
-    """Seed to what exact refits without each lab, model or pair say, None where that is not asked; None where none can
-    be left out."""
+    alternatives: Refits = lambda seed: ()
+    """Refits under other priors or without what a reader may doubt; parts add theirs by importance weights."""
+    left_out: Refits | None = None
+    """Exact refits without each lab, recipe, model or pair; None where none can be left out."""
+    exact: tuple[str, ...] = ()
+    """Quantities drawn independently in a fit with parts that were sampled."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
     equations: tuple[str, ...] = ()
@@ -227,10 +247,12 @@ class Fitted:
     """Every prior: quantity, distribution, reason."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """Titles of tables whose names say too little on a page."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Words that are called otherwise on a page, such as labs that are recipes."""
     prefixed: bool = True
     """Names of checks begin with the name of their part."""
-    gates: dict[int, Gate] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What `check` has found, by seed: several findings may rest on one fit."""
+    kept: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was computed, by name and seed: several findings may rest on one fit."""
 
     @property
     def status(self) -> str:
@@ -247,8 +269,9 @@ class Fitted:
         return {name: sampling.to_arviz(draws) for name, draws in self.sampled.items()}
 
     def summary(self) -> pd.DataFrame:
-        """One row a quantity: mean, sd, median, interval of its kind and level, R-hat and effective sample sizes."""
-        table = sampling.summary(self.quantities, level=self.level)
+        """One row a quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
+        exact = self.quantities if all(draws.exact for draws in self.sampled.values()) else self.exact
+        table = sampling.summary(self.quantities, level=self.level, exact=exact)
         named = {f"{name}[{i}]": f"{name}[{label}]" for name, own in self.labels.items() for i, label in enumerate(own)}
         return table.assign(
             quantity=table["quantity"].replace(named), estimand=self.estimand, sources="; ".join(self.sources)
@@ -265,23 +288,57 @@ class Fitted:
         chosen = self.seed if seed is None else seed
         return {name: update for part in self.parts.values() for name, update in part.updates(chosen).items()}
 
-    def check(self, *, seed: int | None = None) -> Gate:
-        """Every part: sampler, prior and posterior predictive, LOO-PIT, power-scaled priors; then influence of labs."""
-        chosen = self.seed if seed is None else seed
-        if chosen not in self.gates:
-            found = []
-            for name, part in self.parts.items():
-                own = checks_of(part, chosen)
-                found += [replace(one, name=f"{name}: {one.name}") for one in own] if self.prefixed else own
-            none = checks.nothing_left_out("too few to leave one out")
-            if (one := self.influence(chosen) if self.influence else none) is not None:
-                found.append(one)
-            self.gates[chosen] = Gate(checks=tuple(found))
-        return self.gates[chosen]
+    @property
+    def everything(self) -> Quantities:
+        """What a statement may ask about."""
+        return ChainMap(dict(self.quantities), self.more)  # type: ignore[arg-type]
 
-    def sensitivity(self, *, seed: int | None = None) -> pd.DataFrame:
-        """The table `sensitivity`; where it rests on importance weights by new sampling, as long as the fit each."""
-        return self.refits(self.seed if seed is None else seed) if self.refits else self.table("sensitivity")
+    def check(self, asked: Mapping[str, Statement] | None = None, *, seed: int | None = None) -> Gate:
+        """What keeps the answer to some statements from counting, and what they hang on.
+
+        Sampler, prior and posterior predictive and LOO-PIT of every part; then the probabilities of the statements,
+        by default those of the fit, under other priors and without each unit.
+        """
+        chosen, asked = self.seed if seed is None else seed, self.statements if asked is None else asked
+        found = [checks.sampler(self.sampled, statements.read_by(asked, self.everything))] if self.parts else []
+        found += self._once("parts", chosen, self._of_parts)
+        found.append(checks.prior_sensitivity(self.sensitivity(asked, seed=chosen)))
+        refits = self._once("left out", chosen, lambda seed: list(self.left_out(seed)) if self.left_out else [])
+        table = statements.influence(asked, self.everything, refits)
+        found.append(checks.influence(table) if refits else checks.nothing_left_out("no unit was left out"))
+        return Gate(checks=tuple(check for check in found if check))
+
+    def sensitivity(self, asked: Mapping[str, Statement] | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Probabilities of statements as fitted and under every alternative.
+
+        Columns: statement, alternative, probability, pareto_k (of importance weights; without it an exact refit).
+        """
+        chosen, asked = self.seed if seed is None else seed, self.statements if asked is None else asked
+        refits = self._once("alternatives", chosen, lambda seed: list(self.alternatives(seed)))
+        return statements.sensitivity(asked, self.everything, refits, self._once("weights", chosen, self._weights))
+
+    def _once(self, name: str, seed: int, compute: Callable[[int], Any]) -> Any:
+        if (name, seed) not in self.kept:
+            self.kept[name, seed] = compute(seed)
+        return self.kept[name, seed]
+
+    def _of_parts(self, seed: int) -> list[Check]:
+        named = [(name, one) for name, part in self.parts.items() for one in checks_of(part, seed)]
+        return [replace(one, name=f"{name}: {one.name}") if self.prefixed else one for name, one in named]
+
+    def _weights(self, seed: int) -> dict[str, Array]:
+        """Log ratios by alternative, of parts with draws of their own summed up."""
+        found: dict[str, Array] = {}
+        for part in {id(part.draws): part for part in self.parts.values()}.values():
+            own = {**checks.powers(part.log_prior(), POWERS), **(part.alternatives() if part.alternatives else {})}
+            for name, ratio in own.items():
+                same = name in found and found[name].size == ratio.size
+                found[name] = found[name] + ratio if same else found.get(name, ratio)
+        return found
+
+    def beside(self, name: str, other: Fitted) -> Fitted:
+        """This fit with another one, of other rows or another model, among its alternatives."""
+        return replace(self, alternatives=lambda seed: [*self.alternatives(seed), (name, other.everything)])
 
     def calibrate(
         self,
@@ -328,7 +385,7 @@ class Fitted:
             "equations": list(self.equations),
             "priors": [list(line) for line in self.priors],
             "versions": dict(next(iter(self.parts.values())).draws.versions),
-            "gate": {name: list(draws.diagnostics.failures()) for name, draws in self.sampled.items()},
+            "gate": {name: list(draws.failures()) for name, draws in self.sampled.items()},
             "summary": records(self.summary()),
             "probabilities": {name: plain(value) for name, value in self.probabilities.items()},
             "numbers": {name: plain(value) for name, value in self.numbers.items()},
@@ -368,7 +425,14 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
     quantities = {
         name: np.stack([fit.quantities[name][:, :shortest] for fit in fits.values()], axis=-1) for name in common
     }
-    means = sampling.summary({name: fit.quantities["mean"] for name, fit in fits.items()}, level=first.level)
+    asked: dict[str, Statement] = {
+        "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
+        "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
+    }
+    exact = list(fits) if all(draws.exact for fit in fits.values() for draws in fit.sampled.values()) else []
+    means = sampling.summary(
+        {name: fit.quantities["mean"] for name, fit in fits.items()}, level=first.level, exact=exact
+    )
     below = [(fit.quantities["mean"] < 0).mean() for fit in fits.values()]
     return replace(
         first,
@@ -377,10 +441,8 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         n_heritages=len({lab for fit in fits.values() for lab in fit.table("rows")["heritage"]}),
         parts={name: _part_of(name, part) for name, fit in fits.items() for part in fit.parts.values()},
         quantities=quantities,
-        probabilities={
-            "every mean < 0": float((quantities["mean"] < 0).all(axis=-1).mean()),
-            "every mean > 0": float((quantities["mean"] > 0).all(axis=-1).mean()),
-        },
+        statements=asked,
+        probabilities=chances(asked, quantities),
         numbers={},
         tables={
             "means": means.rename(columns={"quantity": "model_id"})[["model_id", "mean", "lower", "upper"]].assign(
@@ -390,7 +452,8 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
         },
         warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
         figure=_means_of_fits,
-        influence=partial(_joined_influence, fits) if any(fit.influence for fit in fits.values()) else None,
+        alternatives=partial(_all_changed, fits, common),
+        left_out=partial(_one_changed, fits, common) if any(fit.left_out for fit in fits.values()) else None,
         labels=dict.fromkeys(common, tuple(fits)),
     )
 
@@ -400,14 +463,26 @@ def _part_of(name: str, part: Part) -> Part:
     return replace(part, updates=lambda seed: {f"{of}, {name}": update for of, update in part.updates(seed).items()})
 
 
-def _joined_influence(fits: Mapping[str, Fitted], seed: int) -> Check:
-    found = []
+def _all_changed(fits: Mapping[str, Fitted], names: Sequence[str], seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Every fit under the same alternative, of those that all fits have."""
+    found = [dict(fit.alternatives(seed)) for fit in fits.values()]
+    for change in found[0]:
+        if all(change in own for own in found):
+            yield change, _stacked(names, [own[change] for own in found])
+
+
+def _one_changed(fits: Mapping[str, Fitted], names: Sequence[str], seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Every fit without each of its units, the others as they are."""
     for name, fit in fits.items():
-        if fit.influence is not None and (check := fit.influence(seed)) is not None:
-            table = check.table.assign(left_out=name + " without " + check.table["left_out"].astype(str))
-            reason = check.reason if check.outcome == checks.PASSED else f"{name}: {check.reason}"
-            found.append(replace(check, reason=reason, table=table))
-    return checks.joined(found)
+        for unit, own in fit.left_out(seed) if fit.left_out else ():
+            rest = [own if other == name else one.quantities for other, one in fits.items()]
+            yield f"{unit} in {name}", _stacked(names, rest)
+
+
+def _stacked(names: Sequence[str], fits: Sequence[Quantities]) -> dict[str, Array]:
+    """Quantities of fits side by side, 1 × draw × fit, of as many draws as the shortest has."""
+    shortest = min(own["mean"].size for own in fits)
+    return {name: np.stack([own[name].ravel()[:shortest] for own in fits], axis=-1)[None] for name in names}
 
 
 def _means_of_fits(fitted: Fitted, axes: Axes) -> Axes:

@@ -2,8 +2,7 @@
 
 `Lines`: y = Xβ + u_group + ε, β ~ N(prior mean, prior sd²), u_j ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²), σ and τ
 half-normal. Given σ and τ all is Gaussian; σ and τ are summed over a grid of their logarithms that is laid once
-coarsely and once where the mass is. The same model that `linear.sample` samples: here for what needs hundreds of
-refits, and as its check.
+coarsely and once where the mass is.
 
 `Components`, several kinds of effects, all summed out: z = U a + e, a_j ~ N(0, v_j), e ~ N(0, r²). v_j is known for
 the first columns of U and s_k² for columns of kind k; s_k and r are half-normal. With A = UᵀU/r² + diag(1/v) and
@@ -29,8 +28,8 @@ CANDIDATES = 3
 """Points within the nodes' cells for every draw, among which it is chosen by its density over that of its node."""
 NUMBERS = 4_000_000
 """Numbers held at a time."""
-SMALLEST, LARGEST = 1e-3, 6.0
-"""Ends of the first grid in units of the half-normal scale; the prior mass below is 0.08 %."""
+SMALLEST, LARGEST = 1e-5, 6.0
+"""Ends of the first grid in units of the half-normal scale; the prior mass below is 0.0008 %."""
 NEGLIGIBLE = 14.0
 """Nodes whose log density lies this far below the highest are left outside the second grid."""
 
@@ -125,7 +124,7 @@ class _Grid:
 
 def _grid(lines: Lines) -> _Grid:
     wide = [wide_axis(lines.sigma_scale, NODES), wide_axis(lines.tau_scale, NODES) if lines.n_groups else np.zeros(1)]
-    log_sigma, log_tau = where_the_mass_is(wide, lambda axes: _densities(lines, axes[0], axes[1])[0])
+    log_sigma, log_tau = where_the_mass_is(wide, lambda axes: _densities(lines, axes[0], axes[1])[0], rounds=2)
     densities, precision, right = _densities(lines, log_sigma, log_tau)
     step = (float(log_sigma[1] - log_sigma[0]), float(log_tau[1] - log_tau[0]) if lines.n_groups else 1.0)
     total = float(logsumexp(densities))

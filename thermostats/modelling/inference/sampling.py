@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
 import os
 import sys
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
@@ -32,6 +31,7 @@ from thermostats.modelling.inference.draws import (
     Diagnostics,
     Draws,
     Settings,
+    Weights,
     cache_key,
     element_names,
     equal_tailed,
@@ -64,10 +64,10 @@ def fit(
 ) -> Draws:
     """Sample the posterior of a model; draws that were made before come from the cache.
 
-    Where the diagnostics gate (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3, over all
-    quantities) fails there is one more attempt with smaller steps and twice the draws; where that fails too, `status`
-    says so, and nothing may be concluded. A second fit of the same model with other arrays takes no compilation.
-    `progress`: a bar on standard error, by default for a fit alone on a terminal.
+    Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥ 0.3,
+    over all quantities) there is one more attempt with smaller steps and twice the draws. A second
+    fit of the same model with other arrays takes no compilation. `progress`: a bar on standard error, by default for a
+    fit alone on a terminal.
 
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
@@ -82,7 +82,7 @@ def fit(
     alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
     bar = alone and sys.stderr.isatty() if progress is None else progress
     draws = _attempt(model, data, seed, settings, bar)
-    if retry and draws.diagnostics.failures():
+    if retry and draws.beyond_limits():
         second = _attempt(model, data, seed + 1, settings.retried(), bar)
         seconds = {n: getattr(draws, n) + getattr(second, n) for n in ("compile_seconds", "sample_seconds")}
         draws = replace(second, attempts=2, seed=seed, **seconds)
@@ -107,27 +107,17 @@ def exact_draws(
     seed: int,
     settings: Settings,
     start: float,
-    effective: float = math.inf,
-    weights: str = "importance weights",
-    judged: Sequence[str] | None = None,
+    weights: Weights = Weights(),  # noqa: B008 (frozen)
 ) -> Draws:
     """Independent draws (chains·draws × …) as sampling would give them; `start`: `perf_counter` when they were begun.
 
-    `effective`: effective number of the weights by which they were chosen, 0 where those cannot be trusted; it bounds
-    the effective sample sizes of the gate, where it stands as `weights`. `judged`: quantities that the diagnostics
-    look at, by default all.
+    `weights`: of those by which they were chosen.
     """
     shaped = {n: v.reshape(settings.chains, settings.draws, *v.shape[1:]) for n, v in values.items()}
     check_finite(shaped)
-    independent = np.random.default_rng(seed).standard_normal((settings.chains, settings.draws))
-    found = replace(_diagnostics({n: shaped[n] for n in judged or shaped}, independent, 0), bfmi_min=1.0)
-    if effective < found.ess_bulk_min:
-        found = replace(found, ess_bulk_min=effective, ess_bulk_name=weights)
-    if effective < found.ess_tail_min:
-        found = replace(found, ess_tail_min=effective, ess_tail_name=weights)
     return Draws(
         values=shaped,
-        diagnostics=found,
+        diagnostics=weights,
         settings=settings,
         attempts=1,
         seed=seed,
@@ -136,6 +126,18 @@ def exact_draws(
         versions=versions(),
         exact=True,
     )
+
+
+def chained_draws(
+    values: Mapping[str, Array], *, judged: Sequence[str], seed: int, settings: Settings, start: float
+) -> Draws:
+    """Draws of groups of short chains (groups·draws × …, one chain after another) as sampling would give them.
+
+    R-hat and effective sizes are those of the groups, of the quantities `judged`; no energy, no divergences.
+    """
+    drawn = exact_draws(values, seed=seed, settings=settings, start=start)
+    found = _diagnostics({name: drawn.values[name] for name in judged}, np.full((2, 2), np.nan), 0)
+    return replace(drawn, diagnostics=found, exact=False)
 
 
 def prior_predictive(model: Model, data: Data, *, seed: int, draws: int = 500) -> dict[str, Array]:
@@ -181,8 +183,11 @@ def _given(model: Model, data: Data, drawn: Callable[[str], Array]) -> tuple[Any
     return built, _trace({rv.name: drawn(rv.name) for rv in built.free_RVs})
 
 
-def summary(quantities: Mapping[str, Array], *, level: float = LEVEL) -> pd.DataFrame:
-    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence."""
+def summary(quantities: Mapping[str, Array], *, level: float = LEVEL, exact: Collection[str] = ()) -> pd.DataFrame:
+    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence.
+
+    exact: those drawn independently, of whose convergence there is nothing to say.
+    """
     rows: list[pd.DataFrame] = []
     for name, values in quantities.items():
         columns = values.reshape(*values.shape[:2], -1)
@@ -198,7 +203,7 @@ def summary(quantities: Mapping[str, Array], *, level: float = LEVEL) -> pd.Data
                     "upper": upper,
                     "kind": KIND,
                     "level": level,
-                    **_convergence(columns),
+                    **({} if name in exact else convergence(columns)),
                 }
             )
         )
@@ -348,7 +353,7 @@ def _check(data: Data) -> None:
 def _diagnostics(values: Mapping[str, Array], energy: Array, divergences: int) -> Diagnostics:
     names = [element for name, array in values.items() for element in element_names(name, array.shape[2:])]
     columns = np.concatenate([array.reshape(*array.shape[:2], -1) for array in values.values()], axis=2)
-    found = _convergence(columns)
+    found = convergence(columns)
     worst = {
         "rhat": int(np.nanargmax(found["rhat"])),
         "ess_bulk": int(np.nanargmin(found["ess_bulk"])),
@@ -365,7 +370,7 @@ def _diagnostics(values: Mapping[str, Array], energy: Array, divergences: int) -
     )
 
 
-def _convergence(columns: Array) -> dict[str, Array]:
+def convergence(columns: Array) -> dict[str, Array]:
     """R-hat and effective sample sizes of chain × draw × quantity; NaN for a quantity that never varies."""
     arviz = _arviz()
     asked: dict[str, Callable[[Array], Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,12 @@ from scipy.sparse.csgraph import connected_components
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
-from thermostats.modelling.inference.checks import Check, influence
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import NO_SOURCE
 
 ALL_OF = "all models of "
 LARGEST = 1_000_000
 """Entries of a design: about 85 models with 25 prompts in 5 categories."""
-TOO_FEW = "too few models or prompts without it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,23 +142,8 @@ def about(table: pd.DataFrame, cells: Crossed, estimand: str) -> dict[str, Any]:
 
 
 def warnings_of(table: pd.DataFrame, cells: Crossed, what: str) -> tuple[str, ...]:
-    """What is to be said of the rows, of labs as of `what`, and of a table without sources."""
+    """Warnings about the rows, about labs as for `what`, and about a table without sources."""
     return (*cells.warnings, *said_labs(table, what), *(() if "source" in table else (NO_SOURCE,)))
-
-
-def left_out_each(
-    table: pd.DataFrame,
-    models: Sequence[str],
-    whole: str,
-    verdict: Callable[[Crossed, int], tuple[str, dict[str, float]]],
-) -> Check:
-    """Influence of every model, and of every lab of several, on a verdict that is `whole` with all of them.
-
-    `verdict`: the cells without one and the number of the refit, from 0, to the verdict without it and its figures.
-    """
-    rests = enumerate(without_each(table, models))
-    found = {name: verdict(rest, i) if rest is not None else (TOO_FEW, {}) for i, (name, rest) in rests}
-    return influence(whole, {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()})
 
 
 def without_each(table: pd.DataFrame, models: Sequence[str]) -> Iterator[tuple[str, Crossed | None]]:

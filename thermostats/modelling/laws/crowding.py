@@ -18,7 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows
 from thermostats.modelling.inference.draws import Array, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference.fitted import Deferred, Fitted
 from thermostats.modelling.inference.held_out import (
     Rival,
     compare,
@@ -29,7 +29,8 @@ from thermostats.modelling.inference.held_out import (
     rival,
 )
 from thermostats.modelling.inference.quadrature import Lines, posterior
-from thermostats.modelling.laws.lines import coefficient, fitted_line, lab_statistics, points, sample
+from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.modelling.laws.lines import Change, Drawn, fitted_line, lab_statistics, points, sample
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
@@ -50,7 +51,12 @@ PRIORS = (
     ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
     ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
 )
-SLOPES = {"within": coefficient(1), "between": coefficient(2)}
+ASKED: dict[str, Statement] = {
+    "within < 0": lambda q: q["within"] < 0,
+    "between < 0": lambda q: q["between"] < 0,
+    "both < 0": lambda q: (q["within"] < 0) & (q["between"] < 0),
+}
+STEPS, DRAWN = ("threshold", "step", "below", "above"), 8000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +112,6 @@ def fit_crowding(
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
     seed: int,
-    cache: bool = True,
 ) -> Fitted:
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ, and the same with a step.
 
@@ -121,8 +126,7 @@ def fit_crowding(
     crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     frame, x, apart = crowded.rows.table, crowded.x, crowded.apart
     y, labs, said = apart.y, frame["heritage"].astype(str), list(crowded.warnings)
-    fit = sample(apart, seed=seed, cache=cache)
-    b_w, b_b = fit.beta[..., 1], fit.beta[..., 2]
+    fit = sample(apart, seed=seed)
     step, threshold, joint = thresholds(crowded, seed=seed)
     straight = {"constant": crowded.of(), "slope": crowded.of(x - x.mean()), "slopes apart": apart}
     rivals = compare(
@@ -132,28 +136,17 @@ def fit_crowding(
     return fitted_line(
         fit,
         frame,
-        SLOPES,
-        judged=list(SLOPES),
+        _slopes,
         ways=[labs.tolist(), frame["model_id"].astype(str).tolist()],
         part="slopes",
-        statistics=lab_statistics(apart.groups, x, "log ρ") | {"largest": lambda y: y.max(axis=-1)},
-        decisive={"within < 0": b_w < 0, "between < 0": b_b < 0},
-        cache=cache,
+        statistics=lab_statistics(apart.groups, x, "log ρ"),
+        statements=ASKED,
+        more=lambda change: _steps(crowded, change, seed),
         seed=seed,
         family="crowding",
         estimand=crowded.rows.estimand,
         sources=crowded.rows.sources,
-        quantities={
-            "within": b_w,
-            "between": b_b,
-            "between_less_within": b_b - b_w,
-            "lab_sd": fit.tau,
-            "residual_sd": fit.sigma,
-        },
         probabilities={
-            "within < 0": float((b_w < 0).mean()),
-            "between < 0": float((b_b < 0).mean()),
-            "both < 0": float(((b_w < 0) & (b_b < 0)).mean()),
             "a step rather than constant, slope or slopes apart": rivals.set_index("rival")["probability"]["step"],
             "gain falls at the step": float((joint["step"] < 0).mean()),
             "expands below and dampens above": float(((joint["below"] > 0) & (joint["above"] < 0)).mean()),
@@ -176,6 +169,18 @@ def fit_crowding(
     )
 
 
+def _slopes(found: Drawn) -> Quantities:
+    within, between = found.beta[..., 1], found.beta[..., 2]
+    slopes = {"within": within, "between": between, "between_less_within": between - within}
+    return slopes | {"lab_sd": found.tau, "residual_sd": found.sigma}
+
+
+def _steps(crowded: Crowded, change: Change, seed: int) -> Quantities:
+    """Draws of the step model under a change of its rows or priors, made where a statement asks for them."""
+    made = Deferred({"steps": lambda: thresholds(crowded, seed=seed, change=change)[2]})
+    return Deferred({name: lambda name=name: made["steps"][name][None] for name in STEPS})  # type: ignore[misc]
+
+
 def _cuts(rho: Array) -> tuple[Array, Array]:
     """Middle of every gap between neighbouring values of ρ and its width, both on the log scale.
 
@@ -188,17 +193,20 @@ def _cuts(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def thresholds(crowded: Crowded, *, seed: int) -> tuple[Rival, pd.DataFrame, dict[str, Array]]:
+def thresholds(
+    crowded: Crowded, *, seed: int, change: Change = lambda lines: lines
+) -> tuple[Rival, pd.DataFrame, dict[str, Array]]:
     """The step model, the posterior over its gaps, and joint draws of threshold, step and levels.
 
-    One node a gap of log ρ, with its width as prior weight.
+    One node a gap of log ρ, with its width as prior weight. change: of every node's rows or priors.
     """
     cuts, widths = _cuts(crowded.rho)
-    steps = mixture([crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts], widths)
+    nodes = [crowded.of((crowded.rho > c).astype(np.float64), slope=2 * SHARE) for c in cuts]
+    steps = mixture([change(node) for node in nodes], widths)
     logs = steps.log_weights + node_evidence(steps)
     weights = np.exp(logs - logsumexp(logs))
     rng = np.random.default_rng(seed)
-    counts = rng.multinomial(8000, weights)
+    counts = rng.multinomial(DRAWN, weights)
     found = [posterior(node, seed=seed + i, draws=4000) for i, node in enumerate(steps.nodes)]
     table = pd.DataFrame(
         {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -32,11 +32,12 @@ from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
-from thermostats.modelling.inference.checks import Check, Statistic, exact_pit, influence_of_refits, settled
-from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted, Part, direct_part, spaced
+from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
+from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, Weights, equal_tailed
+from thermostats.modelling.inference.fitted import Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
+from thermostats.modelling.inference.statements import Quantities, Statement
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""
@@ -45,8 +46,15 @@ BETA = (0.5, 1.0)
 NOISE = 1 / 6
 """Prior scale of the noise around the envelope, as a share of that of the gains."""
 CURVE = ("middle", "beta", "sigma", "tau")
+OF_CURVE = ("k", "beta", "sigma", "lab_sd")
 FRONTIER = ("frontier_middle", "frontier_beta", "below", "noise")
-AT_MIDDLE = "frontier above 10^(1/L) at the middle depth"
+ASKED: dict[str, Statement] = {
+    "beta > 0": lambda q: q["beta"] > 0,
+    "beta < 1": lambda q: q["beta"] < 1,
+    "frontier beta > 0": lambda q: q["frontier_beta"] > 0,
+    "frontier above 10^(1/L) at the middle depth": lambda q: q["frontier_over_bound"] > 1,
+    "every model below 10^(1/L)": lambda q: (q["excess"] < 0).all(axis=-1),
+}
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
 STEPS = Settings(target_accept=0.97)
@@ -158,8 +166,7 @@ def fit_kleiber(
     for a mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd of the curve in
     the middle; frontier_k, frontier_beta, below, noise of the envelope. Tables: `models` (P(above) with each model's
     error of measurement), `quantiles` (the envelope by quantile regression), `rivals` (exact leave one model out and
-    leave one lab out; `published` is k = β = 1 through the middle with its spread free), `sensitivity` (exact refits
-    under other priors, without effects of labs, without labs of one model).
+    leave one lab out; `published` is k = β = 1 through the middle with its spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
@@ -175,9 +182,8 @@ def fit_kleiber(
     models = frame[["model_id", "heritage", "n_layers"]].assign(
         log10_gain=y, error=depths.error, bound=1 / L, p_above=above
     )
+    shown, excess = _quantities(draws, middle, bool(depths.n_groups)), _excess(bounded, top.settings, seed)
     rivals = _compared(bounded, said)
-    decided = {"beta": draws["beta"], "at the middle depth": draws["middle"]}
-    over = {"beta": draws["frontier_beta"], "at the middle depth": draws["frontier_middle"]}
     return Fitted(
         family="kleiber",
         estimand=bounded.rows.estimand,
@@ -185,31 +191,25 @@ def fit_kleiber(
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
         parts={
-            "curve": curve_part(depths, through, effects, statistics=_statistics(L), decisive=decided),
-            "frontier": frontier_part(depths, top, statistics=_statistics(L), decisive=over),
+            "curve": curve_part(depths, through, effects, statistics=_statistics(L)),
+            "frontier": frontier_part(depths, top, statistics=_statistics(L)),
         },
-        quantities={
-            "k": draws["middle"] * middle ** draws["beta"],
-            "beta": draws["beta"],
-            "sigma": draws["sigma"],
-            **({"lab_sd": draws["tau"]} if depths.n_groups else {}),
-            "frontier_k": draws["frontier_middle"] * middle ** draws["frontier_beta"],
-            "frontier_beta": draws["frontier_beta"],
-            "below": draws["below"],
-            "noise": draws["noise"],
-            "frontier_over_bound": draws["frontier_middle"] * middle,
+        quantities=shown,
+        more=excess,
+        statements=ASKED,
+        probabilities=chances(ASKED, {**shown, **excess})
+        | {
+            "new model at the middle depth above 10^(1/L)": float(
+                stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], draws["tau"])).mean()
+            )
         },
-        probabilities=_probabilities(draws, middle, above),
+        exact=OF_CURVE,
         numbers={"middle_depth": middle, "prior_scale": depths.scale},
-        tables={
-            "models": models,
-            "quantiles": quantile_power_law(L, y, seed=seed),
-            "rivals": rivals,
-            "sensitivity": _sensitivity(depths, middle, seed),
-        },
+        tables={"models": models, "quantiles": quantile_power_law(L, y, seed=seed), "rivals": rivals},
         warnings=tuple(said),
         figure=_figure,
-        influence=partial(_left_out, bounded),
+        alternatives=partial(_alternatives, bounded),
+        left_out=partial(_left_out, bounded),
         equations=(
             "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts",
             "curve: yᵢ = m e^(−β xᵢ)" + (" + u_lab(i)" if depths.n_groups else "") + " + εᵢ,  εᵢ ~ N(0, σ² + sᵢ²)",
@@ -222,19 +222,26 @@ def fit_kleiber(
     )
 
 
-def _probabilities(draws: Mapping[str, Array], middle: float, above: Array) -> dict[str, float]:
-    """What the claim says, by its probability; `above`: P(above 10^(1/L)) of every model."""
-    spread = np.hypot(draws["sigma"], draws["tau"])
+def _quantities(draws: Mapping[str, Array], middle: float, labs: bool) -> dict[str, Array]:
     return {
-        "beta > 0": float((draws["beta"] > 0).mean()),
-        "beta < 1": float((draws["beta"] < 1).mean()),
-        "frontier beta > 0": float((draws["frontier_beta"] > 0).mean()),
-        AT_MIDDLE: float((draws["frontier_middle"] * middle > 1).mean()),
-        "new model at the middle depth above 10^(1/L)": float(
-            stats.norm.sf((1 / middle - draws["middle"]) / spread).mean()
-        ),
-        "every model below 10^(1/L)": float(np.prod(1 - above)),
+        "k": draws["middle"] * middle ** draws["beta"],
+        "beta": draws["beta"],
+        "sigma": draws["sigma"],
+        **({"lab_sd": draws["tau"]} if labs else {}),
+        "frontier_k": draws["frontier_middle"] * middle ** draws["frontier_beta"],
+        "frontier_beta": draws["frontier_beta"],
+        "below": draws["below"],
+        "noise": draws["noise"],
+        "frontier_over_bound": draws["frontier_middle"] * middle,
     }
+
+
+def _excess(bounded: Bounded, settings: Settings, seed: int) -> dict[str, Array]:
+    """log10 of every model's true gain less its bound 1/L: what was measured, and Student-t errors."""
+    depths, n = bounded.depths, bounded.rows.table["n_prompts"].astype("float64").to_numpy()
+    df = np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)
+    errors = np.random.default_rng(seed).standard_t(df, (settings.chains, settings.draws, depths.y.size))
+    return {"excess": depths.y - 1 / bounded.L + depths.error * errors}
 
 
 def _stated_priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
@@ -297,25 +304,19 @@ def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
     return compare(found, folds)
 
 
-def _exact(depths: Depths, middle: float, seed: int) -> dict[str, float]:
-    """What is decided, by exact refit; NaN where that of the envelope did not settle."""
+def _again(bounded: Bounded, depths: Depths, seed: int) -> dict[str, Array]:
+    """Quantities of an exact refit; those of the envelope are left out where its weights did not settle."""
     found, top = curve(depths, seed=seed), settled_frontier(depths, seed=seed)
-    low, high = equal_tailed(found.beta)
-    return {
-        "P(beta > 0)": float((found.beta > 0).mean()),
-        "beta": float(np.median(found.beta)),
-        "lower": float(low),
-        "upper": float(high),
-        "frontier_beta": float(np.median(top["frontier_beta"])) if top else math.nan,
-        f"P({AT_MIDDLE})": float((top["frontier_middle"] * middle > 1).mean()) if top else math.nan,
-    }
+    drawn = dict(zip(CURVE, (found.found.beta[:, 0], found.beta, found.found.sigma, found.found.tau), strict=True))
+    whole = _quantities(drawn | (top or dict.fromkeys(FRONTIER, found.beta)), bounded.middle_depth, True)
+    return {name: values[None] for name, values in whole.items() if top or name in OF_CURVE}
 
 
-def _sensitivity(depths: Depths, middle: float, seed: int) -> pd.DataFrame:
+def _alternatives(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits under other priors and without what a reader may doubt."""
+    depths = bounded.depths
     sizes = np.bincount(depths.groups)[depths.groups]
     others = {
-        "as stated": depths,
         "half the prior scale": replace(depths, scale=depths.scale / 2),
         "twice the prior scale": replace(depths, scale=depths.scale * 2),
         "twice as wide a prior of β": replace(depths, beta=(BETA[0], 2 * BETA[1])),
@@ -326,26 +327,22 @@ def _sensitivity(depths: Depths, middle: float, seed: int) -> pd.DataFrame:
         kept = depths.rows(sizes > 1)
         if (sizes == 1).any() and kept.y.size >= 4 and np.ptp(kept.x) > 0:
             others["without labs of one model"] = kept
-    return pd.DataFrame([{"alternative": name, **_exact(d, middle, seed)} for name, d in others.items()])
+    for name, other in others.items():
+        yield name, _again(bounded, other, seed)
 
 
-def _left_out(bounded: Bounded, seed: int) -> Check:
-    """Exact refits without each lab and without each model: is β above 0, and is the envelope above the bound?"""
+def _left_out(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Exact refits without each lab and without each model."""
     depths, frame = bounded.depths, bounded.rows.table
     ways = [few_folds(frame["model_id"].astype(str).tolist(), "models")]
     if depths.n_groups:
         ways.insert(0, few_folds(frame["heritage"].astype(str).tolist(), "labs"))
-
-    def say(chosen: Depths) -> tuple[str, dict[str, float]]:
-        if np.ptp(chosen.x) == 0:
-            return "one depth is left", {}
-        figures = _exact(chosen, bounded.middle_depth, seed)
-        p = (figures["P(beta > 0)"], figures[f"P({AT_MIDDLE})"])
-        words = [settled(q, ("above", "below", "open against")) for q in p]
-        return f"β {words[0]} 0, envelope {words[1]} the bound", figures
-
-    rests = {name: depths.rows(np.asarray(way) != name) for way in ways for name in dict.fromkeys(way)}
-    return influence_of_refits(say, depths, rests)
+    excess = _excess(bounded, STEPS, seed)["excess"]
+    for way in ways:
+        for name in dict.fromkeys(way):
+            kept = np.asarray(way) != name
+            rest = _again(bounded, depths.rows(kept), seed) if np.ptp(depths.x[kept]) else {}
+            yield name, rest | {"excess": excess[..., kept]}
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -391,7 +388,7 @@ def envelope_model(pm: Any, data: Mapping[str, Any]) -> None:
 def curve_part(depths: Depths, draws: Draws, effects: Array, **asked: Any) -> Part:
     """The curve with what the checks need; replicates keep the labs' `effects`, draws × labs.
 
-    `asked`: statistics and decisive, as `direct_part` takes them.
+    `asked`: statistics, as `direct_part` takes them.
     """
     chosen, names = spaced(draws), CURVE if depths.n_groups else CURVE[:-1]
     centre, spread = _curve(depths, {name: draws.flat(name)[chosen] for name in CURVE})
@@ -468,8 +465,7 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tupl
         seed=seed,
         settings=settings,
         start=start,
-        effective=math.inf if found.settled else 0.0,
-        weights="β by quadrature",
+        weights=Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature"),
     )
     return draws, found.found.effects
 

@@ -6,7 +6,7 @@ Both are standardised within models m; γ_p are effects of prompts p that sum to
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -19,29 +19,26 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
-from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import CHECKED, Fitted, Part, direct_part, spaced
+from thermostats.modelling.inference.draws import Array, Draws, Settings, Weights, equal_tailed
+from thermostats.modelling.inference.fitted import CHECKED, Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Components, draw_components, left_out_components
-from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
+from thermostats.modelling.inference.sensitivity import FACTORS
+from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import (
-    TOO_FEW,
     Crossed,
     about,
     crossed,
-    left_out_each,
     refuse_large,
     stack,
     sum_zero,
     warnings_of,
+    without_each,
 )
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
 DRAWS, REFIT = Settings(draws=3000), Settings(draws=1500)
-DIRECTION = ("held", "reversed", "open")
-"""What the probability of an order or a sign settles."""
-REFITTED = 4000
-"""Draws of an alternative."""
+ASKED: dict[str, Statement] = {"slope > 0": lambda q: q["slope"] > 0, "between > 0": lambda q: q["between"] > 0}
 EQUATIONS = (
     "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
     "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
@@ -78,7 +75,7 @@ def components(cells: Crossed) -> Components | None:
 
 def part(model: Components, draws: Draws, x: Array) -> Part:
     """What the checks need; `x`: log gains of the cells."""
-    chosen, fixed = spaced(draws), draws["fixed"]
+    chosen = spaced(draws)
     effects = np.column_stack([draws.flat("fixed")[chosen], draws.flat("own")[chosen]])
     mean, rest = effects @ model.U.T, draws.flat("rest")[chosen][:, None]
 
@@ -104,7 +101,6 @@ def part(model: Components, draws: Draws, x: Array) -> Part:
         draws,
         observed=model.z,
         statistics={"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)},
-        decisive={"slope > 0": fixed[..., 0] > 0, "between > 0": fixed[..., 1] > 0},
         priors={"fixed": (0.0, SLOPE_SD), "own_spreads": (0.0, model.scales[:-1]), "rest": (0.0, model.scales[-1])},
         simulator=Simulator(joint=joint, posterior=again),
         replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, rest)),
@@ -118,8 +114,7 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
 
     `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
     Quantities: slopes by model, slope (their mean), slope_sd and between. Tables: `slopes`, and `correlation` (mean
-    over models, prompts permuted: the classical counterpart), and `sensitivity` (exact refits). Number: `effective`, of
-    the weights of the draws.
+    over models, prompts permuted: the classical counterpart). Number: `effective`, of the weights of the draws.
 
     Raises UsageError as `crossed`, and where fewer than two models have entropies that vary.
     """
@@ -133,28 +128,22 @@ def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, s
             next_step="; ".join(cells.warnings) or "give entropies of more models",
         )
     draws, effective = sample(model, seed=seed, settings=settings)
-    slope, between = draws["fixed"][..., 0], draws["fixed"][..., 1]
-    slopes = slope[..., None] + draws["own"][..., : len(cells.models)]
-    positive = slopes > 0
+    shown = _quantities(draws, len(cells.models))
+    positive = shown["slopes"] > 0
     return Fitted(
         family="slopes",
         **about(table, cells, estimand),
         parts={"entropies": part(model, draws, cells.x)},
-        quantities={"slopes": slopes, "slope": slope, "slope_sd": draws["own_spreads"][..., 0], "between": between},
-        probabilities={
-            "slope > 0": float((slope > 0).mean()),
-            "between > 0": float((between > 0).mean()),
-            "slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean())),
-        },
+        quantities=shown,
+        statements=ASKED,
+        probabilities=chances(ASKED, shown)
+        | {"slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean()))},
         numbers={"n_prompts": float(len(cells.prompts)), "effective": effective},
-        tables={
-            "slopes": _slopes(cells, slopes),
-            "correlation": _correlation(table, cells, seed),
-            "sensitivity": _sensitivity(model, seed),
-        },
+        tables={"slopes": _slopes(cells, shown["slopes"]), "correlation": _correlation(table, cells, seed)},
         warnings=warnings_of(table, cells, "a slope over models"),
         figure=_figure,
-        influence=partial(_influence, table, cells.models, draws) if len(set(cells.xz_model.tolist())) > 2 else None,
+        alternatives=partial(_alternatives, model, len(cells.models)),
+        left_out=partial(_left_out, table, cells) if len(set(cells.xz_model.tolist())) > 2 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -175,7 +164,8 @@ def sample(model: Components, *, seed: int, settings: Settings) -> tuple[Draws, 
         "own_spreads": found.scales[:, :-1],
         "rest": found.scales[:, -1],
     }
-    draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, effective=found.effective)
+    weights = Weights(effective=found.effective)
+    draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, weights=weights)
     return draws, found.effective
 
 
@@ -208,15 +198,19 @@ def _correlation(table: pd.DataFrame, cells: Crossed, seed: int) -> pd.DataFrame
     return pd.DataFrame([{name: getattr(found, name) for name in fields}])
 
 
-def _sensitivity(model: Components, seed: int) -> pd.DataFrame:
+def _quantities(draws: Draws, n_models: int) -> dict[str, Array]:
+    slope, between = draws["fixed"][..., 0], draws["fixed"][..., 1]
+    slopes = slope[..., None] + draws["own"][..., :n_models]
+    return {"slopes": slopes, "slope": slope, "slope_sd": draws["own_spreads"][..., 0], "between": between}
+
+
+def _alternatives(model: Components, n_models: int, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits under other priors, with one slope for all models, and without effects of prompts."""
-    others = {STATED: model} | {n: replace(model, sd=model.sd * f, scales=model.scales * f) for n, f in FACTORS.items()}
+    others = {n: replace(model, sd=model.sd * f, scales=model.scales * f) for n, f in FACTORS.items()}
     others |= {"one slope for all models": _without_kind(model, 0), "no effects of prompts": _without_kind(model, 1)}
-    rows = []
     for name, other in others.items():
-        fixed = draw_components(other, seed=seed, draws=REFITTED).effects[:, :2]
-        rows += [row(name, quantity, fixed[:, k], model.z.size) for k, quantity in enumerate(("slope", "between"))]
-    return pd.DataFrame(rows)
+        drawn = _quantities(sample(other, seed=seed, settings=REFIT)[0], n_models)
+        yield name, {of: drawn[of] for of in ("slope", "between")}
 
 
 def _without_kind(model: Components, out: int) -> Components:
@@ -227,21 +221,12 @@ def _without_kind(model: Components, out: int) -> Components:
     return replace(model, U=model.U[:, columns], kind=model.kind[kept][:, kinds], scales=scales)
 
 
-def _influence(table: pd.DataFrame, models: Sequence[str], whole: Draws, seed: int) -> checks.Check:
-    """P(slope > 0) without each model and each lab of several, against that of all models."""
-
-    def p_positive(draws: Draws) -> float:
-        return float((draws["fixed"][..., 0] > 0).mean())
-
-    def verdict(cells: Crossed, number: int) -> tuple[str, dict[str, float]]:
-        if (model := components(cells)) is None:
-            return TOO_FEW, {}
-        draws, _ = sample(model, seed=seed + number, settings=REFIT)
-        p = p_positive(draws)
-        said = f"slope {checks.settled(p, DIRECTION)}" if draws.status == PASSED else draws.status
-        return said, {"P(slope > 0)": p}
-
-    return left_out_each(table, models, f"slope {checks.settled(p_positive(whole), DIRECTION)}", verdict)
+def _left_out(table: pd.DataFrame, cells: Crossed, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Exact refits without each model and each lab of several."""
+    for number, (name, rest) in enumerate(without_each(table, cells.models)):
+        if rest is not None and (model := components(rest)) is not None:
+            draws, _ = sample(model, seed=seed + number, settings=REFIT)
+            yield name, _quantities(draws, len(rest.models))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

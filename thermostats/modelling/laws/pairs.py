@@ -6,7 +6,7 @@ Pairs j of a base model and the model tuned from it, one population of pairs, wi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,20 +19,12 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, is_constant, labels, named, numbers
-from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
-from thermostats.modelling.inference.draws import LEVEL, PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, sampled_part
-from thermostats.modelling.inference.sensitivity import (
-    FACTORS,
-    NORMAL,
-    NU,
-    SAME_SD,
-    others_of,
-    refitted,
-    rescaled,
-    weighted,
-)
+from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, sampled_part
+from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
+from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_of
 
 SCALE = 0.5
@@ -87,7 +79,7 @@ def fit_invariance(
     changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign changes) of a
     pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone with
     it), `shown` (what so many pairs can show: the chance of one that changes sides, were a share of them to do so, and
-    the bound on that share had none), `sensitivity` (importance weights; sampled anew by `Fitted.sensitivity`).
+    the bound on that share had none).
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
@@ -96,15 +88,19 @@ def fit_invariance(
     pairs = pairs_of(table, only_related=only_related)
     names, data = tuple(pairs.pairs["pair"]), arrays(pairs)
     draws = sampling.fit(pairs_model, data, seed=seed, settings=settings, cache=cache)
-    level, change, shift = (draws.flat(name) for name in ("level", "change", "shift"))
-    flips = (level > 0) != (level + change > 0)
-    within = np.abs(change) < math.log(margin)
+    level, change = (draws.flat(name) for name in ("level", "change"))
+    shown, more = _quantities(draws), {name: draws[name] for name in ("level", "change")}
+    asked: dict[str, Statement] = {
+        "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
+        "every pair within the margin": lambda q: (np.abs(q["change"]) < math.log(margin)).all(axis=-1),
+        "mean change within the margin": lambda q: np.abs(np.log(q["ratio_of_all"])) < math.log(margin),
+        "mean change below 1": lambda q: q["ratio_of_all"] < 1,
+    }
     rng = np.random.default_rng(seed)
     new = _new_pairs({name: draws.flat(name) for name in HYPER}, rng, margin)
     prior = _new_pairs(_hyperprior(rng), rng, margin)
     models = set(pairs.pairs["base"]) | set(pairs.pairs["tuned"])
     sources = sources_of(table[table["model_id"].isin(list(models))])
-    how: dict[str, Any] = {"settings": settings, "cache": cache, "stated": draws}
     return Fitted(
         family="invariance",
         estimand=at_position(estimand, table),
@@ -112,16 +108,11 @@ def fit_invariance(
         n_models=len(models),
         n_heritages=pairs.pairs["heritage"].nunique(),
         parts=_parts(data, draws),
-        quantities={"ratio": np.exp(draws["change"]), "ratio_of_all": np.exp(draws["shift"])}
-        | {name: draws[name] for name in ("shift_sd", "level_sd")},
-        probabilities={
-            "any of these pairs changes sides": float(flips.any(axis=1).mean()),
-            "every pair within the margin": float(within.all(axis=1).mean()),
-            "mean change within the margin": float((np.abs(shift) < math.log(margin)).mean()),
-            "mean change below 1": float((shift < 0).mean()),
-            "new pair changes sides": new["any pair"],
-            "new pair within the margin": new.pop("within"),
-        },
+        quantities=shown,
+        more=more,
+        statements=asked,
+        probabilities=chances(asked, {**shown, **more})
+        | {"new pair changes sides": new["any pair"], "new pair within the margin": new.pop("within")},
         numbers={"margin": margin, "n_pairs": float(len(names))},
         tables={
             "pairs": _by_pair(pairs, level, change, margin),
@@ -129,12 +120,10 @@ def fit_invariance(
                 [{"pair": name, "p_sign_changes": p, "from_prior_alone": prior[name]} for name, p in new.items()]
             ),
             "shown": _shown(len(names)),
-            "sensitivity": _sensitivity(data, draws),
         },
         warnings=(*pairs.warnings, *_warnings(len(names), level), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
-        refits=lambda s: refitted(pairs_model, others_of(data), _asked, data["base"].size, seed=s, **how),
-        influence=partial(_influence, pairs, draws, settings, cache) if len(names) > 1 else None,
+        left_out=partial(_left_out, pairs, settings, cache) if len(names) > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -147,22 +136,25 @@ def _warnings(n: int, level: Array) -> list[str]:
     if n < FEW:
         said.append(
             f"{n} pairs: had none of them changed sides, up to {_most_unseen(n):.0%} of pairs still might (exact "
-            f"{LEVEL:.0%} bound); what is said of a new pair rests on the priors of the spreads over pairs"
+            f"{LEVEL:.0%} bound); statements about a new pair rest on the priors of the spreads over pairs"
         )
     if (level.mean(axis=0) >= 0).all():
         said.append("no base model dampens: whether a dampener can be tuned into an expander was not seen")
     return said
 
 
-def _asked(draws: Draws) -> dict[str, Array]:
-    """What the table of alternatives tells."""
-    level, change = draws["level"], draws["change"]
-    flips = ((level > 0) != (level + change > 0)).sum(axis=-1).astype(np.float64)
-    return {"mean change of log gain": draws["shift"], "pairs that change sides": flips}
+def _quantities(draws: Draws) -> dict[str, Array]:
+    found = {"ratio": np.exp(draws["change"]), "ratio_of_all": np.exp(draws["shift"])}
+    return found | {name: draws[name] for name in ("shift_sd", "level_sd")}
 
 
-def _sensitivity(data: Mapping[str, Any], draws: Draws) -> pd.DataFrame:
-    """Other prior scales, and normal changes of the same variance, by importance weights."""
+def changes_sides(drawn: Quantities) -> NDArray[np.bool_]:
+    """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw × pair."""
+    return np.asarray((drawn["level"] > 0) != (drawn["level"] + drawn["change"] > 0))
+
+
+def log_ratios(data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
+    """Other prior scales, and normal changes of the same variance: log(other/this joint density) of every draw."""
     scales = dict.fromkeys(HYPER, SHARE) | {"slope": SLOPE, "spread": PROMPTS, "residual": RESIDUAL}
     ratios = {
         name: np.asarray(sum(rescaled(draws[part], scale, f) for part, scale in scales.items()))
@@ -172,7 +164,7 @@ def _sensitivity(data: Mapping[str, Any], draws: Draws) -> pd.DataFrame:
     expected = (draws["change"] - draws["slope"] * draws["level"])[..., pair] + draws["slope"][..., pair] * data["base"]
     e = (data["change_observed"] - expected) / r[..., pair]
     ratios[NORMAL] = (stats.norm.logpdf(e, scale=SAME_SD) - stats.t.logpdf(e, NU)).sum(axis=-1)
-    return weighted(ratios, _asked(draws), data["base"].size)
+    return ratios
 
 
 def _most_unseen(n: Any) -> Any:
@@ -187,27 +179,15 @@ def _shown(n: int) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in ASKED})
 
 
-def _influence(pairs: Pairs, draws: Draws, settings: Settings, cache: bool, seed: int) -> checks.Check:
-    """Exact refits without each pair, and without all pairs of a lab that has several.
-
-    Is the mean change below 1, above, or open; P(a new pair changes sides).
-    """
-
+def _left_out(pairs: Pairs, settings: Settings, cache: bool, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Exact refits without each pair, and without all pairs of a lab that has several."""
     ways = {name: [name] for name in pairs.pairs["pair"]}
     by_lab = pairs.pairs.groupby("heritage", sort=False)["pair"]
     ways |= {f"all pairs of {lab}": own.tolist() for lab, own in by_lab if 1 < len(own) < len(ways)}
-
-    def say(way: str | None) -> tuple[str, dict[str, float]]:
-        found = draws
-        if way is not None:
-            rest, own = arrays(pairs.without(ways[way])), seed + [*ways].index(way)
-            found = sampling.fit(pairs_model, rest, seed=own, settings=settings, cache=cache)
-        below = float((found.flat("shift") < 0).mean())
-        new = _new_pairs({name: found.flat(name) for name in HYPER}, np.random.default_rng(seed))["any pair"]
-        figures = {"P(mean change below 1)": below, "P(new pair changes sides)": new}
-        return checks.settled(below, ("below", "above", "open")) if found.status == PASSED else found.status, figures
-
-    return checks.influence_of_refits(say, None, {name: name for name in ways})
+    for number, (name, out) in enumerate(ways.items()):
+        rest = arrays(pairs.without(out))
+        draws = sampling.fit(pairs_model, rest, seed=seed + number, settings=settings, cache=cache)
+        yield name, _quantities(draws) | {of: draws[of] for of in ("level", "change")}
 
 
 def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator, margin: float = MARGIN) -> dict[str, float]:
@@ -266,32 +246,24 @@ def _parts(data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
     def means(y: Array) -> Array:
         return np.array([y[rows].mean() for rows in own])
 
-    def largest_skew(y: Array) -> float:
-        return max((float(stats.skew(y[rows])) for rows in own), key=abs)
-
     of_pairs = simulator(data, draws.settings.target_accept)
-    part = partial(sampled_part, pairs_model, data, draws, top=HYPER, simulator=of_pairs)
+    own_ratios = partial(log_ratios, data, draws)
+    part = partial(sampled_part, pairs_model, data, draws, top=HYPER, simulator=of_pairs, alternatives=own_ratios)
     changes = part(
         "changes",
         observed=data["change_observed"],
-        decisive={"shift": draws["shift"], "shift_sd": draws["shift_sd"]},
         statistics={
             "largest mean change": lambda y: float(np.abs(means(y)).max()),
             "spread": lambda y: float(y.std()),
-            "largest skew of a pair": largest_skew,
-            "largest": lambda y: float(np.abs(y).max()),
             "share that change sides": lambda y: float(((data["base"] > 0) != (data["base"] + y > 0)).mean()),
         },
     )
     bases = part(
         "bases",
         observed=data["base"],
-        decisive={"level_sd": draws["level_sd"]},
         statistics={
             "share that dampen": lambda y: float((y < 0).mean()),
             "spread of means": lambda y: float(means(y).std()),
-            "largest": lambda y: float(y.max()),
-            "smallest": lambda y: float(y.min()),
         },
     )
     scaled = sum(np.square(draws[name] / SHARE) for name in HYPER)

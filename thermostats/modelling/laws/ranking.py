@@ -6,7 +6,7 @@ with it inside models stands in `entropy_slopes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,31 +18,23 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, by_sampling
-from thermostats.modelling.inference.draws import PASSED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted, Part, sampled_part
-from thermostats.modelling.inference.sensitivity import (
-    FACTORS,
-    NORMAL,
-    NU,
-    SAME_SD,
-    others_of,
-    refitted,
-    rescaled,
-    weighted,
-)
+from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.fitted import Fitted, Part, chances, sampled_part
+from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
+from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import (
     Crossed,
     about,
     crossed,
-    left_out_each,
     refuse_large,
     stack,
     sum_zero,
     warnings_of,
+    without_each,
 )
-from thermostats.modelling.laws.entropy_slopes import DIRECTION, components, fit_slopes
+from thermostats.modelling.laws.entropy_slopes import components, fit_slopes
 
 CENTRE = 1.0
 """Prior scale of what all models have in common in log gain: a factor e either way."""
@@ -95,47 +87,42 @@ def fit_benchmark(
     probability is no test). Quantities: gain (exp μ by model), the spreads,
     share (finite-population: realised variance of each part over these cells), entropy slopes by model, slope (their
     mean) and between. Tables: `ranks` (P(rank) by model), `shares`, `slopes`,
-    `correlation` (mean over models, prompts permuted: the classical counterpart), `sensitivity` (importance weights,
-    of the slopes exact refits; sampled anew by `Fitted.sensitivity`).
+    `correlation` (mean over models, prompts permuted: the classical counterpart).
 
     Raises UsageError as `crossed`, and for an order of models that are not there.
     """
     cells = crossed(table)
     data = arrays(cells)
     said = list(warnings_of(table, cells, "an order of models"))
-    asked, at = _order(cells, order, said)
+    asked = _order(cells, order, said)
     draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
     slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
     if slopes is None and "entropy" in table:
         said.append("no slopes of entropy: fewer than two models whose gain and entropy vary over 4 prompts or more")
     level = draws.flat("level")
-    shares = _shares(cells, data, draws)
-    asks = partial(_asked, cells, data, at)
-    how: dict[str, Any] = {"settings": settings, "cache": cache, "stated": draws}
+    shown = _quantities(cells, data, draws)
+    more = dict(zip(cells.models, np.moveaxis(draws["level"], -1, 0), strict=True))
+    ordered: dict[str, Statement] = {"order": partial(in_order, asked)}
     fitted = Fitted(
         family="benchmark",
         **about(table, cells, estimand),
         parts={"gains": _gains(cells, data, draws)},
-        quantities={
-            "gain": np.exp(draws["level"]),
-            **{f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
-            "share": shares,
-        },
+        quantities=shown,
+        more=more,
+        statements=ordered,
         probabilities={
-            "order": _in_order(level[:, at]),
+            **chances(ordered, more),
             **{f"dampens: {name}": float((level[:, i] < 0).mean()) for i, name in enumerate(cells.models)},
         },
         numbers={"n_categories": float(len(cells.categories)), "n_prompts": float(len(cells.prompts))},
         tables={
             "ranks": _ranks(cells, level),
-            "shares": _by_part(shares.reshape(-1, len(PARTS))),
-            "sensitivity": weighted(log_ratios(cells, data, draws), asks(draws), cells.y.size),
+            "shares": _by_part(shown["share"].reshape(-1, len(PARTS))),
             "order": pd.DataFrame({"rank": np.arange(1, len(asked) + 1), "model_id": asked}),
         },
         warnings=tuple(said),
         figure=_figure,
-        refits=lambda s: refitted(benchmark_model, others_of(data), asks, cells.y.size, seed=s, **how),
-        influence=partial(_influence, table, cells, draws, asked, cache) if len(cells.models) > 2 else None,
+        left_out=partial(_left_out, table, cells, cache) if len(cells.models) > 2 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -148,34 +135,35 @@ def _with_slopes(gains: Fitted, slopes: Fitted) -> Fitted:
     """Both fits of the same rows as one."""
     both: dict[str, Any] = {
         name: {**getattr(gains, name), **getattr(slopes, name)}
-        for name in ("parts", "quantities", "probabilities", "numbers")
+        for name in ("parts", "quantities", "statements", "probabilities", "numbers")
     }
-    others = slopes.table("sensitivity")
-    found = [one.influence for one in (gains, slopes) if one.influence]
     return replace(
         gains,
         **both,
-        tables={
-            **slopes.tables,
-            **gains.tables,
-            "sensitivity": pd.concat([gains.table("sensitivity"), others], ignore_index=True),
-        },
-        refits=lambda seed: pd.concat([gains.sensitivity(seed=seed), others], ignore_index=True),
-        influence=(lambda seed: checks.joined([one(seed) for one in found])) if gains.influence else None,
+        tables={**slopes.tables, **gains.tables},
+        exact=tuple(slopes.quantities),
+        alternatives=slopes.alternatives,
+        left_out=partial(_both_left_out, gains, slopes) if gains.left_out else None,
         equations=gains.equations + slopes.equations,
         priors=gains.priors + slopes.priors,
     )
 
 
-def _order(cells: Crossed, order: Sequence[str] | None, said: list[str]) -> tuple[list[str], list[int]]:
-    """Models from low to high, and which of the cells' models they are."""
+def _both_left_out(gains: Fitted, slopes: Fitted, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Both without the same model or lab; where the entropies without it tell no slope, the gains alone."""
+    own = dict(slopes.left_out(seed)) if slopes.left_out else {}
+    for name, drawn in gains.left_out(seed) if gains.left_out else ():
+        yield name, {**drawn, **own.get(name, {})}
+
+
+def _order(cells: Crossed, order: Sequence[str] | None, said: list[str]) -> list[str]:
+    """Models from low to high."""
     if order is None:
         said.append("no order was asked for: that of the means is taken, which is no test")
-        at = [int(i) for i in pd.Series(cells.y).groupby(cells.model).mean().sort_values().index]
-        return [cells.models[i] for i in at], at
+        return [cells.models[i] for i in pd.Series(cells.y).groupby(cells.model).mean().sort_values().index]
     if len(order) < 2 or set(order) - set(cells.models) or len(set(order)) < len(order):
         raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(cells.models))
-    return list(order), [cells.models.index(name) for name in order]
+    return list(order)
 
 
 def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
@@ -192,14 +180,19 @@ def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
     return np.asarray(share.reshape(*draws["level"].shape[:2], len(PARTS)))
 
 
-def _asked(cells: Crossed, data: Mapping[str, Any], at: Sequence[int], draws: Draws) -> dict[str, Array]:
-    """What the table of alternatives tells: the order holds where its smallest step is above 0."""
-    shares = _shares(cells, data, draws)
-    kinds = ("model", *blocks(cells))
-    steps = np.diff(draws["level"][..., at], axis=-1).min(axis=-1)
-    return {"smallest step of the order": steps} | {
-        f"share of {name}": shares[..., i] for i, name in enumerate(PARTS) if name in kinds
-    }
+def _quantities(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
+    found = {"gain": np.exp(draws["level"])}
+    found |= {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))}
+    return found | {"share": _shares(cells, data, draws)}
+
+
+def in_order(models: Sequence[str], drawn: Quantities) -> NDArray[np.bool_]:
+    """Whether models rise from the first to the last, of those there are."""
+    present = [name for name in models if name in drawn]
+    if len(present) < 2:
+        raise KeyError("an order needs two models")
+    level = np.stack([drawn[name] for name in present], axis=-1)
+    return np.asarray((np.diff(level, axis=-1) > 0).all(axis=-1))
 
 
 def _ranks(cells: Crossed, level: Array) -> pd.DataFrame:
@@ -239,14 +232,12 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
         "gains",
         observed=cells.y,
         top=TOP,
-        decisive={f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))},
         statistics={
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
             "spread of model means": lambda y: by(cells.model, y).std(axis=0),
             "spread of prompt means": lambda y: by(cells.prompt, y).std(axis=0),
-            "largest": lambda y: y.max(axis=-1),
-            "smallest": lambda y: y.min(axis=-1),
         },
+        alternatives=partial(log_ratios, cells, data, draws),
         simulator=by_sampling(
             benchmark_model,
             data,
@@ -257,30 +248,14 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
     )
 
 
-def _influence(
-    table: pd.DataFrame, cells: Crossed, draws: Draws, asked: Sequence[str], cache: bool, seed: int
-) -> checks.Check:
-    """P(order of the others) without each model and each lab of several, by exact refits of the table."""
-    whole = "as with all models"
-
-    def verdict(rest: Crossed, number: int) -> tuple[str, dict[str, float]]:
-        others = [name for name in asked if name in rest.models]
-        if len(others) < 2:
-            return "fewer than two of the order left", {}
-        refit = sampling.fit(benchmark_model, arrays(rest), seed=seed + number, settings=REFIT, cache=cache)
-        before, now = (
-            _in_order(drawn.flat("level")[:, [of.models.index(name) for name in others]])
-            for drawn, of in ((draws, cells), (refit, rest))
-        )
-        kept, found = (checks.settled(p, DIRECTION) for p in (before, now))
-        said = whole if found == kept else f"order {found}"
-        return said if refit.status == PASSED else refit.status, {"P(order of the others)": now}
-
-    return left_out_each(table, cells.models, whole, verdict)
-
-
-def _in_order(level: Array) -> float:
-    return float((np.diff(level, axis=1) > 0).all(axis=1).mean())
+def _left_out(table: pd.DataFrame, cells: Crossed, cache: bool, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Exact refits without each model and each lab of several."""
+    for number, (name, rest) in enumerate(without_each(table, cells.models)):
+        if rest is not None:
+            data = arrays(rest)
+            draws = sampling.fit(benchmark_model, data, seed=seed + number, settings=REFIT, cache=cache)
+            levels = np.moveaxis(draws["level"], -1, 0)
+            yield name, _quantities(rest, data, draws) | dict(zip(rest.models, levels, strict=True))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
@@ -17,11 +16,12 @@ from thermostats.modelling.classical.estimates import columns_of, labels
 from thermostats.modelling.inference import binomial, sampling
 from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
-from thermostats.modelling.inference.checks import Check, exact_pit, influence_of_refits, settled
+from thermostats.modelling.inference.checks import Check, exact_pit
 from thermostats.modelling.inference.draws import Array, Draws, Settings
-from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, direct_part, spaced
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.held_out import few_folds
-from thermostats.modelling.inference.sensitivity import FACTORS, STATED, row
+from thermostats.modelling.inference.sensitivity import FACTORS
+from thermostats.modelling.inference.statements import Quantities, Statement
 
 SETTINGS = Settings()
 FEW = 5
@@ -46,7 +46,7 @@ def fit_share(
     of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
     half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
     where there are groups share_of_new_group and τ. Probabilities: "share > {against}", "every group > {against}".
-    Tables: `groups`, and `sensitivity` (exact refits of the share less `against`).
+    Table: `groups`.
 
     Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
     `against` outside (0, 1).
@@ -62,32 +62,30 @@ def fit_share(
     counts = table.assign(_key=keys, _holds=table[holds].astype(bool)).groupby("_key")["_holds"].agg(["sum", "size"])
     grouped, names = len(counts) >= 2, tuple(counts.index)
     draws = _drawn(counts, grouped, seed)
-    p = draws["p"]
-    weight = (counts["size"] / counts["size"].sum()).to_numpy()
-    share = p @ weight
-    quantities: dict[str, Array] = {"share": share, "p": p}
+    shown = _quantities(counts, draws)
     if grouped:
-        drawn = binomial.Shares(mu=draws["mu"], tau=draws["tau"], p=p)
-        quantities["share_of_new_group"] = drawn.new_group(np.random.default_rng(seed))
-        quantities["tau"] = draws["tau"]
-    decided = {f"share > {against:g}": share > against, f"every group > {against:g}": (p > against).all(axis=-1)}
+        drawn = binomial.Shares(mu=draws["mu"], tau=draws["tau"], p=draws["p"])
+        shown |= {"share_of_new_group": drawn.new_group(np.random.default_rng(seed)), "tau": draws["tau"]}
+    asked: dict[str, Statement] = {
+        f"share > {against:g}": lambda q: q["share"] > against,
+        f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
+    }
     return Fitted(
         family="share",
         estimand=holds,
         sources=tuple(sources),
         n_models=table["model_id"].nunique(),
         n_heritages=table["heritage"].nunique(),
-        parts={"share": _part(counts, grouped, draws, decided)},
-        quantities=quantities,
-        probabilities={statement: float(true.mean()) for statement, true in decided.items()},
+        parts={"share": _part(counts, grouped, draws)},
+        quantities=shown,
+        statements=asked,
+        probabilities=chances(asked, shown),
         numbers={"holds": float(counts["sum"].sum()), "units": float(counts["size"].sum())},
-        tables={
-            "groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index(),
-            "sensitivity": _sensitivity(counts, against, grouped, group, seed),
-        },
+        tables={"groups": counts.rename(columns={"sum": "holds", "size": "units"}).rename_axis("group").reset_index()},
         warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
-        influence=partial(_without_each, counts, against) if grouped else None,
+        alternatives=partial(_alternatives, counts, grouped, group),
+        left_out=partial(_without_each, counts) if grouped else None,
         labels={"p": names},
         equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
         priors=(
@@ -112,21 +110,24 @@ def _said(counts: pd.DataFrame, group: str | None) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _sensitivity(counts: pd.DataFrame, against: float, grouped: bool, group: str | None, seed: int) -> pd.DataFrame:
+def _quantities(counts: pd.DataFrame, draws: Draws) -> dict[str, Array]:
+    """p of every group, and over the units at hand."""
+    return {"share": draws["p"] @ (counts["size"] / counts["size"].sum()).to_numpy(), "p": draws["p"]}
+
+
+def _alternatives(
+    counts: pd.DataFrame, grouped: bool, group: str | None, seed: int
+) -> Iterator[tuple[str, Quantities]]:
     """Exact refits under other priors, without levels of groups, and without groups of one unit."""
-    others = {STATED: (counts, grouped, 1.0)} | {name: (counts, grouped, f) for name, f in FACTORS.items()}
+    others = {name: (counts, grouped, f) for name, f in FACTORS.items()}
     if grouped:
         named = "labs" if group == "heritage" else f"{group}s"
         others[f"no effects of {named}"] = (counts, False, 1.0)
         several = counts[counts["size"] > 1]
         if 2 <= len(several) < len(counts):
             others[f"without {named} of one unit"] = (several, True, 1.0)
-    rows = []
     for name, (rest, apart, factor) in others.items():
-        k, n = _of(rest)
-        found = binomial.posterior(k, n, grouped=apart, seed=seed, draws=REFITTED, factor=factor)
-        rows.append(row(name, f"share less {against:g}", found.p @ (n / n.sum()) - against, int(n.sum())))
-    return pd.DataFrame(rows)
+        yield name, _quantities(rest, _drawn(rest, apart, seed, factor))
 
 
 def _of(counts: pd.DataFrame) -> tuple[Counts, Counts]:
@@ -134,14 +135,14 @@ def _of(counts: pd.DataFrame) -> tuple[Counts, Counts]:
     return counts["sum"].to_numpy(dtype=np.int64), counts["size"].to_numpy(dtype=np.int64)
 
 
-def _drawn(counts: pd.DataFrame, grouped: bool, seed: int) -> Draws:
+def _drawn(counts: pd.DataFrame, grouped: bool, seed: int, factor: float = 1.0) -> Draws:
     start = time.perf_counter()
-    found = binomial.posterior(*_of(counts), grouped=grouped, seed=seed, draws=REFITTED)
+    found = binomial.posterior(*_of(counts), grouped=grouped, seed=seed, draws=REFITTED, factor=factor)
     values = {"mu": found.mu, "tau": found.tau, "p": found.p}
     return sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
 
 
-def _part(counts: pd.DataFrame, grouped: bool, draws: Draws, decisive: Mapping[str, Array | NDArray[np.bool_]]) -> Part:
+def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     """What the checks need."""
     k, n = _of(counts)
     p = draws.flat("p")[spaced(draws)]
@@ -167,7 +168,7 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws, decisive: Mapping[s
             "units it holds for": lambda k: k.sum(axis=-1),
             "spread of groups' shares": lambda k: (k / n).std(axis=-1),
         },
-        decisive=decisive,
+        shapes={},
         priors={"mu": (0.0, MU_SD)} | ({"tau": (0.0, TAU_SCALE)} if grouped else {}),
         simulator=Simulator(joint=joint, posterior=again),
         replicate=lambda seed: np.random.default_rng(seed).binomial(n, p).astype(np.float64),
@@ -176,16 +177,12 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws, decisive: Mapping[s
     )
 
 
-def _without_each(counts: pd.DataFrame, against: float, seed: int) -> Check:
-    """P(share > against) with each group left out, of many groups every twentieth together, by exact refits."""
-
-    def say(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
-        drawn = _drawn(rows, True, seed)["p"]
-        p = float((drawn @ (rows["size"] / rows["size"].sum()).to_numpy() > against).mean())
-        return settled(p), {f"P(share > {against:g})": p}
-
+def _without_each(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
+    """Exact refits without each group, of many groups every twentieth together."""
     folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
-    return influence_of_refits(say, counts, {fold: counts[folds != fold] for fold in dict.fromkeys(folds.tolist())})
+    for fold in dict.fromkeys(folds.tolist()):
+        rest = counts[folds != fold]
+        yield fold, _quantities(rest, _drawn(rest, True, seed))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

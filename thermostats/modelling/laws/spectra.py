@@ -13,12 +13,11 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.heritage.rows import lines, model_rows, standardised
-from thermostats.modelling.inference.checks import Statistic
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import MOST_FOLDS, compare, few_folds, held_out, model_folds, rival
 from thermostats.modelling.inference.quadrature import Lines
-from thermostats.modelling.laws.lines import coefficient, fitted_line, lab_statistics, sample
+from thermostats.modelling.laws.lines import fitted_line, lab_statistics, sample
 from thermostats.plots.marks import ABOVE, mark
 from thermostats.plots.scales import log_axis
 
@@ -28,12 +27,6 @@ SHARE = SCALE / 3**0.5
 LEAST, FEW_LABS, MOST_LABS = 4, 5, 200
 """Models without which nothing is fitted; labs below which it is said that they are few; labs that are sampled."""
 SHOWN = 8
-SPREADS: dict[str, Statistic] = {
-    "spread": lambda y: float(y.std()),
-    "largest": lambda y: float(y.max()),
-    "skew": lambda y: float(((y - y.mean()) ** 3).mean() / y.std() ** 3),
-}
-
 EQUATIONS = (
     "log gᵢ = a + b zᵢ + u_lab(i) + εᵢ",
     "zᵢ = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models",
@@ -118,7 +111,6 @@ def fit_spectral(
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
     seed: int,
-    cache: bool = True,
 ) -> Fitted:
     """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
 
@@ -126,41 +118,40 @@ def fit_spectral(
     may be doubted of it, empty for none); of several rows of one model the mean log ratio is taken. Quantities: slope
     (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables:
     `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right or not), `rivals`
-    (evidence, exact leave one model out and leave one lab out), `sensitivity` (exact refits; t errors by weights).
+    (evidence, exact leave one model out and leave one lab out).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
     are constant, fewer than 2 labs or more than `MOST_LABS`.
     """
     rows = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     y, labs, said = rows.full.y, rows.labs, list(rows.warnings)
-    fit = sample(rows.full, seed=seed, cache=cache)
+    fit = sample(rows.full, seed=seed)
     rivals = compare(
         {"ratio": rival(rows.full), "constant": rival(rows.bare)},
         {"model": model_folds(y.size, said), "lab": few_folds(labs, "labs", said)},
     )
     left_out = _left_out(rows, seed)
     errors = left_out[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()
-    slope, models = fit.beta[..., 1], rows.table["model_id"].tolist()
+    models = rows.table["model_id"].tolist()
     by_rival = rivals.set_index("rival")
     return fitted_line(
         fit,
         rows.table,
-        {"slope": coefficient(1)},
-        judged=["slope"],
+        lambda found: {
+            "slope": found.beta[..., 1],
+            "elasticity": found.beta[..., 1] / rows.spread,
+            "lab_sd": found.tau,
+            "residual_sd": found.sigma,
+        },
         ways=[labs, *([models] if len(models) <= MOST_FOLDS else [])],
         part="slope",
-        statistics=lab_statistics(rows.full.groups, rows.z, "the log ratio") | SPREADS,
-        decisive={"slope > 0": slope > 0},
-        cache=cache,
+        statistics=lab_statistics(rows.full.groups, rows.z, "the log ratio"),
+        statements={"slope > 0": lambda q: q["slope"] > 0},
         seed=seed,
         family="spectral",
         estimand=at_position(estimand, rows.table),
         sources=rows.sources,
-        quantities={"slope": slope, "elasticity": slope / rows.spread, "lab_sd": fit.tau, "residual_sd": fit.sigma},
-        probabilities={
-            "slope > 0": float((slope > 0).mean()),
-            "ratio rather than constant": float(by_rival["probability"]["ratio"]),
-        },
+        probabilities={"ratio rather than constant": float(by_rival["probability"]["ratio"])},
         numbers={
             "elpd_gain_across_labs": float(by_rival["elpd_lab"]["ratio"] - by_rival["elpd_lab"]["constant"]),
             "r_squared_across_labs": float(1 - errors["with_ratio"] / errors["constant"]),

@@ -24,7 +24,8 @@ from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
-from thermostats.modelling.laws.lines import between, coefficient, fitted_line, sample
+from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.modelling.laws.lines import Drawn, between, fitted_line, sample
 
 Formula = tuple[float, float, float]
 """a, b, c of L* = L (a + b L + c/H)."""
@@ -124,7 +125,6 @@ def fit_transition(
     source: str | Sequence[str] | None = None,
     published: Formula | None = None,
     seed: int,
-    cache: bool = True,
 ) -> Fitted:
     """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
 
@@ -135,10 +135,10 @@ def fit_transition(
     it, each refitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction,
     and without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Tables: `models` (L* and
     every prediction from other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted −
-    L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 less that of the rule with its paired t interval,
+    L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired t interval,
     share of predictions and of intervals inside the network, coverage and width of the intervals), `errors_within_labs`
     (the same of networks whose lab has others, each predicted from all others, so that its lab is known), `polynomial`
-    (its terms), `sensitivity` (exact refits; t errors by weights).
+    (its terms).
 
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
@@ -146,38 +146,35 @@ def fit_transition(
     placed = transition_rows(table, definition, source=source)
     frame, L, full = placed.frame, placed.L, placed.full
     labs, said = frame["heritage"].astype(str).tolist(), list(placed.warnings)
-    fit = sample(full, seed=seed, cache=cache)
+    fit = sample(full, seed=seed)
     models, errors = _compared(placed, few_folds(labs, "labs", said), np.ones(L.size, dtype=bool), published, seed)
     middle = replace(full.rows(np.array([0])), X=np.eye(1, full.X.shape[1]), groups=np.array([-1]), error=np.zeros(1))
     new = predict(posterior(full, seed=seed), middle, seed=seed)
     new_low, new_high = equal_tailed(expit(new[:, 0]))
-    depth = expit(fit.beta[..., 0])
-    slopes = {name: fit.beta[..., i] for i, name in enumerate(placed.shape, 1)}
-    above = {name: float((slopes[name] > 0).mean()) if name in slopes else float("nan") for name in SYMBOLS}
-    symbols = {SYMBOLS[name] for name in slopes}
+
+    def quantities(found: Drawn) -> Quantities:
+        slopes = {f"slope_{name}": found.beta[..., i] for i, name in enumerate(placed.shape, 1)}
+        return {"depth": expit(found.beta[..., 0])} | slopes | {"lab_sd": found.tau, "residual_sd": found.sigma}
+
+    asked: dict[str, Statement] = {"behind the middle": lambda q: q["depth"] > 0.5}
+    if "n_layers" in placed.shape:
+        asked["deeper networks turn relatively later"] = lambda q: q["slope_n_layers"] > 0
+    if "n_heads" in placed.shape:
+        asked["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
+    symbols = {SYMBOLS[name] for name in placed.shape}
     return fitted_line(
         fit,
         frame,
-        {"logit of the depth": coefficient(0)}
-        | {f"slope_{name}": coefficient(i) for i, name in enumerate(placed.shape, 1)},
-        judged=["logit of the depth"],
+        quantities,
         ways=[labs, frame["model_id"].astype(str).tolist()],
         part="logit",
         statistics=_statistics(L),
-        decisive={"depth": depth, "behind the middle": fit.beta[..., 0] > 0},
-        cache=cache,
+        statements=asked,
         seed=seed,
         family="transition",
         estimand=definition,
         sources=placed.sources,
-        quantities={"depth": depth}
-        | {f"slope_{name}": drawn for name, drawn in slopes.items()}
-        | {"lab_sd": fit.tau, "residual_sd": fit.sigma},
-        probabilities={
-            "deeper networks turn relatively later": above["n_layers"],
-            "more heads turn relatively earlier": 1 - above["n_heads"],
-            "L* of a network like these lies behind the middle": float((new > 0).mean()),
-        },
+        probabilities={"L* of a network like these lies behind the middle": float((new > 0).mean())},
         numbers={"new_network_depth_lower": float(new_low), "new_network_depth_upper": float(new_high)},
         tables={
             "errors": errors,
@@ -336,11 +333,9 @@ def _terms(placed: Placed, published: Formula | None, seed: int) -> pd.DataFrame
 def _statistics(L: Array) -> dict[str, Statistic]:
     deep = np.median(L) <= L
     both = deep.any() and not deep.all()
-    return {
-        "mean": lambda y: y.mean(axis=-1),
-        "spread": lambda y: y.std(axis=-1),
-        "latest": lambda y: y.max(axis=-1),
-    } | ({"deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)} if both else {})
+    return {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)} | (
+        {"deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)} if both else {}
+    )
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:

@@ -19,10 +19,9 @@ from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
 from thermostats.errors import DataError
 from thermostats.modelling.inference import checks, draws
+from thermostats.reporting.names import folder_of
 from thermostats.reporting.text import Files, Text, slug, text
 
-CORRECTED = "The rule was corrected after a review"
-"""How the note begins that says so; without it a rule was fixed before its test was run."""
 FOLDED = 12
 """Published figures above which those that agree are folded."""
 INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
@@ -52,8 +51,16 @@ PLACES = {
 LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
 FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
 """What `findings.json` says of a posterior, with its gate and summary."""
+RATES = {
+    "words": "world",
+    "holds": "the statement holds",
+    "simulations": "studies",
+    "supported": "says supported",
+    "not_supported": "says not supported",
+}
+"""Columns of the table of simulated worlds that a page shows, with their headings."""
 FACTS = [item.name for item in fields(Claim) if item.compare]
-PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior"}]
+PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating"}]
 
 
 @dataclass(frozen=True)
@@ -67,16 +74,6 @@ class Entry:
     error: str = ""
     posteriors: tuple[Mapping[str, Any] | None, ...] = ()
     """Of each finding what its file says of the posterior."""
-
-
-def folder_of(claim: str) -> str:
-    """Folder of a claim's pages within the report."""
-    return claim.lower()
-
-
-def findings_name(claim: str) -> str:
-    """File of a claim's findings within the report."""
-    return f"{folder_of(claim)}/findings.json"
 
 
 def claim_files(
@@ -104,7 +101,7 @@ def claim_files(
         rules=_rules(findings),
         file=script,
         own=is_own(claim.id),
-        fixed=_fixed(claim.id, findings),
+        fixed=_fixed(claim, findings),
         folded=FOLDED,
         draws=draws,
         checks=checks,
@@ -123,11 +120,6 @@ def claim_files(
     return files.found
 
 
-def corrected(findings: Sequence[Finding]) -> bool:
-    """True where a note says that the claim's rule was corrected after its test was run."""
-    return any(note.startswith(CORRECTED) for finding in findings for note in finding.notes)
-
-
 def read_entry(content: bytes) -> Entry:
     """Entry of a claim from its file of findings.
 
@@ -144,13 +136,13 @@ def read_entry(content: bytes) -> Entry:
         ) from error
 
 
-def _fixed(claim: str, findings: Sequence[Finding]) -> str:
+def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
     """When the rule was fixed, in words."""
-    study = study_of(claim)
+    study = study_of(claim.id)
     if study is None or not study.fixed:
         return "as the script states it"
     fitted = any(finding.posterior for finding in findings)
-    return str(Template(study.fixed).render(corrected=corrected(findings), fitted=fitted))
+    return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
 def _rules(findings: Sequence[Finding]) -> dict[str, list[str]]:
@@ -176,7 +168,12 @@ def _view(
         {name: float(value) for name, value in figures.items()} for figures in (finding.published, finding.reproduced)
     )
     view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
+    view["operating"] = Text()
     view["compared"] = words.comparison(published, reproduced)
+    if finding.operating is not None:
+        shown = finding.operating[list(RATES)].rename(columns=RATES)
+        label = "The rule in simulated worlds" + (f", finding {number}" if number > 1 else "")
+        view["operating"] = files.table(finding.operating, label, f"worlds{suffix}.csv", shown=shown)
     if posterior is not None:
         numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
         view["rests_on"] = [words.plural(n, noun) for n, noun in numbered if n]

@@ -10,20 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats import words
+from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
-from thermostats.claims.verdict import SUPPORTED
-from thermostats.modelling.classical.estimates import holm
-from thermostats.reporting.pages.claim import Entry, corrected, folder_of
+from thermostats.reporting.names import folder_of
+from thermostats.reporting.pages.claim import Entry
 from thermostats.reporting.stale import machine
 from thermostats.reporting.text import FAILED, MISSING, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
 TITLE = "Residual-stream gains in transformers"
-LEVEL = 0.05
-"""Adjusted p above which a supported claim is named below the table."""
 FURTHER = "Further claims"
 """Group of claims that are of no registered study."""
 ORDER = [*VERDICTS, FAILED, MISSING]
@@ -35,9 +32,7 @@ def index_text(
 ) -> str:
     """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder."""
     grouped = by_group(entries)
-    families = {title: adjusted_p_values(own) for title, own in grouped.items()}
-    adjusted = {claim: p for family in families.values() for claim, p in family.items()}
-    rows = {entry.id: _row(entry, adjusted.get(entry.id), page_of) for entry in entries}
+    rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
     known = {study.claims: study for study in studies().values() if study.claims}
     return text(
@@ -49,16 +44,15 @@ def index_text(
             for title, own in grouped.items()
         ],
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        families={title: len(family) for title, family in families.items() if family},
-        beyond=[row for row in rows.values() if row["verdict"] == SUPPORTED and (row["p"] or 0) > LEVEL],
-        level=LEVEL,
-        corrected=[entry.id for entry in entries if corrected(entry.findings)],
+        tried=sum(bool(finding.worlds) for entry in entries for finding in entry.findings),
+        untried=sum(finding.worlds == 0 for entry in entries for finding in entry.findings),
+        most_false=FALSE,
+        changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         fitted=any(row["posterior"] for row in rows.values()),
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
         machine=machine(),
-        relation=words.relation,
     )
 
 
@@ -92,18 +86,6 @@ def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {title: own for title, own in found.items() if own}
 
 
-def adjusted_p_values(entries: Sequence[Entry]) -> dict[str, float]:
-    """Holm-adjusted p-values of the claims whose first finding rests on a p-value, by claim."""
-    family = {
-        entry.id: float(entry.findings[0].probability)
-        for entry in entries
-        if entry.findings
-        and words.is_p_value(entry.findings[0].probability_kind)
-        and entry.findings[0].probability is not None
-    }
-    return holm(family) if family else {}
-
-
 def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     """What came out of some claims, counted, and what that rests on."""
     primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
@@ -122,7 +104,7 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _row(entry: Entry, p: float | None, page_of: str) -> dict[str, Any]:
+def _row(entry: Entry, page_of: str) -> dict[str, Any]:
     primary = entry.findings[0] if entry.findings and not entry.error else None
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     shown = entry.claim is not None and not entry.error
@@ -135,6 +117,4 @@ def _row(entry: Entry, p: float | None, page_of: str) -> dict[str, Any]:
         "finding": primary,
         "more": max(0, len(entry.findings) - 1),
         "posterior": entry.posteriors[0] if entry.posteriors else None,
-        "p": p,
-        "one_sided": p is not None and "one-sided" in entry.findings[0].probability_kind,
     }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from thermostats.claims import operating
+from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
 from thermostats.modelling.inference import checks, draws, fitted
 from thermostats.modelling.inference.draws import Settings
 from thermostats.reporting.pages.claim import INTERVALS
-from thermostats.reporting.pages.index import LEVEL
 from thermostats.reporting.stale import SAMPLERS, machine
 from thermostats.reporting.text import text
-from thermostats.tables.features import GAINS
-from thermostats.tables.vocabulary import POSITIONS, TRANSITION_DEFINITIONS
+from thermostats.tables.vocabulary import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 CLASSICAL_LEVEL = 0.95
 
@@ -26,7 +26,10 @@ def methods_text() -> str:
         powers=fitted.POWERS,
         settings=Settings(),
         level=CLASSICAL_LEVEL,
-        adjusted=LEVEL,
+        simulations=operating.SIMULATIONS,
+        most_false=operating.FALSE,
+        fair=operating.FAIR,
+        near=NEAR,
         interval=INTERVALS[draws.KIND],
         gains=GAINS,
         positions=POSITIONS,

@@ -8,12 +8,12 @@ STUDY = Study(
     title="D'Elia 2026, Thermodynamic Constraints in Transformer Architectures",
     letter="C",
     claims="Claims of the study",
-    fixed="{% if corrected %}corrected after its test was run (see the notes){% else %}fixed before its test was run"
+    fixed="{% if changed %}changed after its test was first run (see how){% else %}fixed before its test was run"
     "{% endif %}; the study’s own figures were known"
     "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
     about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
-    "Each of its claims is recomputed here from the study’s own result files and judged by a rule that was fixed "
-    "before its test was run; the study’s own figures were known.",
+    "Each of its claims is recomputed here from the study’s own result files and judged by a rule. Its page "
+    "says when that was fixed, and how it changed; the study’s own figures were known.",
     credit="The study: D’Elia 2026, doi:10.5281/zenodo.18165365; its figures are used under its licence, its sentences "
     "are not.",
     source="10.5281/zenodo.18165365",

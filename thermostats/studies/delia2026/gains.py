@@ -107,6 +107,20 @@ def gains(tables: Evidence) -> pd.DataFrame:
     return rows.drop_duplicates("model_id").reset_index(drop=True)
 
 
+def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a prompt of models of `gains`: values with the mean and the t interval that the model has.
+
+    Columns: model_id, heritage, prompt_id, category (empty), gain.
+    """
+    made = []
+    for row in rows.itertuples():
+        n = int(row.n_prompts)
+        sd = (row.upper - row.lower) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n)
+        known = {"model_id": row.model_id, "heritage": row.heritage, "category": "", "prompt_id": range(n)}
+        made.append(pd.DataFrame(known).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1)))
+    return pd.concat(made, ignore_index=True)
+
+
 def finite(value: float) -> float | None:
     """The value, or None where it is no number."""
     return None if math.isnan(value) else value

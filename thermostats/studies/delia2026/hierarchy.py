@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise, product
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
-from thermostats.modelling.classical.means import paired_difference
 from thermostats.studies.delia2026.by_prompt import (
     BENCHMARK,
     LAST_GAIN_FILES,
@@ -26,15 +25,27 @@ ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llam
 LABS = dict(zip(ORDER, ("EleutherAI", "Mistral AI", "Meta", "Google"), strict=True))
 NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "measurements", "mean of {}"
 
+OVER_CATEGORIES = "ratio over categories"
+
 
 def last_gains(tables: Evidence) -> pd.DataFrame:
     """Last gains by prompt of every file, every run, with categories."""
     return with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES))
 
 
+def amplifications(tables: Evidence) -> pd.DataFrame:
+    """Total amplification by prompt of the benchmark's models, with categories."""
+    return with_category(tables, gain_by_prompt(tables, "total_amplification", BENCHMARK))
+
+
+def the_four(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the benchmark's four models."""
+    return rows[(rows["source"] == BENCHMARK) & rows["model_id"].isin(ORDER)].reset_index(drop=True)
+
+
 def of_the_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Prompts of the benchmark by the four models in the published order."""
-    return wide(rows[rows["source"] == BENCHMARK])[list(ORDER)]
+    return wide(the_four(rows))[list(ORDER)]
 
 
 def members(last: pd.DataFrame) -> pd.DataFrame:
@@ -43,15 +54,18 @@ def members(last: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(drop=True)
 
 
-def by_family(rows: pd.DataFrame) -> list[list[str]]:
-    """Models of each family, families in the published order."""
-    models = rows.drop_duplicates("model_id").set_index("model_id")["family"].sort_index()
-    return [[str(model) for model in models.index[models == models[first]]] for first in ORDER]
+def placed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `members` with `place`, that of the model's family in the published order from 0, and `log_gain`."""
+    families = rows.drop_duplicates("model_id").set_index("model_id")["family"]
+    place = {family: k for k, family in enumerate(families[list(ORDER)])}
+    return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))
 
 
 def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Every model with every one of the next family: (lower, higher) as published."""
-    return [pair for low, high in pairwise(by_family(rows)) for pair in product(low, high)]
+    """Every model with every one of the next place: (lower, higher) as published."""
+    models = rows.drop_duplicates("model_id").sort_values("model_id")
+    groups = [list(own) for _, own in models.groupby("place")["model_id"]]
+    return [pair for low, high in pairwise(groups) for pair in product(low, high)]
 
 
 def means_audit(tables: Evidence, four: pd.DataFrame) -> Audit:
@@ -64,16 +78,24 @@ def means_audit(tables: Evidence, four: pd.DataFrame) -> Audit:
     return Audit(published, found)
 
 
-def steps(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], *, seed: int) -> pd.DataFrame:
-    """One row a pair (lower, higher): ratio of the higher to the lower with its interval, Bonferroni over pairs.
+def steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the prompts of both.
 
-    `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
+    rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts, Bonferroni over pairs,
+    as one pair is enough against an order; `OVER_CATEGORIES` those over categories at 95 %, as an order needs every
+    pair. `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
     """
-    rows = []
-    for low, high in pairs:
-        both = table[[low, high]].dropna()
-        d = paired_difference(both[high], both[low], level=1 - 0.05 / len(pairs), seed=seed)
-        p, in_order = float(stats.t.sf(d.statistic, d.df)), int((both[high] > both[low]).sum())
-        rows.append((low, high, d.n, d.ratio, d.ratio_lower, d.ratio_upper, p, in_order))
-    columns = ["lower", "higher", "n_prompts", "ratio", "ratio_lower", "ratio_upper", "p"]
-    return pd.DataFrame(rows, columns=[*columns, "prompts_in_order"])
+    pairs = neighbours(rows)
+    table = rows.pivot(index=["prompt_id", "category"], columns="model_id", values="log_gain").astype("float64")
+    low, high = (table[[pair[k] for pair in pairs]].to_numpy() for k in (0, 1))
+    apart = pd.DataFrame(high - low, index=table.index)
+    found = pd.DataFrame(pairs, columns=["lower", "higher"]).assign(n_prompts=apart.count())
+    means = {"ratio": (apart, 0.05 / len(pairs)), OVER_CATEGORIES: (apart.groupby(level="category").mean(), 0.05)}
+    for name, (values, alpha) in means.items():
+        df, error = values.count() - 1, values.sem()
+        half = stats.t.isf(alpha / 2, df) * error
+        for end, at in (("", 0), ("_lower", -half), ("_upper", half)):
+            found[f"{name}{end}"] = np.exp(values.mean() + at)
+        if name == "ratio":
+            found["p"] = stats.t.sf(values.mean() / error, df)
+    return found.assign(prompts_in_order=(apart > 0).sum())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.modelling.classical.means import one_sample, paired_difference
-from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt, with_category
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
@@ -56,6 +57,17 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         found |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(tuned), seed=seed)
         rows.append(found | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
     return pd.DataFrame(rows)
+
+
+def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage, prompt_id, category."""
+    gains = with_category(tables, gain_by_prompt(tables, "last_gain", TWIN))
+    made = []
+    for pair in table.itertuples():
+        base, tuned = (gains[gains["model_id"] == model] for model in (pair.model_id, pair.instruct))
+        both = base.merge(tuned[["prompt_id", "value"]], on="prompt_id", suffixes=("", "_tuned"))
+        made.append(both.assign(log_ratio=np.log(both["value_tuned"] / both["value"])))
+    return pd.concat(made, ignore_index=True)[["model_id", "heritage", "prompt_id", "category", "log_ratio"]]
 
 
 def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ STUDY = Study(
     title="A controlled study of small language models trained by designed recipes",
     letter="N",
     claims="The nursery: a controlled study",
-    fixed="written before a trained model was analysed",
+    fixed="written before a trained model was analysed{% if changed %}, and changed since (see how){% endif %}",
     about="The models are small and were trained briefly on two corpora by recipes assigned by design, so that recipes "
     "are known as causes here, and what carries over to large models is a hypothesis.",
     tables={"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"},

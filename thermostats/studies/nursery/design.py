@@ -17,6 +17,7 @@ architecture and architecture × geometry are not separated from these.
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -75,6 +76,7 @@ def model_matrix(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
+@cache
 def blocks() -> dict[str, list[str]]:
     """Columns of the model matrix by block: recipe, architecture, geometry, scale, recipe x geometry."""
     sample = candidates().iloc[:1].merge(recipes().iloc[:1], how="cross")

@@ -13,11 +13,11 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.heritage.fit import HeritageFit
-from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.nursery.factors import RECIPE
-from thermostats.studies.nursery.rows import columns_of_block, distinct, jackknife
+from thermostats.studies.nursery.rows import columns_of_block, jackknife
 
+RATIO = {"ratio": "log_ratio", "lower": "lower", "upper": "upper"}
 CURVED = ("log_L", "log_L2", "log_rho", "log_rho2", "log_d")
 """Geometry and scale as covariates: depth and head density with their squares, and width."""
 
@@ -31,7 +31,9 @@ class Effects:
     beta: Array
     """Mean first, then the columns."""
     covariance: Array
+    """By the variance between recipes, which were what factors were assigned to."""
     df: int
+    """Of that variance."""
     centres: Array
     """Means of the columns that were taken off."""
 
@@ -60,29 +62,54 @@ def covariates(rows: pd.DataFrame) -> list[str]:
     return chosen
 
 
-def estimate(rows: pd.DataFrame, outcome: str, further: Sequence[str] = ()) -> Effects:
-    """Least squares of the outcome on all recipe factors, architecture, geometry, scale and `further` columns.
+@dataclass(frozen=True)
+class Residual:
+    """What least squares on some columns leave."""
 
-    `rows`: as `with_curves` gives them. Raises UsageError where the columns leave no residual or are not independent.
+    squares: float
+    rank: int
+
+
+def residual(y: Array, x: Array) -> Residual:
+    """Residual sum of squares and rank of the columns, the mean among them."""
+    u, s, _ = np.linalg.svd(np.column_stack([np.ones(y.size), x - x.mean(axis=0)]), full_matrices=False)
+    u = u[:, s > s[0] * 1e-9]
+    return Residual(float(y @ y - np.square(y @ u).sum()), u.shape[1])
+
+
+def between_recipes(rows: pd.DataFrame, outcome: str, given: Sequence[str]) -> tuple[float, int, Residual]:
+    """Variance between recipes that no factor explains, in units of a model, its degrees of freedom; and what is left.
+
+    The error of factors, which were assigned to recipes (a split-plot design; Yates 1935, doi:10.2307/2983638). given:
+    `covariates`. Raises UsageError where factors leave nothing between recipes.
     """
-    columns = [*columns_of_block(rows, "recipe"), *covariates(rows), *further]
+    y = rows[outcome].to_numpy(np.float64)
+    factors = rows[[*columns_of_block(rows, "recipe"), *given]].to_numpy(np.float64)
+    recipes = np.column_stack([pd.get_dummies(rows["recipe"]).to_numpy(np.float64), rows[list(given)]])
+    whole, each = residual(y, factors), residual(y, recipes)
+    df = each.rank - whole.rank
+    if df < 1:
+        raise UsageError(
+            "the rows do not identify the effects of the recipe",
+            got=f"{len(rows)} rows, {df} degrees of freedom between recipes",
+            allowed="more recipes, with every level of every factor",
+        )
+    return (whole.squares - each.squares) / df, df, whole
+
+
+def estimate(rows: pd.DataFrame, outcome: str, given: Sequence[str]) -> Effects:
+    """Least squares of the outcome on all recipe factors and the columns `given`, such as `covariates`.
+
+    Raises UsageError where factors leave nothing between recipes.
+    """
+    variance, df, _ = between_recipes(rows, outcome, given)
+    columns = [*columns_of_block(rows, "recipe"), *given]
     x = rows[columns].to_numpy(np.float64)
     centres = x.mean(axis=0)
     x = np.column_stack([np.ones(len(rows)), x - centres])
-    df = len(rows) - x.shape[1]
-    if df < 1 or np.linalg.matrix_rank(x) < x.shape[1]:
-        raise UsageError(
-            "the rows do not identify the effects of the recipe",
-            got=f"{len(rows)} rows, {x.shape[1]} columns",
-            allowed="more rows, with every level of every factor",
-        )
-    y = rows[outcome].to_numpy(np.float64)
-    inverse = np.linalg.inv(x.T @ x)
-    beta = inverse @ x.T @ y
-    residual = y - x @ beta
-    return Effects(
-        columns=tuple(columns), beta=beta, covariance=inverse * (residual @ residual) / df, df=df, centres=centres
-    )
+    inverse = np.linalg.pinv(x.T @ x)
+    beta = inverse @ x.T @ rows[outcome].to_numpy(np.float64)
+    return Effects(columns=tuple(columns), beta=beta, covariance=inverse * variance, df=df, centres=centres)
 
 
 def level_rows(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
@@ -105,7 +132,7 @@ def level_rows(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
 
 
 def contrasts(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
-    """What is told of every factor: second level against first of two, each level against the mean of four.
+    """Contrasts of every factor: second level against first of two, each level against the mean of four.
 
     (factor, words) → weights of the columns.
     """
@@ -135,42 +162,42 @@ def intervals(effects: Effects, weights: dict[tuple[str, str], Array], *, mean: 
     return pd.DataFrame(rows, columns=["factor", "what", "log_ratio", "lower", "upper", "p"])
 
 
-def factor_tests(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """Partial F of every factor given all else, Holm over factors, with the Freedman–Lane p beside: a row a factor."""
-    blocks = factor_columns(rows) | {"architecture, geometry, scale": covariates(rows)}
-    found = block_f(rows, "log_gain", blocks)
-    adjusted = holm({name: found[name].p_value for name in RECIPE})
-    return pd.DataFrame(
-        {
-            "factor": list(RECIPE),
-            "F": [found[name].f for name in RECIPE],
-            "df": [found[name].df_block for name in RECIPE],
-            "p": [found[name].p_value for name in RECIPE],
-            "p_holm": [adjusted[name] for name in RECIPE],
-            "p_shuffled": [freedman_lane(rows, "log_gain", blocks, name, seed=seed).p_value for name in RECIPE],
-        }
-    )
+def factor_tests(rows: pd.DataFrame, given: Sequence[str], outcome: str = "log_gain") -> pd.DataFrame:
+    """F of every factor given all else against the variance between recipes: factor, F, df, df_error, p, p_holm.
+
+    In simulated studies without an effect it finds one (after Holm) in at most 5 % whatever lies between recipes, where
+    models as the error find one in up to 45 %; of two such tests the more powerful (the other: least squares of means).
+    """
+    factors = factor_columns(rows)
+    variance, df_error, whole = between_recipes(rows, outcome, given)
+    y, found = rows[outcome].to_numpy(np.float64), []
+    for name in RECIPE:
+        rest = [column for other, own in factors.items() if other != name for column in own]
+        without = residual(y, rows[[*rest, *given]].to_numpy(np.float64))
+        df = whole.rank - without.rank
+        f = (without.squares - whole.squares) / df / variance
+        found.append((name, f, df, df_error, float(stats.f.sf(f, df, df_error))))
+    table = pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
+    return table.assign(p_holm=table["factor"].map(holm(table.set_index("factor")["p"].to_dict())))
 
 
-def split(rows: pd.DataFrame) -> tuple[float, float]:
+def split(rows: pd.DataFrame, given: Sequence[str]) -> tuple[float, float]:
     """Share of the recipe's effect that goes through the ratio, and the slope of the log gain on the log ratio.
 
     Total effect t = Xτ, of the ratio Xα, slope b given the recipe: t = X(τ − bα) + b Xα; share = cov(t, bXα)/var(t).
     """
-    total, ratio = (estimate(rows, outcome) for outcome in ("log_gain", "log_ratio"))
-    direct = estimate(rows, "log_gain", further=["log_ratio"])
-    slope = float(direct.beta[-1])
-    recipe = [total.columns.index(name) for own in factor_columns(rows).values() for name in own]
-    x = rows[[total.columns[i] for i in recipe]].to_numpy(np.float64)
-    x = x - x.mean(axis=0)
-    places = np.array(recipe) + 1
-    t, through = x @ total.beta[places], slope * (x @ ratio.beta[places])
-    return float((t @ through) / (t @ t)), slope
+    columns = columns_of_block(rows, "recipe")
+    x, y = rows[[*columns, *given]].to_numpy(np.float64), rows[["log_gain", "log_ratio"]].to_numpy(np.float64)
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    effects = np.linalg.lstsq(x, y, rcond=None)[0]
+    slope = float(np.linalg.lstsq(np.column_stack([x, y[:, 1]]), y[:, 0], rcond=None)[0][-1])
+    total, ratio = (x[:, : len(columns)] @ effects[: len(columns)]).T
+    return float(slope * (total @ ratio) / (total @ total)), slope
 
 
-def half_width(rows: pd.DataFrame, level: float) -> float:
-    """Half width of the t interval of the share, distinct models left out."""
-    return float(jackknife(distinct(rows), lambda kept: split(rows[kept])[0], level)[2][0])
+def half_width(rows: pd.DataFrame, given: Sequence[str], level: float) -> float:
+    """Half width of the t interval of the share, recipes left out."""
+    return float(jackknife(rows["recipe"], lambda kept: split(rows[kept], given)[0], level)[2][0])
 
 
 def pooled_levels(fit: HeritageFit, rows: pd.DataFrame) -> dict[tuple[str, str], Array]:
@@ -200,24 +227,16 @@ def both_sides(levels: Array) -> NDArray[np.bool_]:
     return np.asarray((levels.min(axis=-1) < 0) & (levels.max(axis=-1) > 0), dtype=np.bool_)
 
 
-def effects_table(
-    rows: pd.DataFrame, tests: pd.DataFrame, drawn: Mapping[tuple[str, str], Array], *, level: float
-) -> pd.DataFrame:
-    """A row a contrast: factor, what, ratio with its simultaneous interval, p_holm.
-
-    With draws of `pooled_levels` the posterior's too: pooled, pooled_lower, pooled_upper, and p_flip of the factor.
-    """
-    fitted = estimate(rows, "log_gain")
+def ratios(rows: pd.DataFrame, given: Sequence[str], *, level: float) -> pd.DataFrame:
+    """A row a contrast: factor, what, ratio with its simultaneous interval."""
+    fitted = estimate(rows, "log_gain", given)
     table = intervals(fitted, contrasts(fitted.columns), mean=False, level=level)
-    shown = table[["factor", "what"]].assign(
-        ratio=np.exp(table["log_ratio"]),
-        lower=np.exp(table["lower"]),
-        upper=np.exp(table["upper"]),
-        p_holm=table["factor"].map(tests.set_index("factor")["p_holm"]),
-    )
-    if not drawn:
-        return shown
-    pooled = []
+    return table[["factor", "what"]].assign(**{name: np.exp(table[of]) for name, of in RATIO.items()})
+
+
+def with_posterior(shown: pd.DataFrame, drawn: Mapping[tuple[str, str], Array], *, level: float) -> pd.DataFrame:
+    """Ratios with those by draws of `pooled_levels`: pooled, pooled_lower, pooled_upper, and p_flip of the factor."""
+    pooled, shown = [], shown.copy()
     for factor, what in zip(shown["factor"], shown["what"], strict=True):
         first, second = what.split(" against ")
         mean = np.mean([drawn[factor, one] for one in RECIPE[factor]], axis=0)
@@ -228,9 +247,9 @@ def effects_table(
     return shown.assign(p_flip=shown["factor"].map(flips))
 
 
-def level_gains(rows: pd.DataFrame, *, level: float) -> pd.DataFrame:
+def level_gains(rows: pd.DataFrame, given: Sequence[str], *, level: float) -> pd.DataFrame:
     """Geometric mean gain at every level of every factor, simultaneous intervals: factor, what, gain, lower, upper."""
-    fitted = estimate(rows, "log_gain")
+    fitted = estimate(rows, "log_gain", given)
     table = intervals(fitted, level_rows(fitted.columns), mean=True, level=level)
     ends = {end: np.exp(table[end]) for end in ("lower", "upper")}
     return table[["factor", "what"]].assign(gain=np.exp(table["log_ratio"]), **ends)

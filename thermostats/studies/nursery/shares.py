@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
@@ -13,7 +15,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.fit import HeritageFit
-from thermostats.modelling.heritage.shares import block_f, corrected_shares, drawn_shares
+from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL, gains
@@ -28,6 +30,7 @@ from thermostats.studies.nursery.rows import (
     with_logs,
 )
 
+SLOPES = [*GEOMETRY, *SCALE]
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
 
 
@@ -41,28 +44,10 @@ def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
     }
 
 
-def shares(rows: pd.DataFrame, columns: dict[str, list[str]], *, seed: int) -> pd.DataFrame:
-    """Corrected shares of all blocks, first − geometry and geometry − scale: what, estimate, lower, upper.
-
-    Intervals: 95 % t, residuals bootstrapped with the design fixed.
-    """
-    first = next(iter(columns))
-    x = pd.get_dummies(rows[[name for own in columns.values() for name in own]]).to_numpy(np.float64)
-    df = len(rows) - 1 - int(np.linalg.matrix_rank(x - x.mean(axis=0)))
-    drawn = pd.DataFrame(drawn_shares(rows, "log_gain", columns, seed=seed), columns=list(columns))
-    table = pd.concat([pd.DataFrame([corrected_shares(rows, "log_gain", columns)]), drawn], ignore_index=True)
-    for a, b in ((first, "geometry"), ("geometry", "scale")):
-        table[f"{a} − {b}"] = table[a] - table[b]
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * table.iloc[1:].std(ddof=1)
-    whole = table.iloc[0]
-    return pd.DataFrame(
-        {
-            "what": table.columns,
-            "estimate": whole.to_numpy(),
-            "lower": (whole - half).to_numpy(),
-            "upper": (whole + half).to_numpy(),
-        }
-    )
+def shares(rows: pd.DataFrame, columns: dict[str, list[str]], *, seed: int, level: float = LEVEL) -> pd.DataFrame:
+    """Corrected shares of all blocks, first − geometry and geometry − scale: what, estimate, lower, upper."""
+    differences = ((next(iter(columns)), "geometry"), ("geometry", "scale"))
+    return share_table(rows, "log_gain", columns, differences, seed=seed, level=level)
 
 
 def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: int) -> pd.DataFrame:
@@ -70,7 +55,7 @@ def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: in
     frames = []
     for columns, geometry, scale in (("the design's", GEOMETRY, SCALE), ("C04's", C04_GEOMETRY, C04_SCALE)):
         nursery = design_blocks(rows) | {"geometry": list(geometry), "scale": list(scale)}
-        lab = {"heritage": ["heritage"], "geometry": list(geometry), "scale": list(scale)}
+        lab = {"lab": ["heritage"], "geometry": list(geometry), "scale": list(scale)}
         frames += [
             shares(rows, nursery, seed=seed).assign(study="nursery, caused", columns=columns),
             shares(published, lab, seed=seed).assign(study="published, observed", columns=columns),
@@ -90,7 +75,7 @@ def other_choices(everything: pd.DataFrame, gain: str) -> dict[str, Any]:
         "without models flagged as not having learned": rows[rows["learned"].astype(bool)].reset_index(drop=True),
         "without second seeds": rows[~distinct(rows).duplicated()].reset_index(drop=True),
     }
-    found = {}
+    found: dict[str, tuple[int, Mapping[str, float], str]] = {}
     for name, chosen in others.items():
         try:
             found[name] = (len(chosen), corrected_shares(chosen, "log_gain", design_blocks(chosen)), "")
@@ -112,38 +97,49 @@ class SeedShare:
     """Pairs of which both stand on one side of 1."""
     factor: float
     """By which two seeds differ, root mean square."""
-    lack_of_fit: tuple[int, int, float, float]
-    """Of the additive model against the seeds' pure error: degrees of freedom, F and p."""
-
-
-def seed_pairs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of models that were trained with two seeds, with `unit`, the model that both are."""
-    unit = distinct(rows)
-    return rows.assign(unit=unit)[unit.duplicated(keep=False)]
+    pairs: pd.Series
+    """Difference of the log gains of every pair, by `pair`, the largest first."""
 
 
 def seed_share(rows: pd.DataFrame) -> SeedShare:
-    """The seed's share of the variance over rows of `judged`."""
-    pairs = seed_pairs(rows).groupby("unit")["log_gain"]
-    differences = pairs.agg(lambda values: values.iloc[0] - values.iloc[1]).to_numpy(dtype=np.float64)
-    k, total = differences.size, float(rows["log_gain"].var(ddof=1))
+    """The seed's share of the variance over rows of `judged`; `pair`, the distinct model, is the same in both seeds."""
+    two = rows.loc[rows["pair"].duplicated(keep=False), ["pair", "log_gain"]].sort_values("pair", kind="stable")
+    first, second = two["log_gain"].to_numpy(np.float64).reshape(-1, 2).T
+    differences = pd.Series(first - second, index=pd.Index(two["pair"].iloc[::2], name="pair"), name="difference")
+    k, total = len(differences), float(rows["log_gain"].var(ddof=1))
     squares = float(np.square(differences).sum()) / 2
     lower, upper = (squares / stats.chi2.ppf(q, k) / total for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    full = block_f(rows, "log_gain", design_blocks(rows))["recipe"]
-    rss = (1 - full.r_squared) * total * (len(rows) - 1)
-    df = full.df_residual - k
-    f = (rss - squares) / df / (squares / k)
     return SeedShare(
-        estimate=squares / k / total,
+        estimate=squares / k / total if k else np.nan,
         lower=float(lower),
         upper=float(upper),
-        one_side=int(pairs.agg(lambda values: (values > 0).nunique() == 1).sum()),
-        factor=float(np.exp(np.sqrt(2 * squares / k))),
-        lack_of_fit=(df, k, f, float(stats.f.sf(f, df, k))),
+        one_side=int(((first > 0) == (second > 0)).sum()),
+        factor=float(np.exp(np.sqrt(2 * squares / k))) if k else np.nan,
+        pairs=differences.sort_values(key=np.abs, ascending=False),
     )
 
 
-SLOPES = [*GEOMETRY, *SCALE]
+def lack_of_fit(rows: pd.DataFrame) -> tuple[int, int, float, float]:
+    """Of the additive model against the seeds' pure error: degrees of freedom, F and p."""
+    differences = seed_share(rows).pairs
+    k, squares = len(differences), float(np.square(differences).sum()) / 2
+    full = block_f(rows, "log_gain", design_blocks(rows))["recipe"]
+    rss = (1 - full.r_squared) * float(rows["log_gain"].var(ddof=0)) * len(rows)
+    df = full.df_residual - k
+    f = (rss - squares) / df / (squares / k)
+    return df, k, f, float(stats.f.sf(f, df, k))
+
+
+def saved_by_recipe(rows: pd.DataFrame) -> pd.Series:
+    """Squared error saved in every recipe by lines on geometry and scale, fitted to the others, over their mean."""
+    recipe, names = pd.factorize(rows["recipe"])
+    y, x = rows["log_gain"].to_numpy(np.float64), rows[SLOPES].to_numpy(np.float64)
+    x, own = np.column_stack([np.ones(len(rows)), x]), np.eye(len(names))[recipe].T
+    squares, products = np.einsum("ri,ij,ik->rjk", own, x, x), own @ (x * y[:, None])
+    lines = np.linalg.solve(squares.sum(axis=0) - squares, (products.sum(axis=0) - products)[..., None])[..., 0]
+    mean = (y.sum() - own @ y) / (own.shape[1] - own.sum(axis=1))
+    saved = np.square(y - mean[recipe]) - np.square(y - (x * lines[recipe]).sum(axis=1))
+    return pd.Series(own @ saved / own.sum(axis=1), index=names)
 
 
 def published_rows(tables: Evidence) -> pd.DataFrame:
@@ -164,9 +160,15 @@ def error_saved(published: pd.DataFrame, slope: Array) -> Array:
     return np.asarray(np.square(y).mean() - np.square(y - np.atleast_2d(slope) @ x.T).mean(axis=-1))
 
 
-def jackknifed_error_saved(published: pd.DataFrame, slope: Array) -> tuple[float, float, float]:
-    """`error_saved` of one row of slopes with its 95 % jackknife t interval, labs left out."""
-    (whole,), _, (half,) = jackknife(published["heritage"], lambda kept: error_saved(published[kept], slope)[0])
+def jackknifed_error_saved(shown: pd.DataFrame) -> tuple[float, float, float]:
+    """`error_saved` of rows of `with_predictions` with its 95 % jackknife t interval, labs left out."""
+    y, predicted = (shown[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
+
+    def saved(kept: npt.NDArray[np.bool_]) -> float:
+        own, off = y[kept] - y[kept].mean(), predicted[kept] - predicted[kept].mean()
+        return float(np.square(own).mean() - np.square(own - off).mean())
+
+    (whole,), _, (half,) = jackknife(shown["heritage"], saved)
     return float(whole), float(whole - half), float(whole + half)
 
 

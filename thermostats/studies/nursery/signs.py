@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
+from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.tuned_pairs import ratio_of_pair
 from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
+from thermostats.studies.nursery.rows import jackknife
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
@@ -33,6 +40,55 @@ def fixed_from(logs: pd.DataFrame) -> pd.DataFrame:
     """Whether the sign is the final one at a share of training and at every later one: models × shares."""
     same = (logs > 0).eq(logs.iloc[:, -1] > 0, axis=0)
     return same.iloc[:, ::-1].cummin(axis=1).iloc[:, ::-1]
+
+
+@dataclass(frozen=True)
+class WithinCells:
+    """Spearman correlation of two columns within cells: ranks over all rows, off the mean rank of their cell."""
+
+    estimate: float
+    lower: float
+    upper: float
+    """95 % Fisher-z interval (Bonett and Wright 2000, doi:10.1007/BF02294183), a degree of freedom less a cell."""
+    p: float
+    """Two-sided, of shuffles within cells, (b + 1)/(m + 1)."""
+
+
+def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, *, seed: int, shuffles: int = 999) -> WithinCells:
+    """How far one column goes with another inside cells. Raises UsageError where nothing varies inside cells."""
+    cell, names = pd.factorize(cells, sort=True)
+    ranks = np.column_stack([ranked_in(x, cells), ranked_in(y, cells)])
+    size = np.sqrt(np.square(ranks).sum(axis=0))
+    free = len(x) - len(names) - 2
+    if not size.all() or free < 1:
+        raise UsageError("nothing to correlate inside cells", got=f"{len(x)} rows, {len(names)} cells")
+    (a, b), place = (ranks / size).T, np.argsort(cell, kind="stable")
+    r = float(a @ b)
+    keys = cell + np.random.default_rng(seed).random((shuffles, len(cell)))
+    null = b[np.argsort(keys, axis=1)] @ a[place]
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + r * r / 2) / free)
+    with np.errstate(divide="ignore"):
+        lower, upper = (float(np.tanh(np.arctanh(np.clip(r, -1, 1)) + side * half)) for side in (-1, 1))
+    return WithinCells(r, lower, upper, float((np.sum(np.abs(null) >= abs(r) - 1e-12) + 1) / (shuffles + 1)))
+
+
+def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
+    """Ranks over all rows, off the mean rank of their cell."""
+    ranks = pd.Series(stats.rankdata(values), index=cells.index)
+    return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
+
+
+def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> tuple[float, float, float]:
+    """Cohen's κ of two columns of truth values, with its 95 % jackknife t interval over groups; NaN where undefined."""
+    a, b = first.to_numpy(bool), second.to_numpy(bool)
+
+    def beyond(kept: npt.NDArray[np.bool_]) -> float:
+        p, q = a[kept].mean(), b[kept].mean()
+        chance = p * q + (1 - p) * (1 - q)
+        return float(((a == b)[kept].mean() - chance) / (1 - chance)) if chance < 1 else np.nan
+
+    (whole,), _, (half,) = jackknife(groups, beyond)
+    return float(whole), float(whole - half), float(whole + half)
 
 
 def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.DataFrame:
@@ -98,6 +154,21 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         sides = (table["base_gain"] > 1) != (table["tuned_gain"] > 1)
         table.insert(list(table).index("ratio"), "other_side", sides)
     return table
+
+
+def log_ratios(gains: pd.DataFrame) -> pd.DataFrame:
+    """Log ratio of tuned to trained, a row a pair and prompt that both have: model_id and pair (the base), heritage."""
+    models = gains.drop_duplicates("model_id").set_index("model_id")
+    wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64"))
+    children = models[(models["variant"] == "instruct") & models["parent"].isin(models.index)].sort_index()
+    parts = [
+        pd.DataFrame({"log_ratio": wide[child] - wide[facts["parent"]]})
+        .dropna()
+        .reset_index()
+        .assign(model_id=facts["parent"], pair=facts["parent"], heritage=facts["heritage"])
+        for child, facts in children.iterrows()
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
 def standard_errors(rows: pd.DataFrame, gain: str) -> pd.Series:

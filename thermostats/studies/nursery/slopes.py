@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
@@ -19,7 +20,7 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import DASHES, MUTED, legend_above, reference
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.gains import gains
+from thermostats.studies.delia2026.gains import LEVEL, gains
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.studies.nursery.factor_effects import CURVED, covariates, with_curves
 from thermostats.studies.nursery.rows import jackknife, too_few, with_logs
@@ -43,15 +44,33 @@ def slope_on(rows: pd.DataFrame, term: str, others: Sequence[str], group: str) -
     return mixed_slope(rows.rename(columns=columns), f"log_gain ~ {' + '.join(columns.values())}", group, term="x0")
 
 
-def extra_terms(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+def slope_within(rows: pd.DataFrame, term: str) -> Estimate:
+    """Slope of `log_gain` on `term` given what is held, every recipe with a level of its own: least squares, 95 % t."""
+    recipes = pd.get_dummies(rows["recipe"]).to_numpy(np.float64)
+    others = np.column_stack([recipes, rows[[name for name in held(rows) if name != term]]])
+    both = rows[["log_gain", term]].to_numpy(np.float64)
+    y, x = (both - others @ np.linalg.lstsq(others, both, rcond=None)[0]).T
+    value = float(x @ y / (x @ x))
+    df = len(rows) - int(np.linalg.matrix_rank(others)) - 1
+    error = float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x)))
+    half, p = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, float(2 * stats.t.sf(abs(value) / error, df))
+    return Estimate(value, value - half, value + half, "95 % t interval, a level for every recipe", p)
+
+
+def with_terms(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `judged` with the design's columns of geometry and of recipe × geometry."""
+    own, x = blocks(), model_matrix(rows)
+    return rows.join(x[[name for name in (*own["geometry"], *own["recipe x geometry"]) if name not in rows]])
+
+
+def extra_terms(rows: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
     """F tests of what straight lines leave out: curvature, and recipe factors × depth or × head density.
 
-    Columns: what, columns, residual_df, f, p (of F), p_shuffled (Freedman and Lane), gained (R²). Every block is tested
-    given recipes (a level each), architecture and the lines. Raises UsageError where no degree of freedom is left.
+    rows: of `with_terms`. Columns: what, columns, residual_df, f, p (of F), gained (R²), and with a seed p_shuffled
+    (Freedman and Lane). Every block is tested given recipes (a level each), architecture and the lines. Raises
+    UsageError where no degree of freedom is left.
     """
     own = blocks()
-    x = model_matrix(rows)
-    frame = rows.join(x[[name for name in (*own["geometry"], *own["recipe x geometry"]) if name not in rows]])
     given = {"given": ["recipe", *held(rows)]}
     asked = {
         "curvature over depth": [name for name in own["geometry"] if name.endswith("(log_L)")],
@@ -61,20 +80,12 @@ def extra_terms(rows: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     }
     found = []
     for what, columns in asked.items():
-        chosen = given | {what: [name for name in columns if frame[name].nunique() > 1]}
-        f = block_f(frame, "log_gain", chosen)[what]
-        shuffled = freedman_lane(frame, "log_gain", chosen, what, seed=seed)
-        found.append(
-            {
-                "what": what,
-                "columns": f.df_block,
-                "residual_df": f.df_residual,
-                "f": f.f,
-                "p": f.p_value,
-                "p_shuffled": shuffled.p_value,
-                "gained": f.estimate,
-            }
-        )
+        chosen = given | {what: [name for name in columns if rows[name].nunique() > 1]}
+        f = block_f(rows, "log_gain", chosen)[what]
+        row = {"what": what, "columns": f.df_block, "residual_df": f.df_residual, "f": f.f, "p": f.p_value}
+        if seed is not None:
+            row["p_shuffled"] = freedman_lane(rows, "log_gain", chosen, what, seed=seed).p_value
+        found.append(row | {"gained": f.estimate})
     return pd.DataFrame(found)
 
 
@@ -163,7 +174,7 @@ def _scatter(axes: Axes, rows: pd.DataFrame, x: str, y: str, *, by: tuple[str, s
 MEDIATORS = {"trace": "trace of the sheaf Laplacian", "wv_norm": "‖W_V‖", "wo_norm": "‖W_O‖"}
 
 
-def mediated(rows: pd.DataFrame) -> pd.DataFrame:
+def mediated(rows: pd.DataFrame, mediators: Sequence[str] = tuple(MEDIATORS)) -> pd.DataFrame:
     """By mediator the part of the slope on log ρ that goes through it, with its interval, and the rest.
 
     Columns: mediator, indirect, lower, upper, total, direct, interval, n_models, groups; mediators that too few models
@@ -171,7 +182,7 @@ def mediated(rows: pd.DataFrame) -> pd.DataFrame:
     """
     others = [name for name in held(rows) if name != "log_rho"]
     found = []
-    for column, words in MEDIATORS.items():
+    for column, words in ((name, MEDIATORS[name]) for name in mediators):
         known = rows[rows[column].notna() & (rows[column] > 0)]
         if too_few(known):
             continue

@@ -12,7 +12,7 @@ A document has, in this order:
 - the key again, `@ n n n .`.
 
 Nouns and verbs follow Zipf's law (the r-th is drawn in proportion to 1/r); keys, names and bound nouns are drawn
-evenly, so that frequency does not give them away. Class, bound noun and key are told at the start of the document.
+evenly, so that frequency does not give them away. The start of the document gives class, bound noun and key.
 
 A document is determined by its number alone: its random numbers are `random.Random(f"{SEED}/{number}").random()`,
 which Python keeps the same between versions, and no other random function is used.

@@ -48,7 +48,7 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
 
 
 def _heritage(reading: Reading, hunt: dict[str, float], union: dict[str, float]) -> None:
-    """What is said of labs, against the penultimate gains of hunt and family."""
+    """Statements about labs, against the penultimate gains of hunt and family."""
     own = {m: g for m, g in union.items() if reading.fact(m, "heritage") == LAB}
     hunted = np.array([g for m, g in hunt.items() if m in own])
     every = np.array(list(own.values()))
@@ -83,7 +83,7 @@ def _facts(reading: Reading, hunt: dict[str, float], union: dict[str, float]) ->
 
 
 def _accuracy(reading: Reading, normed: dict[str, float], family: dict[str, float]) -> None:
-    """What is said of the head density, and of the gains of hunt, family and clean residual."""
+    """Statements about the head density, and about the gains of hunt, family and clean residual."""
     right = [(reading.density(model) >= DENSE) == (gain < 1) for model, gain in normed.items()]
     share, clean = reading.root(HUNT)["h25_accuracy"], reading.root(CLEAN)["h25_accuracy"]
     reading.disagree("43.75 per cent to 100 per cent", 100 * share, 100 * float(np.mean(right)))
@@ -198,7 +198,7 @@ def _laplacians(reading: Reading) -> None:
 
 
 def _traces(reading: Reading) -> None:
-    """What is said of traces, and the curve that L* is found on."""
+    """Statements about traces, and the curve that L* is found on."""
     second, extended = (reading.root(name) for name in H4_FILES[1:])
     traces = {entry["model"]: entry["mean_trace_multihead"] for entry in second["results"]}
     (larger,) = (e for e in extended["extended_results"] if reading.name(e["model"]) == "EleutherAI/pythia-1b")

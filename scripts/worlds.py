@@ -1,0 +1,102 @@
+"""Try every rule in simulated worlds: `data/worlds.csv`, a row a rule, design and world. `worlds.py C04 N01` for some.
+
+Resumable: it is written after every world. Rows of another version of a rule, its test or the worlds are made anew.
+`--seconds N`: of a test that takes long fewer studies, as many as N seconds a world allow, but 60 or more.
+"""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from thermostats.claims import operating
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import TooFew
+from thermostats.claims.run import claim_of, cores_there_are
+from thermostats.claims.scripts import scripts
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "data" / "worlds.csv"
+Key = tuple[str, int]
+
+
+@cache
+def evidence() -> Evidence:
+    """The shipped tables."""
+    return Evidence(ROOT / "data")
+
+
+@cache
+def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
+    """Question and rows of every rule and number of rows of a claim."""
+    found: dict[Key, tuple[Any, pd.DataFrame]] = {}
+    for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
+        if question.trial is None:
+            continue
+        with suppress(TooFew):
+            rows = question.trial.of(evidence().named(question.evidence), question.over)
+            found.setdefault((operating.key(question), len(rows)), (question, rows))
+    return found
+
+
+def tried(claim: str, design: Key, number: int, seconds: float) -> dict[str, Any]:
+    """One world of a design."""
+    question, rows = designs(claim)[design]
+    return operating.simulated(question, rows, question.trial.worlds[number], seconds=seconds)
+
+
+def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
+    """Claim, design and number of every world that is missing, or was cut short and is not to be now."""
+    for claim in claims:
+        for design, (question, rows) in designs(claim).items():
+            known = operating.rates(question, len(rows))
+            least = operating.SIMULATIONS if math.isinf(seconds) else operating.LEAST
+            done = set(known.loc[known["simulations"] >= least, "world"])
+            yield from ((claim, design, i) for i, w in enumerate(question.trial.worlds) if w.id not in done)
+
+
+def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
+    """Rows of rules as they stand; those of other claims stay."""
+    stands = {
+        (*design, world.id, operating.digest(question))
+        for claim in claims
+        for design, (question, _) in designs(claim).items()
+        for world in question.trial.worlds
+    }
+    rows = zip(table["rule"], table["n_models"], table["world"], table["digest"], strict=True)
+    kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
+    return table[kept]
+
+
+def main(chosen: list[str], seconds: float) -> None:
+    """Fill the table, a row as soon as it is known."""
+    claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in chosen]
+    jobs, kept = list(todo(claims, seconds)), current(operating.table(), claims)
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as bar, ProcessPoolExecutor(cores_there_are(), get_context("spawn")) as pool:
+        task = bar.add_task("worlds", total=len(jobs))
+        for future in as_completed([pool.submit(tried, *job, seconds) for job in jobs]):
+            made = pd.DataFrame([future.result()])
+            kept = pd.concat([made, kept], ignore_index=True).drop_duplicates(["rule", "n_models", "world"])
+            kept.sort_values(["rule", "n_models", "world"]).to_csv(
+                TABLE, index=False, float_format="%.4g", lineterminator="\n"
+            )
+            bar.update(task, advance=1, description=f"{made['rule'].iloc[0]}: {made['world'].iloc[0]}")
+
+
+if __name__ == "__main__":
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("claims", nargs="*")
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    asked = parser.parse_args()
+    main(asked.claims, asked.seconds)

@@ -1,0 +1,100 @@
+"""Every rule with a test of its own: its rates are known and hold again, and another rule would say something else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import ROOT, analysis, shipped
+
+from thermostats.claims import operating, rule
+from thermostats.claims.operating import LEAST, key, simulated
+from thermostats.claims.result import TooFew
+from thermostats.claims.scripts import scripts
+
+CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
+
+
+@cache
+def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
+    """Questions of a claim that have a trial, one a rule and number of rows, with the rows that were measured."""
+    asked = [question for question in analysis(claim).CLAIM.questions if question.trial is not None]
+    found = {}
+    for question in asked:
+        with suppress(TooFew):
+            rows = question.trial.of(shipped().named(question.evidence), question.over)
+            found.setdefault(f"{key(question)} {len(rows)}", (question, rows))
+    return found
+
+
+def verdicts(question: Any, rows: pd.DataFrame, of: Any, times: int) -> list[str]:
+    """What a question's rule says in three studies of each of the worlds of another question, which may be itself.
+
+    times: how many times as large as the rows a study is; in a larger one no unit is left out.
+    """
+    rng, many = np.random.default_rng(1), rows if times == 1 else operating.multiplied(of, rows, times)
+    made = [world.change(many, rng) for world in of.trial.worlds for _ in range(3)]
+    trial = question.trial if times == 1 else replace(question.trial, unit="")
+    return [operating.judged(question.primary, trial, study)[0] for study in (many, *made)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
+    for name, (question, rows) in tried(claim).items():
+        known = operating.rates(question, len(rows))
+        if known.empty and not (operating.table()["rule"] == key(question)).any():
+            continue  # not tried yet, and its page says so
+        assert not [world.id for world in operating.missing(question, rows)], f"{name}: run make worlds"
+        assert (known["simulations"] >= LEAST).all() and known["declared"].sum() == 1, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
+    claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned = {"<": rule.OPERATORS[">"], ">": rule.OPERATORS["<"], "≤": rule.OPERATORS["≥"], "≥": rule.OPERATORS["≤"]}
+    against = rule.V._against
+
+    step = 1.0 if claim == "c09" else 0.1  # points of depth, of which models differ by ten
+
+    def moved(way: int) -> Any:
+        def to(number: rule.V, sign: str, bar: Any) -> rule.Condition:
+            return against(number, sign, bar if isinstance(bar, rule.V) else bar + way * (step + abs(bar)))
+
+        return to
+
+    mutants = []
+    for name, value in (("OPERATORS", turned), ("V._against", moved(1)), ("V._against", moved(-1))):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"thermostats.claims.rule.{name}", value)
+            mutants.append({question.id: question for question in analysis(claim).CLAIM.questions})
+    for name, (question, rows) in tried(claim).items():
+        if len(rows) == 1:
+            continue  # nothing to relate: the rule is asked of the claim's other rows
+        seen = np.zeros(3, dtype=bool)
+        for times in (1, 4, 16):  # a rule that a small study leaves open is asked of larger ones
+            if not (seen[0] and seen[1:].any()):
+                said = verdicts(question, rows, question, times)
+                seen |= [verdicts(mutant[question.id], rows, question, times) != said for mutant in mutants]
+        assert (bool(seen[0]), bool(seen[1:].any())) == (True, True), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_rates_hold_again(claim: str) -> None:
+    n = 40
+    for name, (question, rows) in tried(claim).items():
+        known = operating.rates(question, len(rows)).set_index("world")
+        for world in question.trial.worlds:
+            again = simulated(question, rows, replace(world, id=f"{world.id} again", declared=False), n)
+            for side in ("supported", "not_supported"):
+                before = known.loc[world.id, "simulations"]
+                p = (known.loc[world.id, side] * before + again[side] * n) / (before + n)
+                error = np.sqrt(p * (1 - p) * (1 / n + 1 / before))
+                assert abs(known.loc[world.id, side] - again[side]) <= 4.5 * error + 1e-9, (name, world.id, side)

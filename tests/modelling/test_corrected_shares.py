@@ -1,0 +1,136 @@
+"""Corrected shares: right on average where the truth is known, and exact beside the definition."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
+from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.rows import GEOMETRY, judged
+from thermostats.studies.nursery.shares import design_blocks
+
+WORLDS = 400
+
+
+def r_squared(columns: list[np.ndarray], y: np.ndarray) -> tuple[float, int]:
+    """R² and rank of a least-squares fit, intercept apart."""
+    x = np.column_stack([np.ones(len(y)), *columns])
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    return 1 - np.square(residual).sum() / np.square(y - y.mean()).sum(), np.linalg.matrix_rank(x) - 1
+
+
+def residual_variance(rows: pd.DataFrame, blocks: dict[str, list[str]]) -> float:
+    """RSS/df of all blocks."""
+    x = [pd.get_dummies(rows[own], dtype=float).to_numpy() for own in blocks.values()]
+    whole, rank = r_squared(x, y := rows["log_gain"].to_numpy())
+    return float((1 - whole) * np.square(y - y.mean()).sum() / (len(y) - 1 - rank))
+
+
+def by_definition(table: pd.DataFrame, outcome: str, blocks: dict[str, list[str]]) -> dict[str, float]:
+    """The equation, order by order."""
+    y = table[outcome].to_numpy()
+    x = {name: pd.get_dummies(table[own], dtype=float).to_numpy() for name, own in blocks.items()}
+    whole, rank = r_squared(list(x.values()), y)
+    unexplained = (1 - whole) / (len(y) - 1 - rank)
+    found = dict.fromkeys(blocks, 0.0)
+    orders = list(permutations(blocks))
+    for order in orders:
+        for place, name in enumerate(order):
+            after, before = (r_squared([x[b] for b in order[: place + one]], y) for one in (1, 0))
+            found[name] += (after[0] - before[0] - (after[1] - before[1]) * unexplained) / len(orders)
+    return found
+
+
+def nursery() -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """The design of the controlled study as N01 has it, without gains."""
+    rows = shipped_table().assign(comparable=True, penultimate_gain=1.0)
+    rows = rows[rows["norm"] != "post"]
+    rows["log_d"], rows["log_L"], rows["log_rho"] = (np.log(rows[c]) for c in ("d_model", "n_layers", "rho"))
+    rows = judged(rows, "penultimate_gain")
+    return rows, design_blocks(rows)
+
+
+def study_of_256() -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """32 recipes by 8 shapes."""
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame([(f"r{r}", s % 4, s // 4) for r in range(32) for s in range(8)], columns=["recipe", "L", "d"])
+    rows["rho"] = rng.permutation(np.tile([0, 1], 128))
+    return rows.astype({"L": float, "d": float}), {"recipe": ["recipe"], "geometry": ["L", "rho"], "scale": ["d"]}
+
+
+def test_shares_are_those_of_the_definition() -> None:
+    rows, blocks = nursery()
+    rows["log_gain"] = np.random.default_rng(1).normal(size=len(rows))
+    found, expected = corrected_shares(rows, "log_gain", blocks), by_definition(rows, "log_gain", blocks)
+    assert dict(found) == pytest.approx(expected)
+    x = pd.get_dummies(rows[[column for own in blocks.values() for column in own]], dtype=float)
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(len(rows)), x])) - 1
+    assert sum(found.mean_rank.values()) == pytest.approx(rank)
+    assert found.residual_variance == pytest.approx(residual_variance(rows, blocks))
+
+
+def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> None:
+    rows, blocks = nursery()
+    rng = np.random.default_rng(3)
+    recipe = dict(zip(rows["recipe"].unique(), rng.normal(size=rows["recipe"].nunique()), strict=True))
+    signal = 0.053 * rows["recipe"].map(recipe) + 0.042 * rows[list(GEOMETRY)].apply(lambda c: c / c.std()).sum(axis=1)
+    signal = (signal + 0.019 * (rows["log_d"] / rows["log_d"].std())).to_numpy()
+    y = signal + rng.normal(scale=0.06, size=(WORLDS, len(rows)))
+    tables = [corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]
+    total = np.square(signal - signal.mean()).sum() + 0.06**2 * (len(rows) - 1)
+    exact = {}
+    for name in blocks:
+        rank_free = by_signal(rows, signal, blocks)[name]
+        exact[name] = rank_free / total
+    for name in blocks:
+        assert np.mean([one[name] for one in tables]) == pytest.approx(exact[name], abs=0.02)
+
+
+def by_signal(rows: pd.DataFrame, signal: np.ndarray, blocks: dict[str, list[str]]) -> dict[str, float]:
+    """What every block explains of the sum of squares of the signal alone, over all orders."""
+    x = {name: pd.get_dummies(rows[own], dtype=float).to_numpy() for name, own in blocks.items()}
+    squares, orders = np.square(signal - signal.mean()).sum(), list(permutations(blocks))
+    found = dict.fromkeys(blocks, 0.0)
+    for order in orders:
+        for place, name in enumerate(order):
+            after, before = (r_squared([x[b] for b in order[: place + one]], signal)[0] for one in (1, 0))
+            found[name] += (after - before) * squares / len(orders)
+    return found
+
+
+def test_many_models_do_not_turn_a_true_order_round() -> None:
+    rows, blocks = study_of_256()
+    rng, against, simulations = np.random.default_rng(4), 0, 150
+    for seed in range(simulations):
+        effects = rng.normal(size=32)[rows["recipe"].str[1:].astype(int)]
+        shape = rows["L"] - 1.5 + rows["rho"] - 0.5
+        y = 0.053 * effects + 0.042 * shape / shape.std() + 0.019 * (rows["d"] - 0.5) * 2 + rng.normal(0, 0.06, 256)
+        table = share_table(rows.assign(y=y), "y", blocks, [("recipe", "geometry")], seed=seed).set_index("what")
+        against += table.loc["recipe − geometry", "upper"] < 0
+    assert against / simulations <= 0.03
+
+
+def test_noise_has_no_share_and_few_rows_are_refused() -> None:
+    rows, blocks = study_of_256()
+    rng = np.random.default_rng(5)
+    found = [corrected_shares(rows.assign(y=rng.normal(size=256)), "y", blocks) for _ in range(200)]
+    for name in blocks:
+        values = np.array([one[name] for one in found])
+        assert abs(values.mean()) < 3 * values.std() / np.sqrt(len(values)) + 1e-3
+    with pytest.raises(UsageError, match="residual degrees of freedom"):
+        corrected_shares(rows.head(9).assign(y=range(9)), "y", {"geometry": ["L", "rho"]})
+
+
+def test_own_parts_are_those_of_the_partial_tests() -> None:
+    rows, blocks = study_of_256()
+    rows = rows.assign(y=np.random.default_rng(5).normal(size=len(rows)) + 0.3 * rows[blocks["geometry"][0]])
+    table = share_table(rows, "y", blocks, seed=1, draws=10).set_index("what")
+    variance, total = corrected_shares(rows, "y", blocks).residual_variance, rows["y"].var(ddof=0) * len(rows)
+    for name, test in block_f(rows, "y", blocks).items():
+        assert table.loc[name, "p"] == pytest.approx(test.p_value)
+        assert table.loc[name, "unique"] == pytest.approx(test.estimate - test.df_block * variance / total)

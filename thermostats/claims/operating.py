@@ -1,0 +1,325 @@
+"""What a rule could have shown: how often it says what in simulated worlds, and whether it hangs on one unit.
+
+`data/worlds.csv` holds a row a rule, number of models and world, made by `make worlds`; reports read it and simulate
+nothing. What a finding is asked over does not matter: outcomes are simulated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import time
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.result import Result, TooFew
+from thermostats.claims.rule import Decide, Given, Rule
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Verdict
+from thermostats.claims.worlds import World
+from thermostats.errors import UsageError
+from thermostats.tables.folders import shipped
+from thermostats.words import plural
+
+SIMULATIONS, LEAST = 400, 60
+"""Studies a world, and the least where a test takes long."""
+FALSE = 0.05
+"""Largest rate of a false verdict, in every kind of world; a side that errs more often cannot be said."""
+FAIR = 0.5
+"""Power at the declared size below which an open verdict is one of too little data."""
+WANTED, TRIED = 0.8, 25
+"""Power that a larger study should have, and simulations a size."""
+LARGER = (2, 3, 4, 6, 8, 12, 18)
+NAMES = ("model_id", "heritage", "family", "recipe", "pair")
+"""Columns of names that make units their own where a study is multiplied."""
+COLUMNS = {
+    "rule": str,
+    "world": str,
+    "words": str,
+    "holds": bool,
+    "declared": bool,
+    "n_models": int,
+    "simulations": int,
+    "supported": float,
+    "not_supported": float,
+    "exaggeration": float,
+    "models_wanted": float,
+    "groups_wanted": float,
+    "seed": int,
+    "digest": str,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a primary rule reads, as a function of rows alone, so that other rows can be put in their place."""
+
+    rows: Callable[..., pd.DataFrame]
+    """Of the evidence, and of the record that the finding is asked over."""
+    test: Callable[[pd.DataFrame], Result]
+    unit: str = "heritage"
+    """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""
+    worlds: tuple[World, ...] = ()
+    larger: str = "model"
+    """What a larger study would have more of: `model`, each of a group of its own, `pair` or `prompt`."""
+
+    def of(self, evidence: Any, over: Any) -> pd.DataFrame:
+        """The rows that were measured."""
+        return self.rows(evidence) if over is None else self.rows(evidence, over)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a rule on the rows at hand."""
+
+    rates: pd.DataFrame
+    """Rows of the committed table; may be empty."""
+    hangs_on: str = ""
+    """The unit without which the verdict would not stand."""
+    larger: str = "model"
+    """What a larger study would have more of."""
+
+    @property
+    def power(self) -> float:
+        """How often it supports the statement in the world of the declared size; NaN where that was not simulated."""
+        declared = self.rates[self.rates["declared"].astype(bool)]
+        return float(declared["supported"].iloc[0]) if len(declared) else np.nan
+
+    def worst(self, verdict: Verdict) -> pd.Series | None:
+        """The world in which a decisive verdict is falsely given too often: beyond 5 % by more than chance.
+
+        That is, of a rule that errs in 5 % so many false verdicts or more would come in less than 5 % of simulations.
+        """
+        if verdict not in {SUPPORTED, AGAINST}:
+            return None
+        holds = self.rates["holds"].astype(bool)
+        false = self.rates[~holds] if verdict == SUPPORTED else self.rates[holds & self.rates["declared"].astype(bool)]
+        rate, n = false[_side(verdict)], false["simulations"]
+        found = false[stats.binom.sf((rate * n).round() - 1, n, FALSE) < FALSE]
+        return None if found.empty else found.loc[found[_side(verdict)].idxmax()]
+
+    def could(self) -> str:
+        """What the rule could have shown, in plain words."""
+        if self.rates.empty:
+            return "The rule has not been tried in simulated worlds of this design, so how often it errs is not known."
+        true, false = (self.rates[self.rates["holds"].astype(bool) == holds] for holds in (True, False))
+        said = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on this design."]
+        for world in true[true["declared"].astype(bool)].to_dict("records"):
+            wrong = f"“not supported” in {world['not_supported']:.1%}"
+            said.append(f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}.")
+            if world["exaggeration"] > 1:
+                said.append(
+                    f"Where it does, the estimate is {world['exaggeration']:.2g} times the true one on average."
+                )
+        if len(false):
+            worst = false.loc[false["supported"].idxmax()]
+            low, high = false["not_supported"].min(), false["not_supported"].max()
+            said.append(
+                f"Where the statement does not hold it says “supported” in at most {worst['supported']:.1%} "
+                f"({worst['words']}), “not supported” in {low:.0%} to {high:.0%}."
+            )
+        return " ".join(said)
+
+    def sentence(self, verdict: Verdict, group: str) -> str:
+        """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
+        if self.hangs_on:
+            return f"Without {self.hangs_on} this would not stand, so the verdict is left open."
+        if (worst := self.worst(verdict)) is not None:
+            rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['world']})"
+            return (
+                f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so the verdict is left open."
+            )
+        if verdict != OPEN or not self.power < FAIR:
+            return ""
+        found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
+        wanted = self.rates.loc[self.rates["declared"].astype(bool)].iloc[0]
+        if np.isnan(wanted["models_wanted"]):
+            return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
+        needed = plural(int(wanted["models_wanted"]), self.larger)
+        if self.larger == "model":
+            needed += f" of {plural(int(wanted['groups_wanted']), group)}"
+        return f"{found}; {needed} would find it in {WANTED:.0%}."
+
+
+def _side(verdict: Verdict) -> str:
+    return "supported" if verdict == SUPPORTED else "not_supported"
+
+
+def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> str:
+    """The unit without which a decisive verdict would not be near; empty where there is none.
+
+    Near: the estimate on the same side, p at most 0.20, a posterior probability of at least 0.80 (or at most 0.20). A
+    unit without which the test cannot be made is passed over.
+    """
+    if not trial.unit or verdict not in {SUPPORTED, AGAINST}:
+        return ""
+    for unit in rows[trial.unit].drop_duplicates():
+        try:
+            rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
+        except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the unit
+            continue
+        if not _stands(rule, verdict, replace(rest, near=True)):
+            return str(unit)
+    return ""
+
+
+def _stands(rule: Rule, verdict: Verdict, rest: Result) -> bool:
+    """Whether the condition of a verdict is still nearly met; that the other's nearly is, too, changes nothing."""
+    decide = rule.rule if isinstance(rule, Given) else rule
+    if not isinstance(decide, Decide):
+        return decide.verdict(rest) == verdict
+    return (decide.supported if verdict == SUPPORTED else decide.against).holds(rest)
+
+
+def judged(rule: Rule, trial: Trial, rows: pd.DataFrame) -> tuple[Verdict, float]:
+    """Verdict and headline of some rows; open where they do not carry the test, or where it hangs on one unit."""
+    try:
+        result = trial.test(rows)
+    except (UsageError, TooFew):
+        return OPEN, np.nan
+    verdict, estimate = rule.verdict(result), result.headline.value
+    return OPEN if hangs_on(rule, trial, rows, verdict) else verdict, np.nan if estimate is None else estimate
+
+
+def simulated(
+    question: Any, rows: pd.DataFrame, world: World, n: int = SIMULATIONS, seconds: float = math.inf
+) -> dict[str, Any]:
+    """One row of the table: rates of verdicts over n simulated studies, and by how much support exaggerates.
+
+    seconds: time after which no further study is made, of `LEAST` or more; the row says how many there were.
+    exaggeration: mean estimate of the studies that support the statement over that of all, where it holds (type M;
+    Gelman and Carlin 2014, doi:10.1177/1745691614551642).
+    """
+    seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
+    rng = np.random.default_rng(seed)
+    found: list[tuple[Verdict, float]] = []
+    start = time.process_time()
+    while len(found) < n and (len(found) < LEAST or time.process_time() - start < seconds):
+        found.append(judged(question.primary, question.trial, world.change(rows, rng)))
+    verdicts, estimates = pd.Series([v for v, _ in found]), pd.Series([e for _, e in found], dtype=float)
+    yes = verdicts == SUPPORTED
+    power = float(yes.mean())
+    wanted = larger(question, rows, world, power) if world.declared else (np.nan, np.nan)
+    values = (
+        key(question),
+        world.id,
+        world.words,
+        world.holds,
+        world.declared,
+        len(rows),
+        len(found),
+        power,
+        float((verdicts == AGAINST).mean()),
+        float(estimates[yes].mean() / estimates.mean()) if world.holds and yes.any() else np.nan,
+        *wanted,
+        seed,
+        digest(question),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def larger(question: Any, rows: pd.DataFrame, world: World, power: float) -> tuple[float, float]:
+    """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each copy by itself.
+
+    Units are not left out here: of many units none carries a verdict.
+    """
+    counted = "prompt_id" if question.trial.larger == "prompt" else "model_id"
+    if power >= WANTED:
+        return rows[counted].nunique(), rows["heritage"].nunique()
+    every = replace(question.trial, unit="")
+
+    def enough(times: int) -> bool:
+        many, rng = multiplied(question, rows, times), np.random.default_rng(times)
+        missed = 0
+        for _ in range(TRIED):
+            missed += judged(question.primary, every, world.change(many, rng))[0] != SUPPORTED
+            if missed > TRIED * (1 - WANTED):
+                return False
+        return True
+
+    if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
+        return np.nan, np.nan
+    many = multiplied(question, rows, LARGER[place])
+    return many[counted].nunique(), many["heritage"].nunique()
+
+
+def multiplied(question: Any, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+    """A study so many times as large, each copy of the rows with names of its own."""
+    names = ("prompt_id",) if question.trial.larger == "prompt" else NAMES
+    copies = [
+        rows.assign(**{name: rows[name].astype(str) + f" {copy}" for name in names if name in rows})
+        for copy in range(times)
+    ]
+    return pd.concat(copies, ignore_index=True)
+
+
+def key(question: Any) -> str:
+    """The finding's id without what it is asked over."""
+    return str(question.id if question.over is None else question.id.rpartition(".")[0])
+
+
+def digest(question: Any) -> str:
+    """Of the rule, the test and the worlds: rates of another version of them count for nothing."""
+    made = {source for world in question.trial.worlds for source in _sources(world.change)}
+    parts = (question.primary.words(), *sorted(_sources(question.trial.test)), *sorted(made))
+    named = [f"{world.id} {world.words}" for world in question.trial.worlds]
+    return hashlib.sha256("\n".join([*parts, *named]).encode()).hexdigest()[:12]
+
+
+def _sources(function: Callable[..., Any]) -> set[str]:
+    """Source of a function, and of functions and plain constants of its module that it uses, and those use."""
+    found, todo = set(), [inspect.unwrap(getattr(function, "func", function))]
+    while todo:
+        one = todo.pop()
+        if (source := _source(one)) in found:
+            continue
+        found.add(source)
+        used = {name: one.__globals__[name] for name in _names(one.__code__) if name in one.__globals__}
+        found |= {f"{name} = {value!r}" for name, value in used.items() if isinstance(value, int | float | str)}
+        functions = [inspect.unwrap(value) for value in used.values() if inspect.isfunction(value)]
+        todo += [value for value in functions if value.__module__ == one.__module__]
+    return found
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names that a function reads, functions within it too."""
+    return {*code.co_names}.union(*(_names(part) for part in code.co_consts if isinstance(part, CodeType)))
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """Source of a function; of one typed at a prompt its name."""
+    try:
+        return inspect.getsource(function)
+    except OSError:
+        return function.__qualname__
+
+
+@cache
+def table() -> pd.DataFrame:
+    """The committed rates of every finding and world."""
+    path = shipped("data") / "worlds.csv"
+    return pd.read_csv(path, dtype=COLUMNS) if path.is_file() else pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def rates(question: Any, n_models: int) -> pd.DataFrame:
+    """Rows of the table for one finding, of this version of its rule and a design of so many rows; may be empty."""
+    own = table()
+    if question.trial is None or own.empty:
+        return own.iloc[:0]
+    same = (own["rule"] == key(question)) & (own["digest"] == digest(question)) & (own["n_models"] == n_models)
+    return own[same].reset_index(drop=True)
+
+
+def missing(question: Any, rows: pd.DataFrame) -> Iterator[World]:
+    """Worlds in which the finding's rule has not been tried as it is."""
+    done = set(rates(question, len(rows))["world"])
+    yield from (world for world in question.trial.worlds if world.id not in done)

@@ -1,0 +1,430 @@
+"""Worlds in which the truth is known: outcomes made from causes and errors of a named kind, to judge rules by.
+
+Outcomes are put in the place of the measured ones, on the rows that a finding reads; nothing that models fit is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Rng = np.random.Generator
+SHAPE, SIZE = ("log_L", "log_H", "log_d_h"), "log_n"
+TOTAL = 0.2
+"""Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
+MOVED = 0.8
+"""Correlation of a mediator with what moves it."""
+OUTLYING = 4.0
+"""Standard deviations by which what is aberrant lies off."""
+NOISY = 3.0
+"""Factor of the errors of labs of one or two models, where those are noisy."""
+CERTAIN = 1e-9
+"""Shares of 0 and 1 are so near."""
+LEVELS = "levels of "
+
+
+@dataclass(frozen=True)
+class World:
+    """A kind of world: its outcomes, and whether the statement holds there."""
+
+    id: str
+    words: str
+    holds: bool
+    change: Callable[[pd.DataFrame, Rng], pd.DataFrame]
+    """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
+    declared: bool = False
+    """The size that the claim states, or the smallest that would be of interest: its power is the rule's."""
+
+
+ERRORS: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "t4": "errors with the tails of t₄",
+    "lognormal": "skewed (log-normal) errors",
+    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
+    "small noisy labs": "errors three times as large in labs of one or two models",
+    "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
+    "one aberrant model": "normal errors, and one model four standard deviations off",
+}
+ORDERS = {"strong": (0.85, 0.08, 0.02), "middle": (0.60, 0.20, 0.05), "weak": (0.40, 0.20, 0.10)}
+"""Shares of lab, geometry and scale in which the order is true."""
+
+
+def worlds_of_causes(
+    outcome: str, shape: Sequence[str] = SHAPE, size: str = SIZE, *, levels: str = "family"
+) -> tuple[World, ...]:
+    """Log gains of models: nothing but errors of every kind, one cause alone, and lab > geometry > scale as claimed.
+
+    shape, size: columns of geometry (the first is the log of depth) and of scale; levels: that of groups within labs.
+    """
+    columns = {"geometry": tuple(shape), "scale": (size,), "curve": (shape[0],)}
+    plural = {"family": "families"}.get(levels, f"{levels}s")
+    alone = {
+        "lab alone": ("90 % of the variance between labs, nothing from geometry or scale", {"lab": 0.9}),
+        f"{plural} only": (f"60 % of the variance between {plural}, nothing between labs", {levels: 0.6}),
+        "geometry only": ("60 % of the variance from geometry", {"geometry": 0.6}),
+        "curved depth": ("60 % of the variance from the square of log depth", {"curve": 0.6}),
+        "scale only": ("60 % of the variance from size", {"scale": 0.6}),
+    }
+    of = partial(partial, _of_causes, outcome, columns)
+    made = [World(kind, words, False, of({}, kind)) for kind, words in ERRORS.items()]
+    made += [World(name, words, False, of(shares, "normal")) for name, (words, shares) in alone.items()]
+    for name, shares in ORDERS.items():
+        words = "shares of lab, geometry and scale of " + ", ".join(f"{share:.0%}" for share in shares)
+        causes = dict(zip(("lab", "geometry", "scale"), shares, strict=True))
+        made.append(World(f"{name} order", words, True, of(causes, "normal"), declared=name == "middle"))
+    return tuple(made)
+
+
+def worlds_without_size(outcome: str, null: float, shape: Sequence[str] = SHAPE, size: str = SIZE) -> tuple[World, ...]:
+    """Log gains of models to which size adds nothing, as claimed, or a share of their variance with every error."""
+    of = partial(partial, _of_causes, outcome, {"geometry": tuple(shape), "scale": (size,)})
+    lab, geometry, _ = ORDERS["middle"]
+    said = f"shares of lab, geometry and scale of {lab:.0%}, {geometry:.0%} and {{:.0%}}, {{}}".format
+    made = {scale: {"lab": lab, "geometry": geometry, "scale": scale} for scale in (0.0, null)}
+    first = World("as claimed", said(0, ERRORS["normal"]), True, of(made[0.0], "normal"), declared=True)
+    return first, *(World(kind, said(null, words), False, of(made[null], kind)) for kind, words in ERRORS.items())
+
+
+def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> tuple[World, ...]:
+    """An outcome that goes with a column at correlation `r` over the rows, as claimed, or not at all; every error.
+
+    levels: a column whose values have levels of their own in one more world without a relation.
+    """
+    change = partial(_of_line, outcome, predictor, r, "normal")
+    claimed = World("as claimed", f"correlation {r:g}, normal errors", True, change, declared=True)
+    nulls = _kinds(levels)
+    return (
+        claimed,
+        *(
+            World(kind, f"no relation, {words}", False, partial(_of_line, outcome, predictor, 0.0, kind))
+            for kind, words in nulls.items()
+        ),
+    )
+
+
+def worlds_of_shift(
+    outcome: str, shift: float, sd: float, by: str = "", levels: str = "", null: float = 0.0
+) -> tuple[World, ...]:
+    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true.
+
+    The shift is as claimed, or `null`; levels: as for a line.
+    """
+    change = partial(_of_shift, outcome, shift, sd, by, "normal")
+    claimed = World("as claimed", f"a difference of {shift:.3g}, SD {sd:.3g}, normal errors", True, change, True)
+    return (
+        claimed,
+        *(
+            World(kind, f"a difference of {null:.3g}, {words}", False, partial(_of_shift, outcome, null, sd, by, kind))
+            for kind, words in _kinds(levels).items()
+        ),
+    )
+
+
+def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple[World, ...]:
+    """Outcomes below the column `bound`, as claimed, or above it in a share of models.
+
+    They lie off it by |e| times 20 %, e of every kind, and are measured with the relative error in the column `error`.
+    """
+    change = partial(_of_bound, outcome, bound, error)
+    said = {0.0: "every model below the bound", above: f"a share of {above:g} of the models above the bound"}
+    return tuple(
+        World(f"{'above' if share else 'as claimed'}, {kind}", f"{words}, {errors}", not share, made, declared)
+        for share, words in said.items()
+        for kind, errors in ERRORS.items()
+        for made, declared in ((partial(change, share, kind), not share and kind == "normal"),)
+    )
+
+
+def worlds_in_groups(outcome: str, predictor: str, r: float, between: float) -> tuple[World, ...]:
+    """An outcome that goes with a column at correlation `r`, as claimed, or not at all; every error.
+
+    between: share of the variance that lies between labs (`heritage`), whatever the column does.
+    """
+    of = partial(partial, _in_groups, outcome, predictor, between)
+    said = f"{{}}, {between:.0%} of the variance between groups".format
+    first = World("as claimed", said(f"correlation {r:g}, {ERRORS['normal']}"), True, of(r, "normal"), declared=True)
+    nulls = (World(kind, said(f"no relation, {words}"), False, of(0.0, kind)) for kind, words in ERRORS.items())
+    return first, *nulls
+
+
+def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[World, ...]:
+    """A cause that moves the mediator (r = 0.8) and an outcome that goes with the mediator alone, at correlation `r`.
+
+    Where the statement does not hold the outcome goes with the cause itself, past the mediator; every error.
+    """
+    of = partial(partial, _of_path, outcome, cause, mediator)
+    said = f"a correlation of {r:g} with the {{}}, {{}}".format
+    first = World("as claimed", said("mediator", ERRORS["normal"]), True, of((r, 0.0), "normal"), declared=True)
+    return first, *(
+        World(kind, said("cause itself", words), False, of((0.0, r), kind)) for kind, words in ERRORS.items()
+    )
+
+
+def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[World, ...]:
+    """Positive outcomes whose log is a column, with errors at which it goes with it at `r`, or another; every error."""
+
+    def change(column: str, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        sd = rows[claimed].std() * (1 / r**2 - 1) ** 0.5
+        return rows.assign(**{outcome: np.exp(rows[column].to_numpy() + sd * _errors(rows, kind, rng))})
+
+    first = World(
+        "as claimed", f"the curve as claimed, r = {r:g}, normal errors", True, partial(change, claimed, "normal"), True
+    )
+    return first, *(World(k, f"no curve, {words}", False, partial(change, null, k)) for k, words in ERRORS.items())
+
+
+def worlds_of_groups(outcome: str, group: str, claimed: float, null: float) -> tuple[World, ...]:
+    """An outcome with a share of its variance between values of a column, as claimed, or another with every error."""
+    of = partial(partial, _of_causes, outcome, {})
+    said = f"{{:.0%}} of the variance between {group}s, {{}}".format
+    first = World("as claimed", said(claimed, ERRORS["normal"]), True, of({group: claimed}, "normal"), declared=True)
+    nulls = (World(kind, said(null, words), False, of({group: null}, kind)) for kind, words in ERRORS.items())
+    return first, *nulls
+
+
+def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> tuple[World, ...]:
+    """Truth values that hold at a share as claimed, or at another; independently, or alike within groups.
+
+    Alike: log odds of groups with standard deviation 1 about the same share.
+    """
+    return worlds_of_contrast(column, "", (claimed, claimed), null, group)
+
+
+def worlds_of_contrast(
+    column: str, focal: str, claimed: tuple[float, float], null: float, group: str = "heritage"
+) -> tuple[World, ...]:
+    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or `null` in both.
+
+    As for `worlds_of_share`.
+    """
+    found = []
+    for name, shares in (("as claimed", claimed), ("null", (null, null))):
+        for words, sd in (("units independent", 0.0), (f"alike within {group}", 1.0)):
+            change, holds = partial(_of_share, column, focal, shares, sd, group), name == "as claimed"
+            said = f"share {' and elsewhere '.join(f'{share:g}' for share in dict.fromkeys(shares))}, {words}"
+            found.append(World(f"{name}, {words}", said, holds, change, declared=holds and not sd))
+    return tuple(found)
+
+
+def _kinds(levels: str) -> dict[str, str]:
+    """Errors by name, those of levels of their own among them where a column has some."""
+    return {**ERRORS, **({f"{LEVELS}{levels}": f"half of the variance between values of {levels}"} if levels else {})}
+
+
+def _of_causes(
+    outcome: str,
+    columns: Mapping[str, Sequence[str]],
+    shares: Mapping[str, float],
+    kind: str,
+    rows: pd.DataFrame,
+    rng: Rng,
+) -> pd.DataFrame:
+    made = (1 - sum(shares.values())) ** 0.5 * _errors(rows, kind, rng)
+    for name, share in shares.items():
+        made = made + share**0.5 * _standard(_cause(rows, name, columns, rng))
+    return rows.assign(**{outcome: TOTAL * made})
+
+
+def _of_line(outcome: str, predictor: str, r: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    x = _standard(rows[predictor].to_numpy(np.float64))
+    return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _errors(rows, kind, rng))})
+
+
+def _in_groups(
+    outcome: str, predictor: str, between: float, r: float, kind: str, rows: pd.DataFrame, rng: Rng
+) -> pd.DataFrame:
+    made = r * _standard(rows[predictor].to_numpy(np.float64)) + (1 - r**2 - between) ** 0.5 * _errors(rows, kind, rng)
+    return rows.assign(**{outcome: TOTAL * (made + between**0.5 * _standard(_cause(rows, "lab", {}, rng)))})
+
+
+def _of_path(
+    outcome: str, cause: str, mediator: str, slopes: tuple[float, float], kind: str, rows: pd.DataFrame, rng: Rng
+) -> pd.DataFrame:
+    x = _standard(rows[cause].to_numpy(np.float64))
+    between = MOVED * x + (1 - MOVED**2) ** 0.5 * rng.normal(size=len(rows))
+    through, past = slopes
+    y = through * between + past * x + (1 - through**2 - past**2) ** 0.5 * _errors(rows, kind, rng)
+    return rows.assign(**{mediator: between, outcome: TOTAL * y})
+
+
+def _of_shift(outcome: str, shift: float, sd: float, by: str, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
+    return rows.assign(**{outcome: lifted + sd * _errors(rows, kind, rng)})
+
+
+def _of_bound(
+    outcome: str, bound: str, error: str, above: float, kind: str, rows: pd.DataFrame, rng: Rng
+) -> pd.DataFrame:
+    side = np.where(rng.random(len(rows)) < above, 1, -1)
+    off = side * TOTAL * np.abs(_errors(rows, kind, rng)) + rows[error].to_numpy() * rng.normal(size=len(rows))
+    return rows.assign(**{outcome: rows[bound] * np.exp(off)})
+
+
+def _of_share(
+    column: str, focal: str, shares: tuple[float, float], sd: float, group: str, rows: pd.DataFrame, rng: Rng
+) -> pd.DataFrame:
+    codes = pd.factorize(rows[group])[0]
+    groups = rng.normal(scale=sd, size=codes.max() + 1)[codes]
+    inside = rows[focal].to_numpy(bool) if focal else np.ones(len(rows), dtype=bool)
+    share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
+    # the probability averaged over groups is the share: that of a normal log odds, scaled as a probit
+    centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
+    return rows.assign(**{column: rng.random(len(rows)) < 1 / (1 + np.exp(-(centre + groups)))})
+
+
+def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], rng: Rng) -> Array:
+    if name not in columns:
+        codes = pd.factorize(rows["heritage" if name == "lab" else name])[0]
+        return np.asarray(rng.normal(size=codes.max() + 1)[codes])
+    x = np.column_stack([_standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
+    return np.asarray((np.square(x) if name == "curve" else x) @ rng.normal(size=x.shape[1]))
+
+
+def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
+    """Errors with variance 1 but for what is aberrant."""
+    n, lab = len(rows), pd.factorize(rows["heritage"])[0]
+    if kind.startswith(LEVELS):
+        codes = pd.factorize(rows[kind.removeprefix(LEVELS)])[0]
+        return np.asarray((rng.normal(size=codes.max() + 1)[codes] + rng.normal(size=n)) / 2**0.5)
+    if kind in {"t3", "t4"}:
+        df = int(kind[1])
+        return np.asarray(rng.standard_t(df, n) * ((df - 2) / df) ** 0.5)
+    if kind == "lognormal":
+        return np.asarray((rng.lognormal(size=n) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
+    normal, sizes = rng.normal(size=n), np.bincount(lab)
+    if kind == "heteroscedastic labs":
+        return np.asarray(normal * np.exp(rng.normal(scale=0.7, size=sizes.size))[lab])
+    if kind == "small noisy labs":
+        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
+    if kind == "one outlying lab":
+        normal[lab == rng.choice(np.flatnonzero(sizes == sizes.min()))] += OUTLYING * rng.choice([-1, 1])
+    if kind == "one aberrant model":
+        normal[rng.integers(n)] += OUTLYING * rng.choice([-1, 1])
+    return normal
+
+
+def _standard(values: Array) -> Array:
+    centred = values - values.mean()
+    return np.asarray(centred / (centred.std() or 1.0))
+
+
+BY_PROMPT: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "lognormal": "skewed (log-normal) errors",
+    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
+    "alike in categories": "half of the errors' variance between a model's categories of prompts",
+    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
+}
+ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
+"""Kinds for prompts whose category is what is asked about."""
+SHARED = 0.3
+"""Share of the errors' variance that a prompt has in all models."""
+
+
+def worlds_of_levels(
+    outcome: str,
+    claimed: Mapping[Any, float] | float,
+    null: Mapping[Any, float] | float,
+    sd: float = TOTAL,
+    kinds: Sequence[str] = tuple(BY_PROMPT),
+    unit: str = "model_id",
+) -> tuple[World, ...]:
+    """Values by prompt about the levels of their units, as claimed or not, with prompts in common to all models.
+
+    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
+    category.
+    """
+
+    def change(levels: Mapping[Any, float] | float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
+        return rows.assign(**{outcome: level + sd * _by_prompt(rows, kind, rng)})
+
+    said, none = (
+        ", ".join(f"{x:.3g}" for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
+        for levels in (claimed, null)
+    )
+    true = World("as claimed", f"levels {said}, normal errors", True, partial(change, claimed, "normal"), True)
+    return true, *(World(k, f"levels {none}, {BY_PROMPT[k]}", False, partial(change, null, k)) for k in kinds)
+
+
+def worlds_of_slopes(
+    outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)
+) -> tuple[World, ...]:
+    """Values by prompt that go with a column at correlation `r` inside every model, or not at all."""
+
+    def change(r: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        x = rows.groupby("model_id")[predictor].transform(_standard).to_numpy(np.float64)
+        return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _by_prompt(rows, kind, rng))})
+
+    words = f"correlation {r:g} inside models, normal errors"
+    true = World("as claimed", words, True, partial(change, r, "normal"), True)
+    return true, *(World(k, f"no relation, {BY_PROMPT[k]}", False, partial(change, 0.0, k)) for k in kinds)
+
+
+def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
+    """Values by prompt of which a share of the variance lies between models, as claimed or as in the null.
+
+    Levels of models have errors of every kind of `ERRORS`, or are alike within labs; those of prompts are normal. The
+    share is that of the models at hand.
+    """
+
+    def change(share: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        models = rows.drop_duplicates("model_id")
+        lab = _cause(models, "lab", {}, rng)
+        level = (lab + rng.normal(size=len(models))) / 2**0.5 if kind == "alike in labs" else _errors(models, kind, rng)
+        levels = rows["model_id"].map(dict(zip(models["model_id"], _standard(level), strict=True))).to_numpy(np.float64)
+        values = share**0.5 * levels + (1 - share) ** 0.5 * _by_prompt(rows, "normal", rng)
+        return rows.assign(**{outcome: TOTAL * values})
+
+    said = "{:.0%} of the variance between models, {}".format
+    kinds = {**ERRORS, "alike in labs": "half of it between labs"}
+    true = World("as claimed", said(claimed, "normal"), True, partial(change, claimed, "normal"), True)
+    return true, *(World(kind, said(null, words), False, partial(change, null, kind)) for kind, words in kinds.items())
+
+
+def _by_prompt(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
+    """Errors of values by prompt, with variance 1 but for what is aberrant."""
+    prompt, model = pd.factorize(rows["prompt_id"])[0], pd.factorize(rows["model_id"])[0]
+    shared = rng.normal(size=prompt.max() + 1)[prompt]
+    own = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(kind, kind), rng)
+    if kind == "alike in categories":
+        cell = pd.factorize(pd.Series(model).astype(str) + " " + rows["category"].astype(str).to_numpy())[0]
+        own = (own + rng.normal(size=cell.max() + 1)[cell]) / 2**0.5
+    return np.asarray(SHARED**0.5 * shared + (1 - SHARED) ** 0.5 * own)
+
+
+_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
+"""Kinds of errors of prompts of models by the names of the same for models of labs."""
+
+
+def worlds_of_exponent(
+    outcome: str, predictor: str, claimed: float, margin: float, scatter: float
+) -> tuple[World, ...]:
+    """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors of SD `scatter`."""
+
+    def change(slope: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        x = rows[predictor].to_numpy(np.float64)
+        return rows.assign(**{outcome: slope * (x - x.mean()) + scatter * _errors(rows, kind, rng)})
+
+    true = World("as claimed", f"slope {claimed:g}, normal errors", True, partial(change, claimed, "normal"), True)
+    off = [(f"{kind}, {slope:g}", kind, slope) for kind in ERRORS for slope in (claimed - margin, claimed + margin)]
+    return true, *(World(i, f"slope {b:g}, {ERRORS[kind]}", False, partial(change, b, kind)) for i, kind, b in off)
+
+
+def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tuple[World, ...]:
+    """An outcome about a mean as claimed or as in the null, with errors of every kind and standard deviation `sd`."""
+
+    def change(mean: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        return rows.assign(**{outcome: mean + sd * _errors(rows, kind, rng)})
+
+    true = World("as claimed", f"mean {claimed:.3g}, normal errors", True, partial(change, claimed, "normal"), True)
+    return true, *(World(k, f"mean {null:g}, {words}", False, partial(change, null, k)) for k, words in ERRORS.items())

@@ -1,0 +1,194 @@
+"""Make what is stale of a report: run analyses, write their pages, then the pages about all claims."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TimeElapsedColumn
+
+from thermostats.claims.run import Run, run_all
+from thermostats.reporting import names as called
+from thermostats.reporting import snapshot as kept
+from thermostats.reporting.pages import index as index_page
+from thermostats.reporting.pages.bundle import bundle
+from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
+from thermostats.reporting.pages.data import data_text
+from thermostats.reporting.pages.methods import methods_text
+from thermostats.reporting.render import Page, html
+from thermostats.reporting.stale import (
+    PAGE_CODE,
+    Record,
+    closure,
+    machine,
+    read_seconds,
+    remove_files,
+    write_files,
+    write_manifest,
+    write_seconds,
+)
+from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, METHODS, TITLES, State, counted
+from thermostats.tables import store
+
+
+def build(
+    state: State, reasons: Mapping[str, str], gone: Sequence[str], *, snapshot: bool, processes: int | None
+) -> tuple[list[str], list[str]]:
+    """Make what has a reason, then what is about all claims; names of the files written and of those removed."""
+    made = Build(state)
+    if snapshot:
+        made.written += kept.begin(state.out)
+    made.run(reasons, processes)
+    made.finish(reasons, gone)
+    if snapshot:
+        made.snapshot()
+    return made.written, made.removed
+
+
+@dataclass
+class Build:
+    """A report in the making."""
+
+    state: State
+    failed: dict[str, Run] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    def run(self, reasons: Mapping[str, str], processes: int | None) -> None:
+        """Run what is stale, those that take long first, and write each result as it comes."""
+        state, seconds = self.state, read_seconds(self.state.out)
+        jobs: dict[str, Path | str] = {}
+        for name, why in reasons.items():
+            if why == PAGE_CODE and name in state.scripts:
+                self.render(name)
+            elif why:
+                jobs[name] = state.pages.get(name) or state.scripts[name]
+        most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
+        slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
+        begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
+        runs = run_all(slowest_first, state.data, processes) if jobs else ()
+        for name, run in _shown(runs, len(jobs), begun):
+            self.take(name, run)
+            seconds[name] = round(run.seconds, 1)
+            write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
+
+    def take(self, name: str, run: Run) -> None:
+        """Write the pages of an analysis that ran, or keep its error."""
+        if run.error:
+            self.failed[name], self.state.errors[name] = run, run.error
+            return
+        now, files = replace(self.state.now(name), selections=run.selections), run.files
+        if path := self.state.scripts.get(name):
+            assert run.claim is not None  # noqa: S101
+            made_of = {name: getattr(now, name) for name in ("inputs", "script", "code")}
+            made_of |= {"selections": len(run.selections), "machine": machine()}
+            files = claim_files(run.claim, run.findings, run.figures, run.panels, path.name, made_of)
+        self._write(name, now, files)
+        write_manifest(self.state.out, self.state.records)
+
+    def render(self, name: str) -> None:
+        """Make a page's HTML anew from the Markdown that is there."""
+        state, record = self.state, self.state.records[name]
+        files = {file: (state.out / file).read_bytes() for file in record.files if file != state.file_of(name)}
+        self._write(name, replace(record, page=state.now(name).page), files)
+
+    def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
+        """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
+        state = self.state
+        for name in gone:
+            self.removed += remove_files(state.out, state.records.pop(name).files)
+        for name in state.about:
+            if state.stale_because(name):
+                self._write(name, state.now(name), self._about(name))
+        for name in {*reasons, *state.about} & set(state.records) - set(state.errors):  # their rows are as they were
+            state.records[name] = replace(state.records[name], tables=state.tables)
+        write_manifest(state.out, state.records)
+        if state.checksums_stale():
+            self.written += write_files(state.out, {called.CHECKSUMS: state.layout.checksums(state.records)})
+
+    def snapshot(self) -> None:
+        """Write what is kept under version control."""
+        index = index_page.index_text(self._entries(), {}, "{}.md")
+        written, removed = kept.snapshot(self.state.out, list(self.state.scripts), index, self._findings())
+        self.written += written
+        self.removed += removed
+
+    def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
+        """Write files of a claim or page, with the HTML of its Markdown."""
+        state = self.state
+        file, old = state.file_of(name), state.records.get(name)
+        source = file.replace(".html", ".md")
+        if source in files and file not in files:
+            page = Page(file, files[source].decode())
+            scripts = ["claims.js"] if name == INDEX else []
+            made = html(page, lambda n: files[n], scripts, pages=state.navigation, whole=False)
+            files = {**files, file: made}
+        if name == INDEX and state.is_kept:
+            renamed = {called.TABLE: called.NOW}
+            files = {renamed.get(n, n): content for n, content in files.items() if n != called.INDEX}
+        self.written += write_files(state.out, files)
+        theirs = {called.TABLE, called.INDEX} if state.is_kept else set()
+        self.removed += remove_files(state.out, set(old.files if old else ()) - set(files) - theirs)
+        state.records[name] = record.made(record.selections, files)
+
+    def _about(self, name: str) -> dict[str, bytes]:
+        """Files of a page about all claims that is made at once."""
+        state = self.state
+        if name == METHODS:
+            return {"methods.md": methods_text().encode()}
+        if name == DATA:
+            return {"data.md": data_text(state.layout, state.evidence.fork()).encode(), **state.layout.copies()}
+        if name == INDEX:
+            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings()}
+        return self._bundle()
+
+    def _index_text(self) -> str:
+        state = self.state
+        others = (*state.made(), *(name for name in (METHODS, DATA) if name in state.about))
+        titles = {name: TITLES.get(name) or name.capitalize() for name in others}
+        table = called.NOW if state.is_kept else called.TABLE
+        return index_page.index_text(self._entries(), titles, findings=table)
+
+    def _findings(self) -> bytes:
+        return store.to_csv(index_page.findings_table(self._entries()), "findings")
+
+    def _bundle(self) -> dict[str, bytes]:
+        out = self.state.out
+        sources = {file: out / file.replace(".html", ".md") for file in self.state.bundled() if file != "index.html"}
+        pages = [Page("index.html", self._index_text())]
+        pages += [Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()]
+        return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())}
+
+    def _entries(self) -> list[Entry]:
+        entries = []
+        for claim in self.state.scripts:
+            path, run = self.state.out / called.findings_name(claim), self.failed.get(claim)
+            if run is not None:
+                entries.append(Entry(claim, run.claim, error=run.error))
+            elif claim in self.state.records and path.is_file():
+                entries.append(read_entry(path.read_bytes()))
+            else:
+                entries.append(Entry(claim, None))
+        return entries
+
+
+def _shown(runs: Iterable[tuple[str, Run]], total: int, begun: str) -> Iterator[tuple[str, Run]]:
+    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        if total:
+            print(begun, file=sys.stderr, flush=True)
+        for number, (name, run) in enumerate(runs, 1):
+            state = "failed" if run.error else "done"
+            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total})", file=sys.stderr, flush=True)
+            yield name, run
+        return
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not total) as bar:
+        task = bar.add_task("analysing", total=total)
+        for name, run in runs:
+            bar.update(task, advance=1, description=f"done: {name}")
+            yield name, run

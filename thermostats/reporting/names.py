@@ -1,0 +1,32 @@
+"""What files and folders of a report are called, and which of them are a snapshot's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
+IGNORE = ".gitignore"
+"""Makes a folder one that holds a snapshot."""
+TABLE, INDEX = "findings.csv", "index.md"
+NOW = "findings-now.csv"
+"""Findings of the last report in a folder whose `findings.csv` is a snapshot's."""
+
+
+def folder_of(claim: str) -> str:
+    """Folder of a claim's pages within the report."""
+    return claim.lower()
+
+
+def findings_name(claim: str) -> str:
+    """File of a claim's findings within the report."""
+    return f"{folder_of(claim)}/findings.json"
+
+
+def is_kept(out: Path) -> bool:
+    """True where the folder holds a snapshot."""
+    return (out / IGNORE).is_file()
+
+
+def findings_file(out: Path) -> Path:
+    """Table of the findings of the last report of a folder."""
+    return out / NOW if (out / NOW).is_file() else out / TABLE

@@ -1,0 +1,165 @@
+"""A report as it stands in its folder, and what of it is stale; nothing is run or made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thermostats.claims.scripts import with_words
+from thermostats.claims.study import named, studies
+from thermostats.reporting.layout import Layout
+from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of, is_kept
+from thermostats.reporting.stale import OWN, PACKAGE, Record, module_file, record_now, sha, sha_of, stale_because
+from thermostats.tables import folders
+from thermostats.words import listed, plural
+
+if TYPE_CHECKING:
+    from thermostats.claims.evidence import Evidence
+
+INDEX, METHODS, DATA, BUNDLE, ATLAS = "index", "methods", "data", "bundle", "atlas"
+ABOUT = (METHODS, DATA, INDEX, BUNDLE)
+"""Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
+FILES = {BUNDLE: "thermostats-report.html"}
+TITLES = {INDEX: "All claims", METHODS: "Methods", DATA: "Data", ATLAS: "Layer atlas", BUNDLE: "All in one file"}
+NAVIGATION = (INDEX, METHODS, DATA)
+"""Pages that every page leads to where the report has them."""
+ROWS = ("*.csv", "*.parquet")
+"""Files that rows are read from."""
+PRIVATE = "private"
+"""Folder of texts that no analysis reads."""
+
+
+@dataclass
+class State:
+    """A report: where it lies, what it is of, what it was made of."""
+
+    out: Path
+    data: Path
+    scripts: Mapping[str, Path]
+    records: dict[str, Record]
+    whole: bool
+    """Of all claims; else of pages about all of them the index, and those that are there already."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """Why an analysis that was run now gave nothing, by claim."""
+
+    @cached_property
+    def pages(self) -> dict[str, str]:
+        """Pages that take time to make, by name: modules with a function `files(tables)`."""
+        own = {name: module for study in studies().values() for name, module in study.pages.items()}
+        return {**own, ATLAS: "thermostats.reporting.pages.atlas"}
+
+    @cached_property
+    def about(self) -> tuple[str, ...]:
+        """Pages about all claims that this report has, of those that are made at once, in their order."""
+        return tuple(name for name in ABOUT if self.whole or name == INDEX or name in self.records)
+
+    @cached_property
+    def navigation(self) -> dict[str, str]:
+        """Titles of the pages that every page leads to, by file."""
+        return {f"{name}.html": TITLES[name] for name in NAVIGATION if name in self.about}
+
+    @property
+    def names(self) -> set[str]:
+        """Claims and pages that the report can have."""
+        return {*self.scripts, *self.pages, *ABOUT}
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where tables and analyses are, seen from the pages."""
+        return Layout(self.out, self.data, tuple(self.scripts.values()))
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """True where the index's Markdown and the table of findings are a snapshot's."""
+        return is_kept(self.out)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The tables as analyses see them."""
+        from thermostats.claims.evidence import Evidence  # noqa: PLC0415 - while no file changed, no row is read
+
+        return Evidence(self.data)
+
+    @cached_property
+    def tables(self) -> str:
+        """SHA-256 over all files that rows may be read from; empty where a study from elsewhere reads its own."""
+        if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
+            return ""
+        within = {folders.shipped("data"), folders.shipped("benchmarks") / "results", *folders.layers(self.data)}
+        found = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
+        named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
+        return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
+
+    def now(self, name: str) -> Record:
+        """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
+        made_of, modules = b"", [OWN / "pages" / f"{name}.py"]
+        if path := self.scripts.get(name):
+            made_of = b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
+            modules = [path, OWN / "pages" / "claim.py"]
+        elif module := self.pages.get(name):
+            modules = [module_file(module) or Path(str(named(module).__file__))]
+        else:
+            made_of = sha_of(self._shown(name)).encode()
+        return record_now(made_of, self.navigation, self.tables, *modules)
+
+    def stale_because(self, name: str) -> str:
+        """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
+        return stale_because(self.records.get(name), self.now(name), self._changed, self.out)
+
+    def checksums_stale(self) -> str:
+        """Why the list of checksums is stale; empty where it is fresh, or where no page says how to verify it."""
+        path = self.out / CHECKSUMS
+        if DATA not in self.about:
+            return ""
+        if not path.is_file():
+            return "not built yet"
+        return "" if path.read_bytes() == self.layout.checksums(self.records) else "files that it lists changed"
+
+    def file_of(self, name: str) -> str:
+        """HTML file of a claim or page."""
+        return f"{folder_of(name)}/index.html" if name in self.scripts else FILES.get(name, f"{name}.html")
+
+    def made(self) -> list[str]:
+        """Pages that take time to make and that the report has."""
+        return [name for name in self.pages if name in self.records]
+
+    def bundled(self) -> dict[str, str]:
+        """SHA-256 of the pages that the bundle holds, in their order in it."""
+        order = [INDEX, *self.scripts, *self.pages, METHODS, DATA]
+        files = {self.file_of(name): self.records[name].files for name in order if name in self.records}
+        return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
+
+    def _rates(self, claim: str) -> bytes:
+        """Lines of the table of simulated worlds that are of the claim's rules."""
+        path = folders.shipped("data") / "worlds.csv"
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
+
+    def _changed(self, selections: Mapping[str, str]) -> bool:
+        """Whether rows that were read are others now; loads the tables."""
+        return self.evidence.changed(selections)
+
+    def _shown(self, name: str) -> object:
+        """Everything that a page about all claims shows, as far as its code does not say it."""
+        if name == DATA:
+            return [[file.name, file.sha] for file in (*self.layout.tables, *self.layout.analyses)]
+        if name == BUNDLE:
+            return self.bundled()
+        if name == METHODS:
+            return ""
+        built = {claim: self.records[claim] for claim in self.scripts if claim in self.records}
+        findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
+        return [list(self.scripts), findings, self.errors, self.made(), self.about, self.is_kept]
+
+
+def counted(names: Iterable[str]) -> str:
+    """Claims and pages about all of them, in words."""
+    there = list(names)
+    claims = sum(len(name) == 3 and name[1:].isdigit() for name in there)  # C04
+    pages = len(there) - claims - (CHECKSUMS in there)
+    counts = [plural(claims, "claim")] * bool(claims)
+    counts += [f"{plural(pages, 'page')} about all claims"] * bool(pages)
+    return listed([*counts, *["the list of checksums"] * (CHECKSUMS in there)])
