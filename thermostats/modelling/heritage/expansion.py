@@ -110,6 +110,18 @@ def compared(posteriors: Mapping[str, HeritagePosterior], seed: int) -> pd.DataF
     return table
 
 
+def preferred(posteriors: Mapping[str, HeritagePosterior], seed: int) -> tuple[str, str]:
+    """Name of the model with the highest log predictive density of labs left out, and what there is to say of it."""
+    if len(posteriors) == 1:
+        (name,) = posteriors
+        return name, f"{name}: the only declared model that reproduces the data"
+    table = compared(posteriors, seed).sort_values("elpd", ascending=False)
+    best, others = table.iloc[0], table[table["close"]].iloc[1:]
+    close = ", ".join(f"{row.model} ({row.difference:.1f})" for row in others.itertuples())
+    said = f"{best['model']}: best at predicting labs left out, of the declared models that reproduce the data"
+    return str(best["model"]), f"{said}; about as good, by their log density: {close}" if close else said
+
+
 def stacking(density: Array) -> Array:
     """Weights of models, summing to 1, whose mixture has the highest sum of log densities; units × models."""
     weight = np.full(density.shape[1], 1 / density.shape[1])

@@ -39,7 +39,7 @@ from thermostats.modelling.heritage.blocks import (
     verdict,
 )
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.expansion import EXPANSIONS, compared, expanded, not_reproduced
+from thermostats.modelling.heritage.expansion import EXPANSIONS, compared, expanded, not_reproduced, preferred
 from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
 from thermostats.modelling.heritage.laws import NORMAL
 from thermostats.modelling.heritage.model import (
@@ -214,20 +214,27 @@ class HeritageFit(HeritagePosterior, Fitted):
 
     @cached_property
     def answer(self) -> HeritageFit:
-        """The fit of the simplest declared model whose replications miss no test quantity, nor tails nor skew.
+        """This fit where its replications miss no test quantity, nor tails nor skew; else the declared model without
+        such a miss that best predicts labs left out (`expansions` compares all of them), and this one where all miss.
 
-        They are tried in the order of `EXPANSIONS`, this one first; where all miss something it is this one. Its
-        warnings say why; `expansions` compares all of them.
+        Its warnings say why, and which models predict about as well.
         """
-        missed: list[str] = []
-        for name in (NORMAL,) if self.lab_df else EXPANSIONS:
-            fit = self if name == NORMAL else self.expand(name)
-            own = not_reproduced(fit, self.seed) if fit.status == PASSED else [f"anything ({fit.status})"]
-            if not own:
-                said = f"{name}: the simplest declared model that reproduces the data; {'; '.join(missed)}"
-                return replace(fit, warnings=(*fit.warnings, said)) if missed else fit
-            missed.append(f"not reproduced by {name}: {', '.join(own)}")
-        return replace(self, warnings=(*self.warnings, f"no declared model reproduces the data; {'; '.join(missed)}"))
+        missed = self._missed
+        if not missed:
+            return self
+        others = {} if self.lab_df else {name: self.expand(name) for name in EXPANSIONS if name != NORMAL}
+        whole = {name: fit for name, fit in others.items() if not fit._missed}
+        told = {NORMAL: missed} | {name: fit._missed for name, fit in others.items() if name not in whole}
+        said = "; ".join(f"not reproduced by {name}: {', '.join(what)}" for name, what in told.items())
+        if not whole:
+            return replace(self, warnings=(*self.warnings, f"no declared model reproduces the data; {said}"))
+        name, why = preferred(whole, self.seed)
+        return replace(whole[name], warnings=(*whole[name].warnings, f"{why}; {said}"))
+
+    @cached_property
+    def _missed(self) -> list[str]:
+        """What keeps this model from answering: quantities that its replications miss, or its status."""
+        return not_reproduced(self, self.seed) if self.status == PASSED else [f"anything ({self.status})"]
 
     @cached_property
     def expansions(self) -> pd.DataFrame:
