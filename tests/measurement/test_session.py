@@ -177,6 +177,16 @@ def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> Non
     assert snapshot(data) == before
 
 
+def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, prompts: Path, data: Path) -> None:
+    asked = {"prompts": str(prompts), "what": ("weights",)}
+    (first,) = execute([RunSpec(str(model), **asked)], data)  # type: ignore[arg-type]
+    (again,) = execute([RunSpec(str(model), heritage="Us", **asked)], data)  # type: ignore[arg-type]
+    assert (first.status, again.status) == ("measured", "skipped")
+    assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
+    (other,) = execute([RunSpec(str(model), heritage="Them", **asked)], data)  # type: ignore[arg-type]
+    assert other.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.reason
+
+
 def test_heritage_comes_from_models_of_the_same_organisation(data: Path) -> None:
     from thermostats.measurement.model_row import _heritage_of
 

@@ -207,7 +207,18 @@ def measure(
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
+    if unknown := [] if dry_run or heritage else _of_no_lab([row["model"] for row in rows], data):
+        labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
+        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB mends it", file=sys.stderr)
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
+
+
+def _of_no_lab(models: list[str], data: Path | None) -> list[str]:
+    """Those of the models that the user's own rows name no lab of."""
+    from thermostats.tables.facts import own_models  # noqa: PLC0415 - pandas
+
+    rows = own_models(folders.own_folder(data))
+    return sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"]))
 
 
 @app.command("can-measure")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from thermostats.errors import UsageError
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.terminal import print_json, print_rows, say_next, watched
@@ -34,6 +35,35 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
     poor = [check.name for check in found if check.state != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
     say_next(step, shown=watched(as_json))
+
+
+@app.command("set")
+def set_(
+    model: Annotated[str, typer.Argument(help="A model of yours, as thermostats ls models --own names it.")],
+    facts: Annotated[list[str], typer.Argument(help="heritage=, family=, variant=, parent= or year= with a value.")],
+    revision: Annotated[str | None, typer.Option(help="One revision; without it, every one.")] = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Say of a model of yours what none of its files says, its lab above all. Rows that ship are never changed.
+
+    Example: `thermostats set my-model heritage=Karpathy --data mine`
+    """
+    folder = folders.own_folder(data)
+    if wrong := [fact for fact in facts if "=" not in fact]:
+        step = f"thermostats set {model} heritage={wrong[0]}"
+        raise UsageError("a fact is a column and its value", got=wrong[0], allowed="column=value", next_step=step)
+    from thermostats.tables.facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+
+    given = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
+    print_rows(
+        [asdict(done) for done in set_facts(model, given, revision=revision, data=data)],
+        ["table", "replaced", "unchanged"],
+        as_json,
+    )
+    if known := spelt_otherwise(given.get("heritage", ""), folder):
+        print(f"Another lab is spelt {known}: two labs now. If it is the same, set heritage={known}.", file=sys.stderr)
+    say_next("thermostats report", data=folder, shown=watched(as_json))
 
 
 @app.command()

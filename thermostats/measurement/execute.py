@@ -98,6 +98,7 @@ def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.Da
     """
     folder = writable_folder(data)
     planned = session.plan(RunSpec(model, **options), folder)
+    session.fill_heritage(planned, folder)
     if not planned.finished:
         session.measure_plan(planned, folder)
     runs = {run.run["run_id"] for run in planned.runs}

@@ -31,6 +31,7 @@ from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import states, store
+from thermostats.tables.facts import set_facts
 from thermostats.tables.join import join
 from thermostats.tables.runs import run_id
 
@@ -111,6 +112,11 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     prompts = load_prompts(spec.prompts, data)
     known = _known(folder.model_id, folder.revision, data)
     row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
+    if spec.heritage and row["heritage"] not in ("", spec.heritage):
+        step = (
+            f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
+        )
+        raise UsageError("the tables name another lab", got=spec.heritage, allowed=row["heritage"], next_step=step)
     kinds = _kinds(spec)
     with suppress(UnknownArchitectureError):  # one whose entry is found once it is loaded
         kinds = _fitting(kinds, lookup(spectra.read_config(folder.path)), prompts)
@@ -132,6 +138,8 @@ def model_id(spec: RunSpec) -> str:
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
     """Runs of a spec where every one is finished, told without its model, which may be gone; else None."""
     found = []
+    if spec.heritage and {spec.heritage} != set(_known(model_id(spec), spec.revision, data)["heritage"]):
+        return None
     for kind, tables in _kinds(spec).items():
         precisions = STORED if kind == "weights" else (spec.dtype,)
         runs = (_run(kind, spec, model_id(spec), spec.revision, dtype, prompts)["run_id"] for dtype in precisions)
@@ -151,11 +159,20 @@ def folder_of(spec: RunSpec) -> ModelFolder:
     return replace(found, model_id=spec.name) if spec.name else found
 
 
+def fill_heritage(planned: Plan, data: Path) -> None:
+    """Write the lab that a spec names into its model's rows where they name none."""
+    model, lab = planned.model["model_id"], planned.spec.heritage
+    known = _known(model, planned.model["revision"], data)
+    if lab and len(known) and not known["heritage"].iloc[0]:
+        set_facts(model, {"heritage": lab}, revision=planned.model["revision"], data=data)
+
+
 def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress | None = None) -> Outcome:
     """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
     try:
         write_state(data, spec, states.RUNNING, attempt=attempt)
         planned = plan(spec, data)
+        fill_heritage(planned, data)
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)

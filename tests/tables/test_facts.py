@@ -1,0 +1,79 @@
+"""What a user says of a model: into rows of their own, of models that are theirs, checked before it is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import command, model, snapshot, table
+
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.facts import own_models, set_facts, spelt_otherwise
+from thermostats.tables.folders import writable_folder
+from thermostats.tables.join import join
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A store of two revisions of one model whose lab nobody named."""
+    folder = writable_folder(tmp_path / "mine")
+    rows = [{**model("my-model", heritage=""), "revision": name} for name in ("main", "step1")]
+    join(table("models", *rows), data=folder)
+    return folder
+
+
+def named(folder: Path, column: str) -> list[object]:
+    return list(own_models(folder)[column])
+
+
+def test_a_lab_is_written_into_every_revision_or_one(mine: Path) -> None:
+    shipped = len(store.load("models"))
+    (done,) = set_facts("my-model", {"heritage": "Karpathy"}, data=mine)
+    assert (done.replaced, done.added, named(mine, "heritage")) == (2, 0, ["Karpathy"] * 2)
+    set_facts("my-model", {"year": "2024", "family": "own"}, revision="step1", data=mine)
+    assert named(mine, "year") == [2020, 2024]
+    assert len(store.load("models", mine)) == shipped + 2
+
+
+@pytest.mark.parametrize(
+    ("model_id", "facts", "message"),
+    [
+        ("my-modell", {"heritage": "Us"}, "did you mean my-model?"),
+        ("EleutherAI/pythia-160m", {"heritage": "Us"}, "no such model among your own rows"),
+        ("my-model", {"heritag": "Us"}, "did you mean heritage?"),
+        ("my-model", {"n_layers": "4"}, "all else is read from the model's files"),
+    ],
+)
+def test_what_cannot_be_set_is_said(mine: Path, model_id: str, facts: dict[str, str], message: str) -> None:
+    before = snapshot(mine)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        set_facts(model_id, facts, data=mine)
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("facts", [{"year": "last"}, {"variant": "strange"}])
+def test_a_value_that_the_table_does_not_take_is_refused(mine: Path, facts: dict[str, str]) -> None:
+    before = snapshot(mine)
+    with pytest.raises(DataError):
+        set_facts("my-model", facts, data=mine)
+    assert snapshot(mine) == before
+
+
+def test_a_lab_spelt_two_ways_is_asked_and_not_merged(mine: Path) -> None:
+    assert spelt_otherwise("eleuther-ai", mine) == "EleutherAI"
+    assert spelt_otherwise("EleutherAI", mine) == spelt_otherwise("Karpathy", mine) == ""
+    done = command("set", "my-model", "heritage=Eleuther AI", "--data", mine)
+    assert done.returncode == 0
+    assert "set heritage=EleutherAI" in done.stderr
+    assert named(mine, "heritage") == ["Eleuther AI"] * 2
+
+
+def test_wrong_use_in_the_shell(mine: Path) -> None:
+    done = command("set", "my-model", "Karpathy", "--data", mine)
+    assert (done.returncode, "thermostats set my-model heritage=Karpathy" in done.stderr) == (2, True)
+    unsaid = command("set", "my-model", "heritage=Karpathy")
+    assert (unsaid.returncode, "read-only" in unsaid.stderr) == (2, True)
+    assert isinstance(own_models(mine.parent / "none"), pd.DataFrame)

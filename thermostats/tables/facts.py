@@ -1,0 +1,57 @@
+"""What no file of a model says, its lab above all: set in the user's own rows, never over rows that ship."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.tables import store
+from thermostats.tables.folders import own_files, own_folder
+from thermostats.tables.join import Joined, join
+from thermostats.tables.schemas import dtypes
+
+FACTS = ("heritage", "family", "variant", "parent", "year")
+
+
+def set_facts(
+    model: str, facts: Mapping[str, str], *, revision: str | None = None, data: str | Path | None = None
+) -> list[Joined]:
+    """Set columns of a model's rows in the user's folder: those of one revision, or of every one.
+
+    facts: of `FACTS`, by column; a year is a number, an empty text takes a fact away.
+
+    Raises UsageError for other columns and for models whose rows are not the user's own, DataError for values that the
+    table `models` does not take.
+    """
+    if wrong := [name for name in facts if name not in FACTS]:
+        step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
+        raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
+    folder = own_folder(data)
+    rows = own_models(folder)
+    chosen = rows[(rows["model_id"] == model) & (rows["revision"].eq(revision) if revision else True)]
+    if chosen.empty:
+        named = model if revision is None else f"{model}@{revision}"
+        step = did_you_mean(
+            model, rows["model_id"], f"thermostats ls models --own --data {folder} lists those that are"
+        )
+        raise UsageError("no such model among your own rows", where=folder, got=named, next_step=step)
+    return join(chosen.assign(**facts), table="models", data=folder, replace=True)
+
+
+def own_models(folder: Path) -> pd.DataFrame:
+    """The user's own rows of the table `models`, none where the folder is not begun."""
+    held = [store.read(path, "models") for path in own_files("models", folder)]
+    return pd.concat(held) if held else pd.DataFrame(columns=list(dtypes("models")))
+
+
+def spelt_otherwise(heritage: str, folder: Path) -> str:
+    """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is one."""
+    known = set(store.load("models", folder)["heritage"]) - {heritage, ""}
+    return next((name for name in sorted(known) if _bare(name) == _bare(heritage)), "")
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
