@@ -7,15 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thermostats.claims.study import import_published as import_published
-    from thermostats.measurement.execute import measure as measure
+    from thermostats.measurement.asked import measure as measure
+    from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
+    from thermostats.modelling.heritage.rows import gain_rows as gain_rows
+    from thermostats.modelling.laws.crowding import fit_crowding as fit_crowding
+    from thermostats.modelling.laws.depth import fit_kleiber as fit_kleiber
+    from thermostats.modelling.laws.entropy_slopes import fit_slopes as fit_slopes
+    from thermostats.modelling.laws.lines import fit_line as fit_line
+    from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
+    from thermostats.modelling.laws.shares_of_models import fit_share as fit_share
+    from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
+    from thermostats.modelling.laws.transition import fit_transition as fit_transition
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
+    from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
-    from thermostats.tables.features import features as features
     from thermostats.tables.join import join as join
+    from thermostats.tables.reading import features as features
+    from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
-    from thermostats.tables.store import load as load
 
 __version__ = "0.1.0"
 
@@ -23,11 +35,23 @@ _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
     "export": "thermostats.tables.export",
-    "features": "thermostats.tables.features",
+    "features": "thermostats.tables.reading",
+    "findings": "thermostats.reporting.verdicts",
+    "fit_benchmark": "thermostats.modelling.laws.ranking",
+    "fit_crowding": "thermostats.modelling.laws.crowding",
+    "fit_heritage": "thermostats.modelling.heritage.fit",
+    "fit_invariance": "thermostats.modelling.laws.pairs",
+    "fit_kleiber": "thermostats.modelling.laws.depth",
+    "fit_line": "thermostats.modelling.laws.lines",
+    "fit_share": "thermostats.modelling.laws.shares_of_models",
+    "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
+    "fit_spectral": "thermostats.modelling.laws.spectra",
+    "fit_transition": "thermostats.modelling.laws.transition",
+    "gain_rows": "thermostats.modelling.heritage.rows",
     "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
-    "load": "thermostats.tables.store",
-    "measure": "thermostats.measurement.execute",
+    "load": "thermostats.tables.reading",
+    "measure": "thermostats.measurement.asked",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
 }

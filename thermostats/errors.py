@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
 SHOWN = 10
 """Wrong rows that a message lists."""
+SHOWN_OF = 60
+"""Characters of a wrong value that a message shows."""
 
 
 class ThermostatsError(Exception):
@@ -72,6 +75,21 @@ def unknown(what: str, got: object, allowed: Iterable[str], *, where: object = "
     names = list(allowed)
     near = did_you_mean(str(got), names, otherwise)
     return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=near)
+
+
+def listed(given: Any, what: str) -> list[str] | None:
+    """Names as a list, a string as the only one; None stays None.
+
+    Raises UsageError for what is neither text nor a collection of texts.
+    """
+    if given is None or isinstance(given, str):
+        return None if given is None else [given]
+    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
+        raise UsageError("not a name or a list of names", where=what, got=repr(given)[:SHOWN_OF])
+    names = list(given)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise UsageError("not a name", where=what, got=repr(wrong[0])[:SHOWN_OF], allowed="text")
+    return names
 
 
 def reason(error: Exception) -> str:

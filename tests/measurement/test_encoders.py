@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement.execute import execute, measure
+from thermostats.measurement.asked import measure
+from thermostats.measurement.execute import execute
 from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store

@@ -88,25 +88,6 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
         raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
 
 
-def measure(model: str, data: str | Path | None = None, **options: Any) -> pd.DataFrame:
-    """Measure one model and return its rows of the table `layers`, with model_id.
-
-    `options` are the fields of RunSpec: revision, dtype, prompts, what, device, device_map, token_budget, heritage,
-    trust_remote_code, download. What was measured before is not measured again.
-
-    Raises ThermostatsError where the model cannot be measured; nothing half-written is left.
-    """
-    folder = writable_folder(data)
-    planned = session.plan(RunSpec(model, **options), folder)
-    session.fill_heritage(planned, folder)
-    if not planned.finished:
-        session.measure_plan(planned, folder)
-    runs = {run.run["run_id"] for run in planned.runs}
-    layers = store.load("layers", folder, runs=runs)
-    layers = layers[layers["run_id"].isin(runs)].reset_index(drop=True)
-    return layers.assign(model_id=planned.folder.model_id)
-
-
 def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
     """Specs as jobs, the one that needs most memory first, those whose need cannot be told last.
 

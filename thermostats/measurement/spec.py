@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.measurement.records import csv_records, jsonl_records, read_text
 
 WHAT = {
@@ -65,6 +65,26 @@ class RunSpec:
             raise UsageError("a batch holds a token at least", where="token budget", got=str(self.token_budget))
 
 
+def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
+    """The spec of one model with fields of RunSpec by name, paths made absolute.
+
+    Raises UsageError for a field that does not exist, or a value that is not of its type.
+    """
+    allowed = {each.name for each in fields(RunSpec)} - {"model"}
+    for name, value in options.items():
+        if name not in allowed:
+            raise unknown("no such option", name, sorted(allowed), where="measure")
+        kind = KINDS.get(name, str)
+        if type(value) is not kind and not (value is None and name in EMPTY):
+            said = {tuple: "names", int: "a whole number", bool: "True or False", str: "text"}[kind]
+            raise UsageError(f"{name} is not of its type", where="measure", got=repr(value)[:60], allowed=said)
+    return _placed(RunSpec(model, **options))
+
+
+KINDS: dict[str, type] = {"what": tuple, "token_budget": int, "trust_remote_code": bool, "download": bool}
+"""Types of the fields that are not text."""
+EMPTY = ("device_map", "token_budget", "cache")
+"""Fields that may be None."""
 TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
 FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
@@ -121,20 +141,20 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
     ]
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
         raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
-    for fields in map(dict, product(*choices)):
-        _check_types(fields, where)
+    for chosen in map(dict, product(*choices)):
+        _check_types(chosen, where)
         try:
-            yield RunSpec(**{**options, **fields})
+            yield RunSpec(**{**options, **chosen})
         except UsageError as error:
             place = f"{where}, {error.where}".rstrip(", ")
             raise UsageError(error.what, where=place, got=error.got, allowed=error.allowed) from error
 
 
-def _check_types(fields: dict[str, Any], where: str) -> None:
-    budget = fields.get("token_budget")
+def _check_types(given: dict[str, Any], where: str) -> None:
+    budget = given.get("token_budget")
     if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
-        fields["token_budget"] = int(budget)
-    for name, value in fields.items():
+        given["token_budget"] = int(budget)
+    for name, value in given.items():
         fits = {"what": tuple, "token_budget": int}.get(name, str)
         inner = value if isinstance(value, tuple) else ()
         if type(value) is not fits or not all(isinstance(one, str) for one in inner):

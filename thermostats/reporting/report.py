@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.claims.scripts import chosen, scripts
+from thermostats.errors import UsageError, listed
 from thermostats.reporting.names import CHECKSUMS, NOW
 from thermostats.reporting.stale import read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
@@ -55,7 +56,7 @@ class Result:
 
 
 def report(
-    claims: Sequence[str] | None = None,
+    claims: str | Sequence[str] | None = None,
     *,
     data: str | Path | None = None,
     out: str | Path = "reports",
@@ -67,20 +68,24 @@ def report(
 ) -> Result:
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only say which are stale.
 
-    claims: ids such as C04, whose pages are written with the index, and those about all claims that the folder has
-    already; None: all, and pages of claims that are no more are removed. force: run them all the same; draws made
-    before still come from the cache. snapshot: write the files that are kept under version control, too. processes:
-    analyses run side by side in so many; 1: in this one.
+    claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
+    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same; draws
+    made before still come from the cache. snapshot: write the files that are kept under version control, too.
+    processes: analyses run side by side in so many; 1: in this one.
 
-    Raises UsageError for an unknown claim or folder, DataError where a table is damaged or a file cannot be written.
+    Raises UsageError for an unknown claim or folder, before anything is written; DataError where a table is damaged or
+    a file cannot be written.
     """
-    started, folder = time.perf_counter(), Path(out)
+    if not isinstance(out, (str, Path)):
+        raise UsageError("a report's folder is named by its path", got=repr(out)[:60], allowed="text or a path")
+    started, folder, claims = time.perf_counter(), Path(out), listed(claims, "claims")
     found = scripts(analyses if analyses is not None else folders.shipped("analyses"))
+    asked, tables = chosen(claims, found), folders.data_folder(data)
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
-        state = State(folder, folders.data_folder(data), found, read_manifest(folder), whole=claims is None)
-        wanted = chosen(claims, found) + (list(state.pages) if claims is None else [])
+        state = State(folder, tables, found, read_manifest(folder), whole=claims is None)
+        wanted = asked + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:

@@ -15,7 +15,7 @@ DESCRIBED = (*TABLE_NAMES, "features")
 
 def check_table(name: str, tables: Sequence[str] = TABLE_NAMES) -> None:
     """Raise UsageError for a table that does not exist."""
-    if name not in tables:
+    if not isinstance(name, str) or name not in tables:
         raise unknown("no such table", name, tables, otherwise="thermostats ls tables")
 
 

@@ -12,11 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermostats.errors import DataError, reason, unknown
+from thermostats.errors import DataError, UsageError, listed, reason, unknown
 from thermostats.tables import store
 from thermostats.tables.arguments import check_export
 from thermostats.tables.describe import CODEBOOK, codebook, for_tools
 from thermostats.tables.schemas import TABLES
+from thermostats.tables.vocabulary import TABLE_NAMES
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Exported:
 
 def export(
     out: str | Path,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
     *,
     data: str | Path | None = None,
     format: str = "csv",
     partition: str | None = None,
 ) -> list[Exported]:
-    """Write tables (without names all that have rows) to a new or empty folder, whole or not at all.
+    """Write tables (one name or several, without any all that have rows) to a new or empty folder, whole or not at all.
+
+    `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's then.
 
     CSV files are described by `datapackage.json` and `croissant.json`, both formats by `CODEBOOK.md`. Texts of prompts
     that may not be shipped are left out. partition: a column, such as model_id, by whose values Parquet files lie in
@@ -44,14 +47,18 @@ def export(
 
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.
     """
-    folder = Path(out)
-    check_export(folder, tables, format, partition)
-    chosen = list(tables) if tables is not None else list(TABLES)
+    if out in TABLE_NAMES and isinstance(tables, (str, Path)) and tables not in TABLE_NAMES:
+        out, tables = tables, str(out)
+    if not isinstance(out, (str, Path)):
+        raise UsageError("a folder to export to is named by its path", got=repr(out)[:60], allowed="text or a path")
+    folder, asked = Path(out), listed(tables, "tables")
+    check_export(folder, asked, format, partition)
+    chosen = asked if asked is not None else list(TABLES)
     known = {label for name in TABLES for label in TABLES[name].columns}
     if partition is not None and partition not in known:
         raise unknown("no such column to partition by", partition, sorted(known))
     frames = {name: store.load(name, data, private=False) for name in chosen}
-    if tables is None:
+    if asked is None:
         frames = {name: frame for name, frame in frames.items() if len(frame)}
     runs = store.load("runs", data) if partition else None
     try:

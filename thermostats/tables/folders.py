@@ -7,9 +7,13 @@ own rows; what the package ships lies beneath them. A folder of tables without t
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 
 import thermostats
 from thermostats.errors import DataError, UsageError, reason
@@ -127,7 +131,22 @@ def has_own_runs(data: str | Path | None = None) -> bool:
 
 def _chosen(data: str | Path | None) -> Path | None:
     chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
+    if not isinstance(chosen, (str, Path, NoneType)):
+        raise UsageError("a data folder is named by its path", got=repr(chosen)[:60], allowed="text or a path")
     return None if chosen is None else Path(chosen)
+
+
+@contextmanager
+def begun(data: str | Path | None = None) -> Iterator[Path]:
+    """Data folder to write to; one that was begun for what follows is taken away again where that is refused."""
+    there = own_folder(data).exists()
+    folder = writable_folder(data)
+    try:
+        yield folder
+    except BaseException:
+        if not there and all(path.name == MARK or path.name.startswith(".") for path in folder.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 BEGINNING = """\

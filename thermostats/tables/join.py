@@ -6,7 +6,7 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
-from thermostats.tables.folders import begun_or_shipped, layers, own_files, own_folder, writable_folder
+from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.held import difference
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
@@ -78,7 +78,7 @@ def join(
     Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist or
     contradicts one that does, and UsageError where a source belongs to no table.
     """
-    given = [sources] if isinstance(sources, (str, Path, pd.DataFrame)) else list(sources)
+    given = _sources(sources)
     own_folder(data)
     using = mapping if isinstance(mapping, ColumnMap) or mapping is None else load_map(mapping)
     incoming: dict[str, pd.DataFrame] = {}
@@ -95,9 +95,19 @@ def join(
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
                 rows = store.validate(both, name, where)
             incoming[name] = rows
-    folder = writable_folder(data)
-    with only_writer(folder):
+    with begun(data) as folder, only_writer(folder):
         return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
+
+
+def _sources(given: Source | Sequence[Source]) -> list[Source]:
+    """Sources as a list; UsageError for what is none of a file, a DataFrame and a list of these."""
+    each = [given] if isinstance(given, (str, Path, pd.DataFrame)) else given
+    whole = isinstance(each, Iterable) and not isinstance(each, Mapping)
+    found = list(each) if whole else [given]
+    if wrong := [one for one in found if not isinstance(one, (str, Path, pd.DataFrame))]:
+        got, allowed = repr(wrong[0])[:60], "paths of files, or DataFrames"
+        raise UsageError("rows are joined from files and DataFrames", got=got, allowed=allowed)
+    return found
 
 
 def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:

@@ -1,0 +1,133 @@
+"""Measuring from Python: strings and lists, models in memory, blocks and revisions; what is refused leaves nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import small
+import torch
+import transformers
+
+from thermostats.errors import UsageError
+from thermostats.measurement.asked import measure
+from thermostats.tables import store
+
+TEXTS = ["a b c", "b c d e f"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.save_model(tmp_path_factory.mktemp("models") / "tiny-gpt2")
+
+
+@pytest.fixture
+def model(folder: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def gains(rows: pd.DataFrame) -> list[float]:
+    ordered = rows[rows["position"] == "last"].sort_values(["prompt_id", "layer"])
+    return [float(gain) for gain in ordered["gain_block"]]
+
+
+def test_a_string_is_one_kind_and_prompts_are_a_list(folder: Path, tmp_path: Path) -> None:
+    rows = measure(str(folder), data=tmp_path / "mine", what="gains", prompts=TEXTS)
+    assert set(rows["prompt_id"]) == {"p001", "p002"}
+    prompts = store.load("prompts", tmp_path / "mine")
+    assert set(TEXTS) <= set(prompts["text"])
+    assert store.load("runs", tmp_path / "mine")["source"].tolist().count("thermostats") >= 1
+
+
+def test_a_model_in_memory_gives_the_gains_of_its_folder(
+    folder: Path, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    from_disk = measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS)
+    for given in (model, torch.compile(model)):
+        rows = measure(given, tokenizer, prompts=TEXTS, what="gains")
+        assert gains(rows) == gains(from_disk)
+        assert set(rows["model_id"]) == {"tiny-gpt2"}
+
+
+def test_weights_that_were_changed_in_memory_are_another_revision(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    options = {"data": tmp_path / "mine", "prompts": TEXTS, "what": "gains", "name": "me/mine"}
+    first = measure(model, tokenizer, **options)
+    again = measure(model, tokenizer, **options)
+    assert first["run_id"].tolist() == again["run_id"].tolist()
+    with torch.no_grad():
+        model.transformer.h[0].mlp.c_proj.weight.mul_(2.0)
+    changed = measure(model, tokenizer, **options)
+    assert gains(changed) != gains(first)
+    assert set(changed["model_id"]) == set(first["model_id"]) == {"me/mine"}
+    assert set(changed["revision"]).isdisjoint(first["revision"])
+
+
+def test_blocks_that_are_asked_for_are_returned_and_all_are_kept(folder: Path, tmp_path: Path) -> None:
+    rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", layers=[1, 2])
+    assert set(rows["layer"]) == {1, 2}
+    assert set(store.load("layers", tmp_path / "mine", runs=set(rows["run_id"]))["layer"]) >= {1, 2, 3}
+    assert set(measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", layers=3)["layer"]) == {3}
+
+
+def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
+    rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", revision=["step1", "step2"])
+    assert rows.groupby("revision")["run_id"].nunique().to_dict() == {"step1": 1, "step2": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"waht": "gains"}, "did you mean what?"),
+        ({"what": "gain"}, "allowed: weights, gains, outputs, attention"),
+        ({"what": 3}, "not a name or a list of names (what)"),
+        ({"what": []}, "nothing of that name"),
+        ({"prompts": []}, "thermostats ls prompts"),
+        ({"prompts": ["a", 3]}, "not a name (prompts)"),
+        ({"prompts": ["a", " "]}, "or an empty one"),
+        ({"prompts": "cor"}, "no such prompt set"),
+        ({"revision": 3}, "not a name or a list of names (revision)"),
+        ({"revision": []}, "no revision to measure"),
+        ({"layers": [4]}, "allowed: 1 to 3"),
+        ({"layers": [0]}, "blocks are numbered from 1"),
+        ({"layers": "1"}, "blocks are numbered from 1"),
+        ({"layers": [1.5]}, "blocks are numbered from 1"),
+        ({"dtype": 3}, "dtype is not of its type"),
+        ({"dtype": "float8"}, "no such precision"),
+        ({"token_budget": "big"}, "a whole number"),
+        ({"device": "gpu"}, "no such device"),
+        ({"download": "no"}, "True or False"),
+        ({"tokenizer": 3}, "leave it out"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(folder: Path, tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        measure(str(folder), data=tmp_path / "mine", **options)
+    assert not (tmp_path / "mine").exists()
+
+
+def test_what_cannot_be_measured_names_what_can(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    for given in (3, torch.nn.Linear(2, 2)):
+        with pytest.raises(UsageError, match="a transformers model in memory"):
+            measure(given, tokenizer, data=tmp_path / "mine")
+    with pytest.raises(UsageError, match="needs its tokenizer"):
+        measure(model, data=tmp_path / "mine")
+    with pytest.raises(UsageError, match="follows from its weights"):
+        measure(model, tokenizer, data=tmp_path / "mine", revision="v2")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_weights_alone_need_no_tokenizer(model: Any, tmp_path: Path) -> None:
+    assert measure(model, data=tmp_path / "mine", what="weights").empty
+    assert len(store.load("weights", tmp_path / "mine")) > len(store.load("weights"))

@@ -1,0 +1,142 @@
+"""Tables and features as one asks for them: with their models, of the models that one means, refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import layer, model, run, table
+
+import thermostats
+from thermostats.errors import UsageError
+from thermostats.tables import features as whole
+from thermostats.tables import store
+from thermostats.tables.reading import features, load
+
+
+@pytest.fixture(scope="module")
+def shipped() -> pd.DataFrame:
+    return features()
+
+
+def test_features_are_of_the_models_one_means(shipped: pd.DataFrame) -> None:
+    assert "nursery" not in set(shipped["heritage"]) | set(shipped["source"])
+    assert not shipped.duplicated(["model_id", "source"]).any()
+    every = features(every=True)
+    pd.testing.assert_frame_equal(every, whole.features())
+    assert set(shipped["model_id"]) == set(every.loc[every["source"] != "nursery", "model_id"])
+
+
+def test_features_are_filtered_in_words(shipped: pd.DataFrame) -> None:
+    pythia = features(lab="eleutherai", family="pythia")
+    expected = shipped[(shipped["heritage"] == "EleutherAI") & (shipped["family"] == "pythia")]
+    pd.testing.assert_frame_equal(pythia, expected.reset_index(drop=True))
+    assert len(features(source="pythia_family")) == 8
+    both = features(model=["gpt2", "EleutherAI/pythia-70m"])
+    assert set(both["model_id"]) == {"openai-community/gpt2", "EleutherAI/pythia-70m"}
+
+
+def test_the_controlled_study_comes_when_it_is_named() -> None:
+    rows = features(lab="nursery")
+    assert set(rows["source"]) == {"nursery"}
+    assert not rows["model_id"].duplicated().any()
+    assert set(rows.loc[~rows["model_id"].str.contains("tuned"), "revision"]) == {"step00600"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"lab": "Eleuther"}, "did you mean EleutherAI?"),
+        ({"family": "pithia"}, "did you mean pythia?"),
+        ({"lab": 3}, "not a name or a list of names (lab)"),
+        ({"lab": ["EleutherAI", None]}, "not a name (lab)"),
+        ({"position": "lats"}, "no such token position"),
+        ({"data": 3}, "a data folder is named by its path"),
+    ],
+)
+def test_wrong_filters_are_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        features(**asked)
+    assert said in str(refused.value)
+
+
+def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(tmp_path: Path) -> None:
+    folder = tmp_path
+    steps = ["step2", "step10"]
+    runs = [run(revision=step, source="mine") for step in steps]
+    wide = run(revision="step10", source="mine", dtype="bfloat16")
+    rows = [layer(one, number, 2.0) for one in runs for number in (1, 2, 3)]
+    rows += [layer(wide, number, 3.0, prompt) for number in (1, 2, 3) for prompt in ("a", "b")]
+    for name, frame in {
+        "models": table("models", *({**model(), "revision": step} for step in steps)),
+        "runs": table("runs", *runs, wide),
+        "layers": table("layers", *rows),
+    }.items():
+        store.save(frame, name, folder / f"{name}.csv")
+    (row,) = features(folder, source="mine").to_dict("records")
+    assert (row["revision"], row["dtype"], row["last_gain"]) == ("step10", "bfloat16", 3.0)
+    assert len(features(folder, source="mine", every=True)) == 3
+
+
+def test_tables_come_with_lab_family_and_geometry() -> None:
+    rows = load("layers", models=True)
+    plain = load("layers")
+    assert len(rows) == len(plain)
+    known = (
+        store.load("runs")
+        .set_index("run_id")["model_id"]
+        .map(store.load("models").drop_duplicates("model_id").set_index("model_id")["heritage"])
+    )
+    assert (rows["heritage"].to_numpy() == rows["run_id"].map(known).to_numpy()).all()
+    assert {"family", "n_layers", "n_heads", "d_head", "d_model", "n_params"} <= set(rows)
+    assert {"heritage", "n_layers"} <= set(load("runs", models=True))
+    with pytest.raises(UsageError, match="of no run or model"):
+        load("prompts", models=True)
+
+
+def test_one_run_is_one_run() -> None:
+    run_id = load("runs")["run_id"].iloc[0]
+    rows = load("summaries", runs=run_id)
+    pd.testing.assert_frame_equal(rows, load("summaries", runs=[run_id]))
+    assert set(rows["run_id"]) <= {run_id}
+    with pytest.raises(UsageError, match="no such run"):
+        load("layers", runs="abc")
+
+
+@pytest.mark.parametrize("name", [3, ["layers"], "layer"])
+def test_tables_that_are_none_are_refused(name: Any) -> None:
+    with pytest.raises(UsageError, match="no such table"):
+        load(name)
+
+
+def test_a_string_is_one_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder, (first, second) in {"out": ("layers", "out"), "there": ("there", "layers")}.items():
+        (done,) = thermostats.export(first, second)
+        assert (done.table, done.path) == ("layers", Path(folder) / "layers.csv")
+    stale = thermostats.report("c07", out=tmp_path / "report", check=True)
+    assert [outcome.claim for outcome in stale.outcomes] == ["C07"]
+
+
+@pytest.mark.parametrize("claims", ["C99", 7, ["C04", 7]])
+def test_a_refused_report_leaves_nothing(tmp_path: Path, claims: Any) -> None:
+    with pytest.raises(UsageError):
+        thermostats.report(claims, out=tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize("sources", [3, {"a": [1]}, ["nothing.csv"], [pd.DataFrame({"a": [1]})], [None]])
+def test_a_refused_join_leaves_nothing(tmp_path: Path, sources: Any) -> None:
+    with pytest.raises(UsageError):
+        thermostats.join(sources, data=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_join_that_refers_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"model_id": ["no/model"], "source": ["mine"], "layer": [1], "prompt_id": ["a"]})
+    rows = rows.assign(position="last", gain_block=1.0)
+    with pytest.raises(thermostats.errors.DataError):
+        thermostats.join(rows, table="layers", data=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()

@@ -1,0 +1,202 @@
+"""Models measured from Python: by name, or in memory with their tokenizer; prompts as a list; several revisions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError, listed
+from thermostats.measurement.settings import check_device, check_here, check_set
+from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
+from thermostats.tables.folders import begun, begun_or_shipped, own_folder
+
+IN_MEMORY = "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image processor"
+DIGITS = 12
+"""Hexadecimal digits of the weights of a model in memory, or of a list of prompts, in its name."""
+
+
+def measure(
+    model: Any,
+    tokenizer: Any = None,
+    data: str | Path | None = None,
+    *,
+    prompts: str | Path | Sequence[str] = "core",
+    what: str | Sequence[str] = tuple(WHAT),
+    revision: str | Sequence[str] = "main",
+    layers: int | Sequence[int] | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Measure one model and return its rows of the table `layers`, with model_id and revision.
+
+    model: a hub id or a model's folder, in whose case the data folder may stand second; or a transformers model in
+    memory, compiled or spread over devices, with its tokenizer (of images, its processor). Of one in memory the weights
+    as they are now are written to a temporary folder and loaded again, so that there must be room for them twice; it
+    is called `name`, or else as its configuration says, and its revision is a digest of its weights. Without a data
+    folder its rows are returned and kept nowhere.
+
+    prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose prompt_id are p001, p002, ….
+    what: any of weights, gains, outputs, attention. revision: one or several branches, tags or commits. layers: numbers
+    of the blocks whose rows are returned, from 1; all are measured. `options` are the other fields of RunSpec: dtype,
+    device, device_map, token_budget, heritage, name, trust_remote_code, download, cache, source.
+
+    What was measured before is not measured again.
+
+    Raises UsageError for wrong arguments, ThermostatsError where the model cannot be measured; of a call that is
+    refused nothing is left.
+    """
+    if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
+        tokenizer, data = None, tokenizer
+    kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
+    revisions = listed(revision, "revision") or []
+    if not revisions:
+        raise UsageError("no revision to measure", where="revision", got=repr(revision), allowed="one or several names")
+    wanted = _numbers(layers)
+    with TemporaryDirectory(prefix="thermostats-") as temporary:
+        place = Path(temporary)
+        fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
+        if isinstance(model, (str, Path)):
+            if tokenizer is not None:
+                what_ = "a tokenizer goes with a model in memory; one that is named has its own"
+                raise UsageError(what_, where="tokenizer", got=repr(tokenizer)[:60], next_step="leave it out")
+            specs = [spec_of(str(model), {**fields, "revision": each}) for each in revisions]
+        else:
+            if revisions != ["main"]:
+                what_ = "the revision of a model in memory follows from its weights"
+                raise UsageError(what_, where="revision", got=", ".join(revisions), next_step="leave it out; give name")
+            plain = _plain(model)
+            fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
+            spec_of("in memory", fields)  # refuses before anything is written
+            _check_words(tokenizer, kinds)
+            data = data if data is not None or _has_folder() else place / "data"
+            specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
+        return _rows(specs, data, wanted)
+
+
+def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None) -> pd.DataFrame:
+    """Rows of `layers` of some specs, measured where they are not yet."""
+    own_folder(data)
+    tables = begun_or_shipped(data)
+    for spec in specs:
+        check_device(spec.device, spec.device_map)
+        check_here(spec.device)
+        check_set(spec.prompts, tables)
+    try:
+        from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
+    except ImportError as error:
+        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
+        raise UsageError(what, got=str(error), next_step=step) from error
+    from thermostats.tables import store  # noqa: PLC0415 - pandas
+
+    plans = [session.plan(spec, tables) for spec in specs]
+    for planned in plans:
+        _check_numbers(wanted, int(planned.model["n_layers"]))
+    found = []
+    with begun(data) as folder:
+        for planned in plans:
+            session.fill_heritage(planned, folder)
+            if not planned.finished:
+                session.measure_plan(planned, folder)
+            runs = {run.run["run_id"] for run in planned.runs}
+            rows = store.load("layers", folder, runs=runs)
+            rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)
+            found.append(rows.assign(revision=planned.folder.revision))
+    together = pd.concat(found, ignore_index=True)
+    return together if wanted is None else together[together["layer"].isin(wanted)].reset_index(drop=True)
+
+
+def _numbers(layers: Any) -> list[int] | None:
+    """Numbers of blocks; UsageError for what is no whole number from 1."""
+    if layers is None:
+        return None
+    given = [layers] if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__") else list(layers)
+    wrong = [one for one in given if isinstance(one, (bool, str)) or not hasattr(one, "__index__") or int(one) < 1]
+    if wrong or not given:
+        raise UsageError("blocks are numbered from 1", where="layers", got=repr(layers)[:60], allowed="whole numbers")
+    return [int(one) for one in given]
+
+
+def _check_numbers(wanted: Sequence[int] | None, depth: int) -> None:
+    if beyond := [number for number in wanted or () if number > depth]:
+        raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
+
+
+def _prompts(given: Any, place: Path) -> str:
+    """Name of a prompt set or path of a file: a list of texts is written to one, called by its digest."""
+    if isinstance(given, (str, Path)):
+        return str(given)
+    texts = listed(given, "prompts") or []
+    if not texts or not all(text.strip() for text in texts):
+        step = "give a list of texts, or the name of a prompt set: thermostats ls prompts"
+        raise UsageError("no prompts, or an empty one", where="prompts", got=repr(given)[:60], next_step=step)
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    path = place / f"prompts-{hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]}.jsonl"
+    path.write_text(lines, encoding="utf-8")
+    return str(path)
+
+
+def _plain(model: Any) -> Any:
+    """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
+    found = getattr(model, "_orig_mod", model)
+    if not all(hasattr(found, name) for name in ("save_pretrained", "config", "state_dict")):
+        raise UsageError("not a model that can be measured", got=repr(model)[:60], allowed=IN_MEMORY)
+    if hasattr(found, "peft_config"):
+        step = "measure(model.merge_and_unload(), tokenizer)"
+        raise UsageError("adapters are measured once they are merged", got=type(found).__name__, next_step=step)
+    return found
+
+
+def _dtype(model: Any) -> str:
+    """Precision that a model in memory is measured in: its own, of others the first."""
+    own = str(getattr(model, "dtype", "")).removeprefix("torch.")
+    return own if own in PRECISIONS else PRECISIONS[0]
+
+
+def _called(model: Any) -> str:
+    """What a model in memory is called: as its configuration says, a folder by its name, else its class."""
+    stated = str(getattr(model.config, "_name_or_path", "") or "")
+    return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
+
+
+def _check_words(tokenizer: Any, kinds: Sequence[str]) -> None:
+    if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
+        step = 'measure(model, tokenizer), or what="weights", which reads no prompts'
+        got = "none" if tokenizer is None else repr(tokenizer)[:60]
+        raise UsageError("a model in memory needs its tokenizer or image processor", got=got, next_step=step)
+
+
+def _has_folder() -> bool:
+    try:
+        own_folder(None)
+    except UsageError:
+        return False
+    return True
+
+
+def _written(model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Folder of a model written from memory, and the fields of its spec."""
+    with _refusing(model):
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return str(folder), {**fields, "revision": f"memory-{digest.hexdigest()[:DIGITS]}"}
+
+
+@contextmanager
+def _refusing(model: Any) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError, NotImplementedError, OSError, AttributeError) as error:
+        got = f"{type(model).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        step = "save it with save_pretrained, and name the folder"
+        raise UsageError("the model in memory cannot be written down", got=got, next_step=step) from error

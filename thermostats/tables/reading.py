@@ -1,0 +1,150 @@
+"""Tables and features as one asks for them in a notebook: with their models, and of the models that one means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from thermostats.errors import UsageError, did_you_mean, listed, unknown
+from thermostats.tables import features as whole
+from thermostats.tables import store
+from thermostats.tables.arguments import check_table
+from thermostats.tables.features import LAST
+from thermostats.tables.vocabulary import GAINS, NURSERY
+
+FILTERS = {"lab": "heritage", "family": "family", "model": "model_id", "source": "source"}
+"""Filters in words, and the column that each is of."""
+MOST_NAMED = 30
+"""Names that the error for another one lists."""
+MAIN = "main"
+"""Revision that stands for the last checkpoint wherever it is there."""
+
+
+def load(
+    name: str,
+    data: str | Path | None = None,
+    *,
+    models: bool = False,
+    private: bool = True,
+    runs: str | Collection[str] | None = None,
+    without: str | Collection[str] = (),
+) -> pd.DataFrame:
+    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+
+    models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
+    `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
+
+    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
+    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False.
+
+    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table whose rows are of none;
+    DataError where a file is damaged, a value is not allowed or a key stands twice.
+    """
+    check_table(name)
+    known = None if runs is None and not without else store.load("runs", data)
+    kept, dropped = (None if ids is None else _run_ids(ids, known) for ids in (runs, without))
+    frame = store.load(name, data, private=private, runs=kept, without=dropped or ())
+    if "run_id" not in frame and (models or kept is not None or dropped) and name != "models":
+        raise UsageError("rows of this table are of no run or model", got=name, next_step="leave out models and runs")
+    if kept is not None:
+        frame = frame[frame["run_id"].isin(kept)]
+    if dropped:
+        frame = frame[~frame["run_id"].isin(dropped)]
+    return _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
+
+
+def features(
+    data: str | Path | None = None,
+    *,
+    lab: str | Sequence[str] | None = None,
+    family: str | Sequence[str] | None = None,
+    model: str | Sequence[str] | None = None,
+    source: str | Sequence[str] | None = None,
+    position: str = LAST,
+    every: bool = False,
+) -> pd.DataFrame:
+    """One row per model and source, with every named gain that its rows allow, geometry and lab (column `heritage`).
+
+    The columns are those of `thermostats ls columns features`. Of a model that a source measured at several revisions
+    the last counts (`main`, else the highest number), and of its runs the one with most prompts; transition layers that
+    it lacks are those of the source's other runs. The controlled study (the nursery) is left out unless it is asked for
+    by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
+
+    lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
+    name without its owner. position: token position of the gains, one of those in the table layers.
+
+    Raises UsageError for a lab, family, model, source or position that the tables do not have, DataError where a table
+    is damaged or refers to a run or model that is not there.
+    """
+    rows = whole.features(data, position=position)
+    asked = {name: listed(value, name) for name, value in zip(FILTERS, (lab, family, model, source), strict=True)}
+    for name, values in asked.items():
+        if values is not None:
+            rows = rows[_matching(rows[FILTERS[name]], values, name)]
+    if not every:
+        named = [asked[name] or [] for name in ("lab", "model", "source")]
+        if not any(value.casefold().startswith(NURSERY) for values in named for value in values):
+            rows = rows[rows["source"] != NURSERY]
+        rows = _one_each(rows)
+    return rows.reset_index(drop=True)
+
+
+def _run_ids(given: str | Collection[str], known: pd.DataFrame | None) -> list[str]:
+    ids = listed(given, "runs") or []
+    there = set() if known is None else set(known["run_id"])
+    for run in ids:
+        if run not in there:
+            raise UsageError("no such run", got=repr(run), next_step="thermostats ls runs")
+    return ids
+
+
+def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
+    models, runs = store.load("models", data).drop(columns="source"), store.load("runs", data)
+    if "revision" not in frame:
+        about = [label for label in ("model_id", "revision", "source", "dtype", "prompt_set") if label not in frame]
+        frame = frame.merge(runs[["run_id", *about]], on="run_id", how="left")
+    return frame.merge(models, on=["model_id", "revision"], how="left")
+
+
+def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Series[bool]:
+    """Rows whose value is one of those wanted; of sources their beginning counts, of models the name without its owner.
+
+    Raises UsageError for a value that no row has.
+    """
+    folded, found = column.str.casefold(), pd.Series(False, index=column.index)
+    for value in map(str.casefold, wanted):
+        own = folded == value
+        if name == "source" and not own.any() and value:
+            own = folded.str.startswith(value)
+        if name == "model" and not own.any():
+            own = folded.str.rpartition("/")[2] == value
+        if not own.any():
+            there = sorted(set(column) - {""})
+            if len(there) <= MOST_NAMED:
+                raise unknown(f"no rows of this {name}", value, there)
+            near = did_you_mean(value, there, "thermostats ls models")
+            raise UsageError(f"no rows of this {name}", got=repr(value), next_step=near)
+        found |= own
+    return found
+
+
+def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a model and source: of its last revision the run with most gains."""
+    of = [rows["model_id"], rows["source"]]
+    number = rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")
+    number = number.fillna(-1.0).mask(rows["revision"] == MAIN, float("inf"))
+    rows = rows[number == number.groupby(of).transform("max")]
+    named = rows[list(GAINS)].notna().any(axis=1)
+    ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(
+        ["_named", "_prompts"], ascending=False, kind="stable"
+    )
+    first = ordered.drop_duplicates(["model_id", "source"]).drop(columns=["_named", "_prompts"]).sort_index()
+    stars = [label for label in rows if str(label).startswith("L_star_")]
+    lacking = first[stars].isna().all(axis=1)
+    if stars and lacking.any():
+        others = ordered.groupby(["model_id", "source"])[stars].first()
+        keys = pd.MultiIndex.from_frame(first.loc[lacking, ["model_id", "source"]])
+        first.loc[lacking, stars] = others.reindex(keys).to_numpy()
+    return first
