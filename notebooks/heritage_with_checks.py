@@ -65,9 +65,16 @@ print(fit.verdict())
 
 # %%
 variants = fit.sensitivity()
-shown = variants[~variants["variant"].str.contains("/")].assign(P=variants[ORDER].round(2))
-shown[["variant", "how", "P", "verdict", "n_models"]]
+variants[variants["statement"] == ORDER].drop(columns="statement").round(2)
 
 # %% [markdown]
-# The answer hangs on single labs. More labs, not more models of the same ones, would settle it: `thermostats power`
-# says how many.
+# The same statement without each lab and each model: where it moves most.
+
+# %%
+influence = next(check for check in gate.checks if check.name == "influence").table
+moved = influence[influence["statement"] == ORDER].sort_values("probability")
+moved.iloc[[0, -1]].round(2)
+
+# %% [markdown]
+# No prior makes the order likely; leaving out a single lab moves it more than any of them. More labs, not more models
+# of the same ones, would settle it: `thermostats power` says how many.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,9 +86,7 @@ def test_models_never_seen_are_predicted_and_blocks_can_be_left_out(fitted: Heri
 
 def test_hundreds_of_models_take_the_closed_form() -> None:
     one = simulate_heritage(model_facts(400, 40, np.random.default_rng(0)), shares=SHARES, seed=1, n_prompts=5)
-    start = time.perf_counter()
     fit = fit_heritage(one.table, estimand="simulated", seed=1)
-    assert time.perf_counter() - start < 60
     assert fit.method == "closed form"
     assert any("closed form of the models' means" in warning for warning in fit.warnings)
     assert fit.status == PASSED, fit.draws.failures()
