@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from thermostats.claims.fits import posterior_of, update_table
+from thermostats.claims.fits import posterior_of
 from thermostats.claims.judge import Question, answered
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Posterior, V
@@ -19,6 +19,7 @@ from thermostats.claims.template import Template
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason, if_probable
 from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference.shown import update_table
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables.caching import CACHE_VARIABLE
 

@@ -305,7 +305,7 @@ def test_families_alone_are_not_taken_for_heritage() -> None:
 
 
 def test_draws_for_arviz_and_replicates_are_by_part(fitted: HeritageFit) -> None:
-    (found,) = fitted.to_arviz().values()
+    found = fitted.to_arviz()
     m, part = found["posterior"]["m"], fitted.parts["heritage"]
     assert m.dims[:2] == ("chain", "draw") and np.array_equal(m.to_numpy(), fitted.draws["m"])
     assert fitted.diagnostics()["passes"].all() and set(fitted.diagnostics()["part"]) == {"heritage"}

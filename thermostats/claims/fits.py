@@ -16,8 +16,9 @@ from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Draws, Weights, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted, Update
+from thermostats.modelling.inference.draws import Draws, Weights
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference.shown import update_table
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import chance_of
 
@@ -96,16 +97,6 @@ def in_words(found: Any, called: Mapping[str, str]) -> Any:
     if is_dataclass(found) and not isinstance(found, type):
         return replace(found, **{part.name: same(getattr(found, part.name)) for part in fields(found) if part.init})
     return found
-
-
-def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
-    """Median and interval of every quantity before and after the data: quantity, stage, median, lower, upper."""
-    rows = []
-    for name, update in updates.items():
-        for stage, values in (("prior", update.prior), ("posterior", update.posterior)):
-            lower, upper = equal_tailed(values, level)
-            rows.append((name, stage, float(np.median(values)), float(lower), float(upper)))
-    return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
 def _updated(fit: Fitted) -> tuple[Panel, ...]:

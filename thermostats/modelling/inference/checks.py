@@ -49,9 +49,9 @@ class Check:
     table: pd.DataFrame
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Gate:
-    """Whether a fit may be used: nothing failed."""
+    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table, a row a check."""
 
     checks: tuple[Check, ...]
 
@@ -64,6 +64,20 @@ class Gate:
     def reasons(self) -> tuple[str, ...]:
         """Every check that did not pass, in words."""
         return tuple(f"{c.name} {c.outcome}: {c.reason}" for c in self.checks if c.outcome != PASSED)
+
+    @property
+    def headline(self) -> str:
+        """Whether the gate is open, in words."""
+        counts = [f"{sum(c.outcome == word for c in self.checks)} {word}" for word in (PASSED, WARNED, FAILED)]
+        return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
+
+    def __repr__(self) -> str:  # noqa: D105
+        width = max((len(c.name) for c in self.checks), default=0)
+        rows = [f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}" for c in self.checks]
+        return "\n".join([self.headline, *rows])
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
     def table(self) -> pd.DataFrame:
         """One row per check."""

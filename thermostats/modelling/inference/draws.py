@@ -25,6 +25,8 @@ from thermostats.tables.caching import CACHE_VARIABLE, OFF
 Array = NDArray[np.float64]
 
 LEVEL = 0.94
+SEED = 1
+"""Of a fit that names none."""
 KIND = "ETI"
 """Equal-tailed: the interval of a log gain, exponentiated, is the interval of the gain."""
 PASSED = "passed"

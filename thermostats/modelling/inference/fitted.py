@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import checks, sampling, statements
+from thermostats.modelling.inference import checks, sampling, shown, statements
 from thermostats.modelling.inference.calibration import Calibration, Simulator, calibrate
 from thermostats.modelling.inference.checks import MOST_STATISTICS, SHAPES, Check, Gate, Statistic
 from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Array, Draws, element_names
+from thermostats.modelling.inference.groups import groups_of
 from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.words import number
 
 NO_SOURCE = "the table names no source: what it rests on is not told"
 POWERS = (0.8, 1.25)
@@ -205,9 +206,12 @@ def chances(asked: Mapping[str, Statement], quantities: Quantities) -> dict[str,
     return {name: float(statements.truth_of(one, quantities).mean()) for name, one in asked.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Fitted:
-    """One fit of one model family to one table; every interval is equal-tailed at `level`."""
+    """One fit of one model family to one table; every interval is equal-tailed at `level`.
+
+    At a prompt it is a few lines, in a notebook a table; it can be pickled, its checks and figures with it.
+    """
 
     family: str
     estimand: str
@@ -254,6 +258,22 @@ class Fitted:
     kept: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was computed, by name and seed: several findings may rest on one fit."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A family's own record is shown as this one is: a dataclass keeps the `__repr__` that its class has."""
+        super().__init_subclass__(**options)
+        cls.__repr__ = Fitted.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:  # noqa: D105
+        return "\n".join(shown.lines(self))
+
+    def _repr_html_(self) -> str:
+        said = [f"P({name}) = {number(value)}" for name, value in self.probabilities.items()]
+        columns = ["quantity", "mean", "sd", "median", "lower", "upper"]
+        return shown.html(shown.headline(self), self.summary()[columns], [*said[: shown.SHOWN], *self.warnings])
+
+    def __reduce__(self) -> tuple[Any, ...]:  # noqa: D105
+        return shown.restored, (type(self), shown.pickled({f.name: getattr(self, f.name) for f in fields(self)}))
+
     @property
     def status(self) -> str:
         """`passed`, or `inconclusive: sampler` where the draws of any part fail their gate."""
@@ -264,9 +284,24 @@ class Fitted:
         """Draws of every part."""
         return {name: part.draws for name, part in self.parts.items()}
 
-    def to_arviz(self) -> dict[str, Any]:
-        """Draws of every part as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
-        return {name: sampling.to_arviz(draws) for name, draws in self.sampled.items()}
+    def to_arviz(self, part: str | None = None, *, seed: int | None = None) -> Any:
+        """A part (by default the first) as the installed ArviZ has it: InferenceData before 1.0, DataTree since.
+
+        Groups: posterior, with what is reported; prior, prior_predictive, posterior_predictive, log_likelihood and
+        observed_data, in which the outcome is called `outcome`. Dimensions are named: model_id, lab, family, block.
+        Predictive groups and the likelihood are of `CHECKED` draws at even spacing; where a model has an effect of its
+        own and prompts below it, the likelihood is of the model, over that effect. `seed`: of what is simulated.
+
+        Raises UsageError for a part that the fit does not have.
+        """
+        chosen = self.seed if seed is None else seed
+        return sampling.to_arviz(*groups_of(self, self.parts[self._part(part)], chosen))
+
+    def _part(self, name: str | None) -> str:
+        chosen = next(iter(self.parts)) if name is None else name
+        if chosen not in self.parts:
+            raise UsageError("no such part of the fit", got=chosen, allowed=", ".join(self.parts))
+        return chosen
 
     def summary(self) -> pd.DataFrame:
         """One row a quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
@@ -355,15 +390,20 @@ class Fitted:
         ranked in the posteriors. Sampled parts go on where an interrupted call stopped.
         Raises UsageError for a part that the fit does not have and as `calibration.calibrate`.
         """
-        name = next(iter(self.parts)) if part is None else part
-        if name not in self.parts:
-            raise UsageError("no such part of the fit", got=name, allowed=", ".join(self.parts))
         chosen = self.seed if seed is None else seed
-        return calibrate(self.parts[name].simulator, simulations, seed=chosen, cache=cache, progress=progress)
+        return calibrate(
+            self.parts[self._part(part)].simulator, simulations, seed=chosen, cache=cache, progress=progress
+        )
 
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the fit's figure onto the axes, or onto those of a new figure, and return them."""
-        return self.figure(self, axes or Figure(layout="constrained").subplots())
+    def plot(self, axes: Axes | None = None, *, kind: str = "fit") -> Axes:
+        """Draw a figure onto the axes, or onto those of a new figure that all labels fit into, and return them.
+
+        kind: fit, the family's own figure; intervals of the quantities; prior, before and after the data; replicated,
+        the test quantities of replicated data; or one of `panels` where the family has some.
+
+        Raises UsageError for a kind that does not exist.
+        """
+        return shown.draw(self, axes, kind)
 
     def table(self, name: str) -> pd.DataFrame:
         """One of `tables`."""

@@ -385,14 +385,17 @@ def convergence(columns: Array) -> dict[str, Array]:
     }
 
 
-def to_arviz(draws: Draws) -> Any:
-    """Draws as the installed ArviZ has them, in the group `posterior`: InferenceData before 1.0, DataTree since."""
-    return _trace(draws.values)
+def to_arviz(
+    groups: Mapping[str, Mapping[str, Array]], dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[str]]
+) -> Any:
+    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+    arviz, options = _arviz(), {"dims": dict(dims), "coords": dict(coords)}
+    given = {name: dict(group) for name, group in groups.items()}
+    return arviz.from_dict(**given, **options) if _first_generation(arviz) else arviz.from_dict(given, **options)
 
 
 def _trace(values: Mapping[str, Array]) -> Any:
-    arviz, posterior = _arviz(), {"posterior": dict(values)}
-    return arviz.from_dict(**posterior) if _first_generation(arviz) else arviz.from_dict(posterior)
+    return to_arviz({"posterior": values}, {}, {})
 
 
 def _pymc() -> Any:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows
-from thermostats.modelling.inference.draws import Array, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Deferred, Fitted
 from thermostats.modelling.inference.held_out import (
     Rival,
@@ -111,7 +111,7 @@ def fit_crowding(
     source: str | Sequence[str] | None = None,
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
-    seed: int,
+    seed: int = SEED,
 ) -> Fitted:
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ, and the same with a step.
 

@@ -33,7 +33,7 @@ from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, st
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
-from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, Weights, equal_tailed
+from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
@@ -157,7 +157,7 @@ def fit_kleiber(
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
     scale: float | None = None,
-    seed: int,
+    seed: int = SEED,
     cache: bool = True,
 ) -> Fitted:
     """Exponent and constant of log10 G = k L^(−β), the envelope twice, who lies above 10^(1/L), and rivals of depth.

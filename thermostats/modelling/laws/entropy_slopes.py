@@ -19,7 +19,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
-from thermostats.modelling.inference.draws import Array, Draws, Settings, Weights, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import CHECKED, Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Components, draw_components, left_out_components
 from thermostats.modelling.inference.sensitivity import FACTORS
@@ -109,7 +109,9 @@ def part(model: Components, draws: Draws, x: Array) -> Part:
     )
 
 
-def fit_slopes(table: pd.DataFrame, estimand: str = "last_gain", *, seed: int, settings: Settings = DRAWS) -> Fitted:
+def fit_slopes(
+    table: pd.DataFrame, estimand: str = "last_gain", *, seed: int = SEED, settings: Settings = DRAWS
+) -> Fitted:
     """Slopes of entropy on log gain, a population of models: P(slope > 0) inside prompts, P(between > 0) over them.
 
     `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.

@@ -27,7 +27,7 @@ from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
-from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
@@ -63,7 +63,7 @@ def fit_line(
     group: str | None = "heritage",
     error: str | None = None,
     sources: Sequence[str] = (),
-    seed: int,
+    seed: int = SEED,
 ) -> Fitted:
     """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
 

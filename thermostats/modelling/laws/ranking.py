@@ -20,7 +20,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, by_sampling
-from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, Part, chances, sampled_part
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
@@ -76,7 +76,7 @@ def fit_benchmark(
     estimand: str = "last_gain",
     *,
     order: Sequence[str] | None = None,
-    seed: int,
+    seed: int = SEED,
     settings: Settings = LONGER,
     cache: bool = True,
 ) -> Fitted:

@@ -17,7 +17,7 @@ from thermostats.modelling.inference import binomial, sampling
 from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit
-from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, direct_part, spaced
 from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.sensitivity import FACTORS
@@ -38,7 +38,7 @@ def fit_share(
     against: float = 0.5,
     group: str | None = "heritage",
     sources: Sequence[str] = (),
-    seed: int,
+    seed: int = SEED,
 ) -> Fitted:
     """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.heritage.rows import lines, model_rows, standardised
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.draws import SEED, Array
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import MOST_FOLDS, compare, few_folds, held_out, model_folds, rival
 from thermostats.modelling.inference.quadrature import Lines
@@ -110,7 +110,7 @@ def fit_spectral(
     source: str | Sequence[str] | None = None,
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
-    seed: int,
+    seed: int = SEED,
 ) -> Fitted:
     """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
 

@@ -20,7 +20,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference.checks import Statistic
-from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.draws import LEVEL, SEED, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
@@ -124,7 +124,7 @@ def fit_transition(
     *,
     source: str | Sequence[str] | None = None,
     published: Formula | None = None,
-    seed: int,
+    seed: int = SEED,
 ) -> Fitted:
     """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
 
