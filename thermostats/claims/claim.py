@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -66,6 +66,8 @@ class Claim:
     """Section or figure of the preprint, and files."""
     rows: str = ""
     """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
     history: tuple[str, ...] = ()
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
     words: Template | None = field(default=None, compare=False, repr=False)
@@ -82,9 +84,12 @@ class Claim:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
-        return cls(
-            words.id, words.title, words.text("Said"), words.text("Estimand"), "", source, rows, words.history, words
-        )
+        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.answers, words.history)
+        return cls(words.id, words.title, *stated, words)
+
+    def answer(self, verdict: str) -> str:
+        """The short sentence for a verdict; empty where none is written."""
+        return self.answers.get(verdict, "")
 
     def finding(
         self,
@@ -182,9 +187,8 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        return Claim(
-            self.id, self.title, self.said, self.estimand, self.rule or said, self.source, self.rows, self.history
-        )
+        rest = (self.rule or said, self.source, self.rows, self.answers, self.history)
+        return Claim(self.id, self.title, self.said, self.estimand, *rest)
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.

@@ -63,6 +63,8 @@ class Finding:
     """Why the verdict is inconclusive."""
     rule: str = ""
     """The rule that decided, in words."""
+    settles: str = ""
+    """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
     could: str = ""
     """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
     worlds: int | None = None
@@ -73,7 +75,7 @@ class Finding:
 
 def text_of(finding: Finding) -> str:
     """A finding as a person would read it on a terminal."""
-    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(finding.plain)]
+    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(f"{finding.plain} {finding.settles}".strip())]
     lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
     lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
     if finding.posterior is not None:

@@ -7,6 +7,10 @@
     ## Said
     Who trained a model matters more …
 
+    ## Answer
+    supported: Who trained a model matters more …
+    inconclusive: These models are too few …
+
     ## order
     ### estimand
     share of variance of heritage minus that of geometry, {{ gain.words }}
@@ -99,6 +103,11 @@ class Template:
     def notes(self, finding: str, values: Mapping[str, Any]) -> tuple[str, ...]:
         """The notes that are not empty."""
         return _items(self.render(finding, "notes", values))
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """The answer in one short sentence by verdict, from lines such as `supported: …` of the section Answer."""
+        return dict(re.findall(r"^([a-z ]+): *(.+)$", self.sections.get("Answer", {}).get("", ""), flags=re.M))
 
     @property
     def history(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from unicodedata import normalize
 
 import jinja2
 from markdown_it import MarkdownIt
@@ -43,12 +44,18 @@ MARKED = (
 )
 """How escaped text is marked up: W_V, n_(L-1) and 10^(1/L)."""
 WORD = r"[A-Za-zα-ω0-9]+(?:\([A-Za-z]{1,4}\))?"
-SUBSCRIPT = re.compile(rf"(?<![A-Za-zα-ω])([A-Za-zα-ωΑ-Ω]\u0304?)_(?:\(([^()]{{1,12}})\)|({WORD}(?:,{WORD})*))")
-"""A subscript of an equation: μ_m, x̄_lab(i), f_i,heritage, t_(n − 1)."""
+LETTER_OF = "[A-Za-zα-ωΑ-Ω]\u0304?"
+SYMBOL = re.compile(
+    rf"(?<![A-Za-zα-ω&])({LETTER_OF}|gain|logit)_(?:\(([^()]{{1,12}})\)|({WORD}(?:,{WORD})*))"
+    rf"|(?<![A-Za-zα-ω&])({LETTER_OF})(?![A-Za-zα-ω_\u0304])"
+)
+"""A symbol of an equation, most with a subscript: μ_m, x̄_lab(i), f_i,heritage, t_(n − 1)."""
+NAME = re.compile(r"[a-z]{3,}")
+"""A subscript, or part of one, that is a word and set upright."""
 VERDICT = re.compile(rf"^(?:\*\*)?(?:[{''.join(SIGNS.values())}]) ({'|'.join(SIGNS)})\b")
 """A paragraph or cell that states a verdict."""
-FOLDING = "h4"
-"""Headings under which a page in a browser is folded."""
+FOLDING, DETAILS = 4, "Details"
+"""Level of headings under which a page in a browser is folded, and the part in which all of them are."""
 Env = MutableMapping[str, Any]
 Links = Callable[[str], dict[str, str]]
 """Attributes of a link's tag by where it leads; without any it is plain text."""
@@ -105,7 +112,7 @@ def body(page: Page, read: Callable[[str], bytes], links: Links, level: int = 0)
     parser = _parser()
     renderer = _Renderer(page, read, links, level)
     out: str = renderer.render(parser.parse(page.text), parser.options, {})
-    return out + ("</details>\n" if renderer.folded else "")
+    return out + "</details>\n" * len(renderer.folded)
 
 
 @cache
@@ -134,8 +141,16 @@ def symbols(text: str) -> Markup:
 
 
 def equation(text: str) -> Markup:
-    """Escaped line of an equation with its subscripts set as such."""
-    return Markup(SUBSCRIPT.sub(lambda m: f"{m[1]}<sub>{m[2] or m[3]}</sub>", str(escape(text))))  # noqa: S704
+    """Escaped line of an equation: symbols slanted, their subscripts set as such, words upright."""
+    decomposed = normalize("NFD", str(escape(text))).replace("log_", "log ")
+    return Markup(SYMBOL.sub(_symbol, decomposed))  # noqa: S704
+
+
+def _symbol(found: re.Match[str]) -> str:
+    below = NAME.sub(r"<span>\g<0></span>", (found[2] or found[3] or "").replace(",", ", "))
+    base = found[1] or found[4]
+    base = base if len(base) > 2 else f"<i>{base}</i>"
+    return f"{base}<sub>{below}</sub>" if below else base
 
 
 def inline(svg: bytes, prefix: str, label: str) -> Markup:
@@ -164,7 +179,9 @@ class _Renderer(RendererHTML):
         self.heading, self.caption = page.title, ""
         self.heads: list[str] = []
         self.cell = 0
-        self.is_claims = self.is_stacked = self.in_equation = self.folded = self.is_linked = False
+        self.is_claims = self.is_stacked = self.in_equation = self.is_linked = False
+        self.folded: list[int] = []
+        self.least = FOLDING
 
     def text(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         return str((equation if self.in_equation else symbols)(tokens[i].content))
@@ -178,15 +195,21 @@ class _Renderer(RendererHTML):
         return "</div>\n"
 
     def heading_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        ended = "</details>\n" if self.folded else ""
-        self.heading, self.folded = tokens[i + 1].content, tokens[i].tag == FOLDING
+        self.heading, level = tokens[i + 1].content, int(tokens[i].tag[1])
+        ended = [self.folded.pop() for at in tuple(self.folded) if at >= level]
+        if level <= 2:
+            self.least = level + 1 if self.heading == DETAILS else FOLDING
         anchor = self._unique(f"{self.page.anchor}-{slug(self.heading)}", "-")
-        tokens[i].tag = tokens[i + 2].tag = f"h{int(tokens[i].tag[1]) + self.level}"
+        tokens[i].tag = tokens[i + 2].tag = f"h{level + self.level}"
         tokens[i].attrSet("id", anchor)
-        return ended + ("<details><summary>" if self.folded else self.renderToken(tokens, i, options, env))
+        if level >= self.least:
+            self.folded.append(level)
+            return "</details>\n" * len(ended) + f'<details id="{anchor}"><summary>'
+        return "</details>\n" * len(ended) + self.renderToken(tokens, i, options, env)
 
     def heading_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        return "</summary>\n" if self.folded else self.renderToken(tokens, i, options, env)
+        is_folded = self.folded and self.folded[-1] == int(tokens[i].tag[1]) - self.level
+        return "</summary>\n" if is_folded else self.renderToken(tokens, i, options, env)
 
     def paragraph_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         inline = tokens[i + 1]
@@ -197,6 +220,8 @@ class _Renderer(RendererHTML):
             tokens[i].hidden = tokens[i + 2].hidden = True
         elif [child.type for child in children] == ["image"]:
             tokens[i].hidden = tokens[i + 2].hidden = True
+        elif i >= 3 and inline.content == _caption(tokens[i - 2]):
+            inline.children, tokens[i].hidden, tokens[i + 2].hidden = [], True, True
         elif found := VERDICT.match(inline.content):
             tokens[i].attrSet("class", f"verdict {slug(found[1])}")
         return self.renderToken(tokens, i, options, env)
@@ -213,7 +238,8 @@ class _Renderer(RendererHTML):
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
         drawn = inline(self.read(self.page.path(source)), slug(f"{self.page.anchor}-{source}"), label)
-        return f'<figure><div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div></figure>'
+        scrolls = f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
+        return f"<figure>{scrolls}<figcaption>{symbols(label)}</figcaption></figure>"
 
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")
@@ -263,6 +289,12 @@ class _Renderer(RendererHTML):
     def _unique(self, text: str, numbered: str) -> str:
         self.used[text] = self.used.get(text, 0) + 1
         return text if self.used[text] == 1 else f"{text}{numbered}{self.used[text]}"
+
+
+def _caption(token: Token) -> str:
+    """The alternative text of a paragraph that is a figure, as its Markdown has it."""
+    found = re.fullmatch(r"!\[(.*)\]\([^)]*\)", token.content)
+    return found[1] if found else ""
 
 
 @cache

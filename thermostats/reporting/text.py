@@ -89,6 +89,7 @@ def environment() -> jinja2.Environment:
         number=words.number,
         figure=words.figure,
         estimate=words.estimate_text,
+        estimate_range=words.estimate_range,
         probability=words.probability_text,
         first_sentences=words.first_sentences,
         chance=words.chance,

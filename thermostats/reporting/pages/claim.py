@@ -39,15 +39,18 @@ SUMMARY = ("quantity", "mean", "sd", "median", "lower", "upper", "rhat", "ess_bu
 POINTWISE = "pit"
 """Column of a check's table that has a row for every observation, too long for a page."""
 PLACES = {
+    "prior-to-posterior": "prior",
     "predict": "checks",
     "pit": "checks",
-    "left-out": "sensitivity",
-    "leave": "sensitivity",
+    "left-out": "robust",
+    "leave": "robust",
     "sensitiv": "sensitivity",
     "trace": "computation",
     "rank": "computation",
 }
 """Section of a panel by a part of its name; any other stands with the posterior."""
+UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
+"""Sections of the first finding that are not folded, and where others have what stands in them."""
 LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
 FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
 """What `findings.json` says of a posterior, with its gate and summary."""
@@ -94,11 +97,15 @@ def claim_files(
         _view(number, finding, figures.get(number), panels.get(number, ()), files)
         for number, finding in enumerate(findings, 1)
     ]
+    rules = [finding.rule for finding in findings]
+    for view in views:
+        view["ruled_by"] = rules.index(view["finding"].rule) + 1
     page = text(
         "claim.md",
         claim=claim,
         views=views,
-        rules=_rules(findings),
+        compared=_compared(views),
+        robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
         fixed=_fixed(claim, findings),
@@ -145,18 +152,12 @@ def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
     return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
-def _rules(findings: Sequence[Finding]) -> dict[str, list[str]]:
-    """What the findings estimate, by the rule that decides them; empty where the claim alone has a rule."""
-    rules: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.rule:
-            rules.setdefault(finding.rule, []).append(finding.estimand)
-    return rules
+def _compared(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:
+    """Every published figure once, with the recomputed one."""
+    return list(dict.fromkeys(row for view in views for row in view["compared"]))
 
 
-def _view(
-    number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files
-) -> dict[str, object]:
+def _view(number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files) -> dict[str, Any]:
     """What a template shows of a finding."""
     suffix = "" if number == 1 else f"-{number}"
     drawn, behind, posterior = Text(), Text(), finding.posterior
@@ -172,20 +173,24 @@ def _view(
     view["compared"] = words.comparison(published, reproduced)
     if finding.operating is not None:
         shown = finding.operating[list(RATES)].rename(columns=RATES)
-        label = "The rule in simulated worlds" + (f", finding {number}" if number > 1 else "")
-        view["operating"] = files.table(finding.operating, label, f"worlds{suffix}.csv", shown=shown)
+        view["operating"] = files.table(
+            finding.operating, "How often the rule says what", f"worlds{suffix}.csv", shown=shown
+        )
     if posterior is not None:
         numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
         view["rests_on"] = [words.plural(n, noun) for n, noun in numbered if n]
         view["intervals"] = _kinds(posterior)
-        view["placed"] = _placed(posterior, panels, files, f"posterior{suffix}")
+        view["placed"] = placed = _placed(posterior, panels, files, f"posterior{suffix}")
+        for name, other in UNFOLDED.items():
+            if number > 1:
+                placed[other] = placed[name] + placed[other]
     return view
 
 
 def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
     """Figures, then tables of a posterior, by section of its page."""
     placed: dict[str, list[Text]] = {
-        name: [] for name in ("priors", "computation", "posterior", "checks", "sensitivity", "more")
+        name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
     }
 
     def add(section: str, frame: pd.DataFrame, label: str, name: str = "", shown: pd.DataFrame | None = None) -> None:
