@@ -37,7 +37,7 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
     names = ("own_side.last_gain", "own_side.penultimate_gain")
     found = judged(untested_by_draws("c14"), altered(layers=gains), *names)
     assert [found[name].verdict for name in names] == [verdict, OPEN if verdict == YES else verdict]
-    assert ("too often to be believed" in found[names[1]].plain) == (verdict == YES)
+    assert ("too often to be believed" in found[names[1]].settles) == (verdict == YES)
 
 
 def test_models_measured_here_have_findings_of_their_own() -> None:

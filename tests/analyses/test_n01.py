@@ -100,7 +100,7 @@ def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
     said = found(rows.assign(log_gain=known), "seed")
     assert said.verdict == verdict and (said.upper < 0.05) == (verdict == OPEN)
-    assert ("too often to be believed" in said.plain) == (verdict == OPEN)
+    assert ("too often to be believed" in said.settles) == (verdict == OPEN)
     assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
 
 

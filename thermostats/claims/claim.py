@@ -66,10 +66,10 @@ class Claim:
     """Section or figure of the preprint, and files."""
     rows: str = ""
     """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
     history: tuple[str, ...] = ()
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
@@ -84,7 +84,7 @@ class Claim:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
-        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.answers, words.history)
+        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.history, words.answers)
         return cls(words.id, words.title, *stated, words)
 
     def answer(self, verdict: str) -> str:
@@ -187,7 +187,7 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (self.rule or said, self.source, self.rows, self.answers, self.history)
+        rest = (self.rule or said, self.source, self.rows, self.history, self.answers)
         return Claim(self.id, self.title, self.said, self.estimand, *rest)
 
     def main(self) -> None:

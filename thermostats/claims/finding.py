@@ -63,14 +63,14 @@ class Finding:
     """Why the verdict is inconclusive."""
     rule: str = ""
     """The rule that decided, in words."""
-    settles: str = ""
-    """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
     could: str = ""
     """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
     worlds: int | None = None
     """Kinds of simulated worlds in which its rule was tried; None where there is nothing to try."""
     operating: pd.DataFrame | None = None
     """How often the rule says what in simulated worlds, a row a world."""
+    settles: str = ""
+    """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
 
 
 def text_of(finding: Finding) -> str:
