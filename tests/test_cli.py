@@ -160,3 +160,37 @@ def test_the_shell_completes_lists_and_claims() -> None:
 
     assert completed("thermostats ls mo", 2) == ["models"]
     assert completed("thermostats report C2", 2) == ["C20"]
+    assert completed("thermostats findings C2", 2) == ["C20"]
+    assert completed("thermostats measure karp", 2) == ["karpathy/stories260K"]
+    assert completed("thermostats export out lay", 3) == ["layers"]
+
+
+def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_asked() -> None:
+    def models(*options: str) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = json.loads(thermostats("ls", "models", *options, "--json").stdout)
+        return found
+
+    pythia = models("--family", "pythia", "--lab", "eleutherai")
+    assert len(pythia) == 8
+    assert {(row["heritage"], row["family"]) for row in pythia} == {("EleutherAI", "pythia")}
+    usual = models()
+    assert "nursery" not in {row["heritage"] for row in usual}
+    assert {row["heritage"] for row in models("--lab", "nursery")} == {"nursery"}
+    assert len(models("--nursery")) > 10 * len(usual)
+    runs = json.loads(thermostats("ls", "runs", "--lab", "TII", "--json").stdout)
+    assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
+
+
+def test_findings_of_one_claim(tmp_path: Path) -> None:
+    same: dict[str, object] = {
+        "estimand": "x",
+        "headline": True,
+        "published": "{}",
+        "reproduced": "{}",
+        "verdict": "supported",
+    }
+    same |= {"n_models": 8, "n_heritages": 2}
+    rows = table("findings", *({**same, "claim": claim, "finding": claim} for claim in ("C01", "C04")))
+    store.save(rows, "findings", tmp_path / "findings.csv")
+    listed = thermostats("findings", "c04", "--out", tmp_path).stdout.splitlines()
+    assert [line.split("\t")[0] for line in listed] == ["claim", "C04"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,32 @@ def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> No
     (told,) = json.loads(subprocess.run([*asked, "--json"], capture_output=True, text=True, check=True).stdout)
     assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -1234.5678901234)
     assert "-0.8784 " in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
+
+
+def lines_at_80(*arguments: str) -> tuple[list[str], str]:
+    """Lines of a command on a terminal of 80 columns, without colours, and what it says on standard error."""
+    shown, said = in_terminal(*arguments, COLUMNS="80", NO_COLOR="1")
+    return [re.sub("\x1b\\[[0-9;]*m", "", line) for line in shown.replace("\r", "").splitlines()], said
+
+
+@pytest.mark.parametrize("what", ["models", "runs", "claims", "columns", "architectures", "tables", "prompts"])
+def test_nothing_is_cut_at_80_columns(what: str) -> None:
+    lines, said = lines_at_80("ls", what)
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    rows = json.loads(subprocess.run([*COMMAND, "ls", what, "--json"], capture_output=True, check=True).stdout)
+    names = lines[0].split()
+    first = [line.split()[0] for line in lines[1:] if line[:1].strip()]
+    assert first == [str(row[names[0]]).split()[0] for row in rows]
+    left = said.partition("left out for want of width: ")[2].partition(";")[0].split(", ")
+    assert not set(left) & set(names)
+
+
+def test_numbers_are_whole_at_80_columns() -> None:
+    lines, said = lines_at_80("ls", "models", "--family", "pythia")
+    assert "EleutherAI/pythia-12b" in lines[2]
+    assert "11846072320" in lines[2]
+    assert "left out for want of width: family, variant, d_model; --json has them" in said
 
 
 def test_no_color_leaves_no_colour_in_help() -> None:

@@ -37,6 +37,8 @@ CASES = [
     ("ls models gpt2", "only columns are listed by table: got models gpt2. Next: thermostats ls models"),
     ("ls models --data nowhere", "--data nowhere begins it"),
     ("ls runs --own", "add --data mine"),
+    ("ls prompts --lab OpenAI", "allowed: models, runs"),
+    ("measure a/b c/d --name me/mine --data mine", "one name is for one model"),
     ("ls claims --analyses nowhere", "no such folder of analyses"),
     ("check --data nowhere", "no such data folder"),
     ("report C99", "no such claim: got C99"),
@@ -86,6 +88,8 @@ CASES = [
     ("nursery corpora --text nothing.txt", "no such file"),
 ]
 TABLES_READ = [
+    ("ls models --lab Eleuther", "did you mean EleutherAI?"),
+    ("ls models --family pythai", "did you mean pythia?"),
     ("export out --format parquet --partition modl_id", "did you mean model_id?"),
     ("measure ./nowhere --data mine", "thermostats nursery models"),
     ("measure a/b/c/d --data mine", "hub id"),

@@ -12,6 +12,9 @@ from typing import Any
 
 from thermostats.errors import ThermostatsError
 
+LONGEST_NAME = 20
+"""Characters from which on a text is prose, which is wrapped, and a word of prose, such as a path, may be broken."""
+
 
 def print_json(value: object) -> None:
     """Print a value as JSON."""
@@ -19,27 +22,64 @@ def print_json(value: object) -> None:
 
 
 def print_rows(
-    rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False, *, digits: int | None = None
+    rows: Sequence[dict[str, Any]],
+    columns: Sequence[str],
+    as_json: bool = False,
+    *,
+    digits: int | None = None,
+    spare: Sequence[str] = (),
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
-    digits: significant digits of numbers in a pipe; without it they are exact. On a terminal four, in JSON all.
+    digits: significant digits of numbers in a pipe; without it they are exact. On a terminal four, in JSON all. There
+    prose is wrapped, names and numbers are whole; of columns that do not fit the `spare` ones are left out first, then
+    those on the right, and standard error says which.
     """
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415 - a pipe does without
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
-
-        table = Table(*columns, header_style="bold", box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*(Text(_cell(row[label], digits=4)) for label in columns))
-        Console().print(table)
+        _table([{label: _cell(row[label], digits=4) for label in columns} for row in rows], columns, spare)
     else:
         print("\t".join(columns))
         for row in rows:
             print("\t".join(_cell(row[label], digits) for label in columns))
+
+
+def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:
+    """Rows of text as a table of the terminal's width."""
+    from rich.console import Console  # noqa: PLC0415 - a pipe does without
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    least: dict[str, int] = {}
+    whole: dict[str, int] = {}
+    for label in columns:
+        cells = [label, *(row[label] for row in rows)]
+        whole[label] = max(map(len, cells))
+        prose = whole[label] > LONGEST_NAME and any(" " in cell for cell in cells)
+        words = max(len(word) for cell in cells for word in cell.split())
+        least[label] = max(len(label), min(words, LONGEST_NAME)) if prose else whole[label]
+    shown = list(columns)
+    empty = [label for label in columns if not any(row[label] for row in rows)]
+    for label in [*empty, *spare, *reversed(columns)]:
+        if (room := console.width - sum(least[name] + 2 for name in shown) + 2) >= 0:
+            break
+        if label in shown[1:]:
+            shown.remove(label)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    growing = [label for label in shown if least[label] < whole[label]]
+    for label in sorted(growing, key=lambda name: whole[name] - least[name]):
+        more = min(whole[label] - least[label], max(room, 0) // len(growing))
+        least[label], room = least[label] + more, room - more
+        growing = growing[1:]
+    for label in shown:
+        table.add_column(label, overflow="fold", width=min(least[label], console.width))
+    for row in rows:
+        table.add_row(*(Text(row[label]) for label in shown))
+    console.print(table)
+    if left := [label for label in columns if label not in shown]:
+        print(f"left out for want of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
 def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:

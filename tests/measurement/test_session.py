@@ -213,3 +213,19 @@ def test_a_trained_model_end_to_end(data: Path) -> None:
     keys = pd.MultiIndex.from_frame(per_head[["layer", "head"]])
     identity = n * (1 - per_head["self_attention"]) * value.reindex(keys).to_numpy() ** 2
     assert per_head["trace"].to_numpy() == pytest.approx(identity.to_numpy(), rel=1e-4)
+
+
+def test_of_a_model_that_fails_the_runs_that_are_kept_are_named(
+    model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> dict[str, object]:
+        raise ValueError("no attention today")
+
+    monkeypatch.setitem(session.MEASURE, "attention", fails)
+    (outcome,) = execute([RunSpec(str(model), prompts=str(prompts), name="me/mine")], data)
+    assert outcome.status == "failed"
+    assert outcome.finished
+    kept = store.load("runs", data)
+    assert set(outcome.finished) == set(kept["run_id"])
+    assert set(kept["model_id"]) == {"me/mine"}
+    assert re.search(r"no attention today.* Kept: weights \(\w{16}\), residual \(\w{16}\)\.", outcome.reason)

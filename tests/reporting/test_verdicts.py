@@ -22,7 +22,7 @@ def test_findings_of_one_claim_and_of_all() -> None:
 
 
 def test_claims_and_folders_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="did you mean"):
+    with pytest.raises(UsageError, match="did you mean C04"):
         thermostats.findings("C4", out=REPORTS)
     with pytest.raises(UsageError, match="no report yet"):
         thermostats.findings(out=tmp_path)

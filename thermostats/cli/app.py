@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,6 +16,7 @@ from thermostats.cli.wrong_use import near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, check_table
+from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Analyses, Data, Json, Verbs, check_file
 
@@ -64,6 +65,19 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
+
+
+def _claims() -> list[str]:
+    from thermostats.claims.scripts import scripts  # noqa: PLC0415
+
+    return list(scripts(folders.shipped("analyses")))
+
+
+def _models() -> list[str]:
+    from thermostats.tables import rows  # noqa: PLC0415 - Arrow
+
+    named = set(rows.load("models", folders.begun_or_shipped()).column("model_id").to_pylist())
+    return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
 
 
 @app.command("import")
@@ -133,9 +147,13 @@ def join(
 @app.command()
 def measure(
     models: Annotated[
-        list[str], typer.Argument(help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.")
+        list[str],
+        typer.Argument(
+            help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.", autocompletion=_models
+        ),
     ],
     revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
+    name: Annotated[str, typer.Option(help="What one model is called in the tables, such as me/my-model.")] = "",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
     ] = "core",
@@ -176,10 +194,15 @@ def measure(
     """
     if not dry_run:
         folders.own_folder(data)
+    if name and len(models) > 1:
+        raise UsageError(
+            "one name is for one model", where="--name", got=", ".join(models), next_step="measure it alone"
+        )
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
     options = {
         "revision": revision,
+        "name": name,
         "dtype": dtype,
         "prompts": prompts,
         "what": tuple(map(str.strip, what.split(","))),
@@ -270,6 +293,11 @@ def ls(
     own: Annotated[
         bool, typer.Option("--own", help="Of models and runs: those alone that lie in your folder, see --data.")
     ] = False,
+    lab: Annotated[str, typer.Option(help="Of models and runs: those of this lab alone.")] = "",
+    family: Annotated[str, typer.Option(help="Of models and runs: those of this family alone.")] = "",
+    nursery: Annotated[
+        bool, typer.Option("--nursery", help="Of models and runs: those of the controlled study too.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
@@ -277,8 +305,8 @@ def ls(
 
     Of a column `joined` says whether joined rows must have it; of a claim `reads` whose rows it is judged on.
 
-    Example: `thermostats ls columns models`, `thermostats ls runs --own --data mine` or
-    `thermostats ls claims --analyses analyses`
+    Example: `thermostats ls columns models`, `thermostats ls models --family pythia`,
+    `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
         raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
@@ -287,6 +315,8 @@ def ls(
             step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
             raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
         check_table(table, DESCRIBED)
+    if (lab or family) and what not in {"models", "runs"}:
+        raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if own:
         folders.own_folder(data)
     folders.data_folder(data)
@@ -298,15 +328,10 @@ def ls(
         step = f"thermostats report --analyses {analyses} --out my-report"
     from thermostats.cli import listing  # noqa: PLC0415
 
-    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses, rules=as_json)
-    print_rows(rows, columns, as_json)
+    chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or own}
+    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses, rules=as_json, **chosen)
+    print_rows(rows, columns, as_json, spare=listing.SPARE)
     say_next(step, data=data, shown=watched(as_json))
-
-
-def _claims() -> list[str]:
-    from thermostats.claims.scripts import scripts  # noqa: PLC0415
-
-    return list(scripts(folders.shipped("analyses")))
 
 
 @app.command()
@@ -358,6 +383,9 @@ def report(
 
 @app.command()
 def findings(
+    claims: Annotated[
+        list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
     as_json: Json = False,
 ) -> None:
@@ -365,13 +393,13 @@ def findings(
 
     Numbers are rounded for reading; `--json` has every digit.
 
-    Example: `thermostats findings --json`
+    Example: `thermostats findings C04` or `thermostats findings --json`
     """
     if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
         raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     from thermostats.cli import listing  # noqa: PLC0415
 
-    rows = listing.findings(out)
+    rows = listing.findings(out, claims or ())
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
     columns = [
         "claim",
@@ -385,7 +413,7 @@ def findings(
         "n_models",
         "n_heritages",
     ]
-    print_rows(shown, columns, as_json, digits=5)
+    print_rows(shown, columns, as_json, digits=5, spare=("headline", "n_heritages", "n_models"))
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 
 

@@ -12,6 +12,7 @@ import typer
 from thermostats.errors import UsageError
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
+from thermostats.tables.vocabulary import TABLE_NAMES
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import NEW, Data, Json, Verbs
 
@@ -111,7 +112,10 @@ def power(
 @app.command()
 def export(
     out: Annotated[Path, typer.Argument(help="Folder to write; a new or an empty one.")],
-    tables: Annotated[list[str] | None, typer.Argument(help="Tables; without any, all that have rows.")] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables; without any, all that have rows.", autocompletion=lambda: list(TABLE_NAMES)),
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
     partition: Annotated[
         str | None, typer.Option(help="Parquet in folders by the values of this column, such as model_id.")

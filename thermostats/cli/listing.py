@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
@@ -12,8 +12,8 @@ from typing import Any
 
 from pyarrow import Table
 
-from thermostats.claims.scripts import scripts
-from thermostats.errors import DataError, UsageError
+from thermostats.claims.scripts import chosen, scripts
+from thermostats.errors import DataError, UsageError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
 from thermostats.tables import states
@@ -22,12 +22,15 @@ from thermostats.tables.folders import data_folder, layers, own_files, shipped
 from thermostats.tables.held import held, is_missing, keys
 from thermostats.tables.joined import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
+from thermostats.tables.vocabulary import NURSERY
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 CLAIMED = ("claim", "title", "reads")
 """What is shown of a claim."""
 OWN = ("models", "runs")
-"""Listings that can be of the folder's own rows alone."""
+"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
+SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head")
+"""Columns of listings that a narrow terminal does without, in this order."""
 
 
 def rows(
@@ -38,13 +41,18 @@ def rows(
     table: str | None = None,
     analyses: Path | None = None,
     rules: bool = True,
+    lab: str = "",
+    family: str = "",
+    nursery: bool = True,
 ) -> Rows:
     """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
-    read from their words alone, since scripts state the rules. The verb has checked the names.
+    read from their words alone, since scripts state the rules. The verb has checked the names. lab, family: of models
+    and runs those alone. nursery: without it, those of the controlled study are left out unless they are asked for by
+    lab.
 
-    Raises UsageError where there is no listing of own rows.
+    Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
     if own and what not in OWN:
         raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
@@ -62,11 +70,32 @@ def rows(
         "runs": _runs,
         "tables": _tables,
     }
-    return read[what](data, own)
+    found, shown = read[what](data, own)
+    if what not in OWN:
+        return found, shown
+    of = {(row["model_id"], row["revision"]): row for row in plain(tables.load("models", data))}
+    about = [of.get((row["model_id"], row["revision"]), {}) for row in found]
+    kept = [True] * len(found)
+    for label, wanted in (("heritage", lab), ("family", family)):
+        if wanted:
+            values = [str(model.get(label) or "") for model in about]
+            if wanted.casefold() not in map(str.casefold, values):
+                there = {value for value, is_kept in zip(values, kept, strict=True) if value and is_kept}
+                named = {value for value in there if value != NURSERY}
+                raise unknown(f"no {what} of this {'lab' if label == 'heritage' else label}", wanted, sorted(named))
+            kept = [
+                is_kept and value.casefold() == wanted.casefold() for is_kept, value in zip(kept, values, strict=True)
+            ]
+    if not nursery and lab.casefold() != NURSERY:
+        kept = [is_kept and model.get("heritage") != NURSERY for is_kept, model in zip(kept, about, strict=True)]
+    return [row for row, is_kept in zip(found, kept, strict=True) if is_kept], shown
 
 
-def findings(out: Path) -> list[dict[str, Any]]:
-    """Findings of the last report, each claim's headline first, named figures as objects."""
+def findings(out: Path, claims: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Findings of the last report, of some claims or all, each claim's headline first, named figures as objects.
+
+    Raises UsageError for a claim that the report does not have.
+    """
     path = findings_file(out)
     listed = plain(held(tables.read(path, "findings"), "findings", path))
     try:
@@ -75,6 +104,9 @@ def findings(out: Path) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         got, step = str(error), "thermostats report --all"
         raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
+    there = {row["claim"]: path for row in listed}
+    wanted = chosen(claims or None, there)
+    listed = [row for row in listed if row["claim"] in wanted]
     return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
 
 

@@ -169,6 +169,7 @@ def fill_heritage(planned: Plan, data: Path) -> None:
 
 def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress | None = None) -> Outcome:
     """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
+    planned = None
     try:
         write_state(data, spec, states.RUNNING, attempt=attempt)
         planned = plan(spec, data)
@@ -176,11 +177,20 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
+        if planned is not None and (kept := _kept(planned, data)):
+            named = ", ".join(f"{run.kind} ({run.run['run_id']})" for run in kept)
+            finished = tuple(run.run["run_id"] for run in kept)
+            outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} Kept: {named}.")
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, states.FAILED, outcome.reason, attempt)
         return outcome
     states.clear(data, spec_id(spec))
     return outcome
+
+
+def _kept(planned: Plan, data: Path) -> list[Planned]:
+    """Runs of a plan that are whole in the data folder."""
+    return [run for run in planned.runs if all(store.has_run(name, run.run["run_id"], data) for name in run.tables)]
 
 
 def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Outcome:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats.errors import UsageError, listed, unknown
+from thermostats.claims.scripts import chosen
+from thermostats.errors import UsageError, listed
 from thermostats.reporting.names import NOW, TABLE, findings_file
 from thermostats.reporting.snapshot import read_findings
 
@@ -22,11 +23,8 @@ def findings(claims: str | Sequence[str] | None = None, *, out: str | Path = "re
     folder, wanted = Path(out), listed(claims, "claims")
     check_written(folder)
     table = read_findings(findings_file(folder))
-    if wanted is not None:
-        there = sorted(set(table["claim"]))
-        for claim in wanted:
-            check_claim(claim, there)
-        table = table[table["claim"].isin([claim.upper() for claim in wanted])]
+    of = chosen(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
+    table = table[table["claim"].isin(of)]
     return table.sort_values(["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True)
 
 
@@ -34,9 +32,3 @@ def check_written(out: Path) -> None:
     """Raise UsageError where a folder holds no report."""
     if not any((out / name).is_file() for name in (NOW, TABLE)):
         raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
-
-
-def check_claim(claim: str, there: Sequence[str]) -> None:
-    """Raise UsageError for a claim that a report does not have."""
-    if claim.upper() not in there:
-        raise unknown("the report has no such claim", claim, there, otherwise=f"thermostats report {claim.upper()}")
