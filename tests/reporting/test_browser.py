@@ -20,7 +20,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 CLAIMS = ("c01", "c02", "c03", "c05")
-OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), "methods.html", "data.html", "figures.html")
+ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
+OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
 PAGES = (*OURS, "atlas.html", "thermostats-report.html")
 LINES, POINTS = "#atlas .mark-line path", "#atlas .mark-symbol path"
 WIDTHS = [1280, pytest.param(390, marks=pytest.mark.slow)]
@@ -111,10 +112,8 @@ def test_the_verdict_table_sorts(opened: Any, out: Path) -> None:
     page.get_by_role("columnheader", name="verdict").get_by_role("button").focus()
     page.keyboard.press("Enter")
     assert ids(page) == ["C01", "C02", "C03", "C04", "C05"] and heading.get_attribute("aria-sort") is None
-    page.get_by_label("Sort by").select_option("posterior probability")
-    assert set(ids(page)[:3]) == {"C03", "C04", "C05"}  # claims without one come last, whichever the direction
-    page.get_by_role("columnheader", name="posterior").get_by_role("button").click()
-    assert set(ids(page)[:3]) == {"C03", "C04", "C05"}
+    page.get_by_label("Sort by").select_option("models / labs")
+    assert set(ids(page)) == {"C01", "C02", "C03", "C04", "C05"}
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -134,6 +133,15 @@ def test_without_scripts_the_table_is_whole(opened: Any, out: Path) -> None:
     page = opened(out / "index.html", java_script_enabled=False)
     assert page.locator("table.claims tbody tr").count() == 5
     assert not page.locator("form.controls").is_visible()
+
+
+def test_nothing_stands_before_the_verdicts_of_the_index(opened: Any, out: Path) -> None:
+    page = opened(out / "index.html")
+    matrix, rows = page.locator("table.matrix"), page.locator("table.claims tbody tr")
+    assert matrix.bounding_box()["y"] + matrix.bounding_box()["height"] < rows.first.bounding_box()["y"] < 700
+    assert page.locator("main > p").first.inner_text().startswith("Verdicts:")
+    assert page.locator("main > p").nth(1).bounding_box()["y"] > rows.last.bounding_box()["y"]
+    assert matrix.locator(".sign").first.get_attribute("aria-label") == "supported"
 
 
 @pytest.mark.parametrize("width", [500, 390])

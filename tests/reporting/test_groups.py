@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,15 @@ from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
+from thermostats.claims.run import claims
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
 from thermostats.reporting.pages.claim import Entry
 from thermostats.reporting.pages.index import by_group, index_text
+from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.report import report
+from thermostats.reporting.snapshot import read_findings
+from thermostats.tables import folders
 
 
 def entry(claim: str, verdict: str = "supported") -> Entry:
@@ -32,6 +37,41 @@ def test_each_group_has_its_own_summary() -> None:
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
 
 
+def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence() -> None:
+    both = entry("C01")
+    other = [replace(both.findings[0], evidence="nursery", verdict=word) for word in ("not supported", "supported")]
+    both = replace(both, findings=(replace(both.findings[0], evidence="published"), *other))
+    lines = index_text([both, entry("C02")], {}).splitlines()
+    assert [line.rstrip() for line in lines if re.match(r"\| (published|nursery|overall|measured) ", line)] == [
+        "| published | ✔ |  |",
+        "| nursery | ✘ |  |",
+        "| overall |  | ✔ |",
+    ]
+
+
+NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"
+
+
+def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:
+    shipped = claims(folders.shipped("analyses"))
+    kept = read_findings(folders.shipped("reports") / "findings.csv")
+    given = kept[kept["headline"].astype(bool)].set_index("claim")["verdict"]
+    assert len(shipped) == len(given)
+    for claim in shipped:
+        assert claim.answer(given[claim.id]), claim.id
+        for said in (*claim.answers.values(), *claim.practice.values()):
+            assert len(said.split()) <= 25 and not re.search(rf"\b({NAMES})", said), said
+
+
+def test_what_this_means_is_a_line_a_claim_under_its_verdict() -> None:
+    practice = {"supported": "Rely on it.", "inconclusive": "Whether it is so."}
+    entries = [entry("C01"), entry("C02", "inconclusive"), entry("C03", "not supported")]
+    entries = [replace(one, claim=replace(one.claim, practice=practice)) for one in entries if one.claim]
+    holds, fails, unknown = means_text(entries).split("## ")[1:]
+    assert "- Rely on it. ([C01](c01/index.md))" in holds and "C0" not in fails
+    assert "- Whether it is so. ([C02](c02/index.md))" in unknown
+
+
 def test_a_first_page_holds_the_groups_that_there_are(tmp_path: Path) -> None:
     workplace = make_workplace(tmp_path)
     analyses, out = workplace["analyses"], workplace["out"]
@@ -43,7 +83,7 @@ def test_a_first_page_holds_the_groups_that_there_are(tmp_path: Path) -> None:
     for name in ("index.html", "index.md"):
         text = (out / name).read_text(encoding="utf-8")
         study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
-        assert study < text.index("c02/index") < nursery < text.index("n01/index", nursery)
+        assert study < text.index("c02/index", study) < nursery < text.index("n01/index", nursery)
         assert "recipes assigned by design" in text and "Of 2 claims put to the test" in text
 
 

@@ -50,7 +50,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report_of_five(tmp_path_factory.mktemp("pages"))["out"]
 
 
-ALONE = (*(f"{claim}/index.html" for claim in ("c01", "c02", "c03")), "index.html", "methods.html", "data.html")
+ABOUT = ("index.html", "means.html", "methods.html", "data.html")
+ALONE = (*(f"{claim}/index.html" for claim in ("c01", "c02", "c03")), *ABOUT)
 PAGES = (*ALONE, "figures.html", "thermostats-report.html")
 INDEX = ("index.html", "index.md")
 
@@ -286,7 +287,7 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    assert articles == ["index", "c01", "c02", "c03", "c04", "c05", "figures", "atlas", "methods", "data"]
+    assert articles == ["index", "means", "c01", "c02", "c03", "c04", "c05", "figures", "atlas", "methods", "data"]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
 

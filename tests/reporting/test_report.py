@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -139,7 +140,7 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     keep.write_text("not in the manifest")
     write_analysis(workplace["analyses"], "C01", "Meta", p=0.5)
     (workplace["analyses"] / "c02_gains.py").unlink()
-    assert stale(build(check=True)) == {"C01", "C02", "data", "index", "bundle", "MANIFEST.sha256"}
+    assert stale(build(check=True)) == {"C01", "C02", "data", "means", "index", "bundle", "MANIFEST.sha256"}
     assert "c02/index.html" in build().removed
     assert list((workplace["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok
@@ -164,7 +165,7 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
     assert f"ZeroDivisionError in c01_gains.py (line {line})" in said
     assert not (workplace["data"] / "published").exists()
     assert "has no published tables; a store that thermostats began has them" in said
-    row = next(t for t in (workplace["out"] / "index.md").read_text().splitlines() if "C01" in t)
+    (row,) = re.findall(r"^\| \[?C01.*$", (workplace["out"] / "index.md").read_text(), re.M)
     assert "analysis failed" in row and "✔" not in row
 
 
@@ -335,11 +336,11 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
         return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
 
     assert told().startswith("built: 2 claims; ")
-    every = "2 claims, 6 pages about all claims and the list of checksums"
+    every = "2 claims, 7 pages about all claims and the list of checksums"
     assert told(check=True) == f"up to date: {every}; 0 files written"
     write_gains(workplace["data"], "meta/small", 0.6)
     assert told(check=True) == (
-        "up to date: 1 claim and 4 pages about all claims; "
+        "up to date: 1 claim and 5 pages about all claims; "
         "stale: 1 claim, 2 pages about all claims and the list of checksums; 0 files written"
     )
     made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")

@@ -70,6 +70,8 @@ class Claim:
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
+    practice: Mapping[str, str] = field(default_factory=dict)
+    """What a verdict means for who picks or tunes models, one sentence; most claims have some."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
@@ -84,8 +86,9 @@ class Claim:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
-        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.history, words.answers)
-        return cls(words.id, words.title, *stated, words)
+        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.history)
+        by_verdict = words.by_verdict("Answer"), words.by_verdict("Practice")
+        return cls(words.id, words.title, *stated, *by_verdict, words)
 
     def answer(self, verdict: str) -> str:
         """The short sentence for a verdict; empty where none is written."""
@@ -187,8 +190,8 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (self.rule or said, self.source, self.rows, self.history, self.answers)
-        return Claim(self.id, self.title, self.said, self.estimand, *rest)
+        rest = (self.source, self.rows, self.history, self.answers, self.practice)
+        return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, *rest)
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.

@@ -11,6 +11,9 @@
     supported: Who trained a model matters more …
     inconclusive: These models are too few …
 
+    ## Practice
+    supported: Ask who trained a model before you ask how large it is.
+
     ## order
     ### estimand
     share of variance of heritage minus that of geometry, {{ gain.words }}
@@ -104,10 +107,9 @@ class Template:
         """The notes that are not empty."""
         return _items(self.render(finding, "notes", values))
 
-    @property
-    def answers(self) -> dict[str, str]:
-        """The answer in one short sentence by verdict, from lines such as `supported: …` of the section Answer."""
-        return dict(re.findall(r"^([a-z ]+): *(.+)$", self.sections.get("Answer", {}).get("", ""), flags=re.M))
+    def by_verdict(self, name: str) -> dict[str, str]:
+        """Sentences by verdict, from lines such as `supported: …` of a section, such as Answer."""
+        return dict(re.findall(r"^([a-z ]+): *(.+)$", self.sections.get(name, {}).get("", ""), flags=re.M))
 
     @property
     def history(self) -> tuple[str, ...]:

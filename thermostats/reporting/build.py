@@ -17,6 +17,7 @@ from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
 from thermostats.reporting.pages.data import data_text
+from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import (
@@ -30,7 +31,7 @@ from thermostats.reporting.stale import (
     write_manifest,
     write_seconds,
 )
-from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, METHODS, TITLES, State, counted
+from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, MEANS, METHODS, TITLES, State, counted
 from thermostats.tables import store
 
 
@@ -137,6 +138,8 @@ class Build:
     def _about(self, name: str) -> dict[str, bytes]:
         """Files of a page about all claims that is made at once."""
         state = self.state
+        if name == MEANS:
+            return {"means.md": means_text(self._entries()).encode()}
         if name == METHODS:
             return {"methods.md": methods_text().encode()}
         if name == DATA:
@@ -147,7 +150,7 @@ class Build:
 
     def _index_text(self) -> str:
         state = self.state
-        others = (*state.made(), *(name for name in (METHODS, DATA) if name in state.about))
+        others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: TITLES.get(name) or name.capitalize() for name in others}
         table = called.NOW if state.is_kept else called.TABLE
         return index_page.index_text(self._entries(), titles, findings=table)

@@ -54,6 +54,8 @@ NAME = re.compile(r"[a-z]{3,}")
 """A subscript, or part of one, that is a word and set upright."""
 VERDICT = re.compile(rf"^(?:\*\*)?(?:[{''.join(SIGNS.values())}]) ({'|'.join(SIGNS)})\b")
 """A paragraph or cell that states a verdict."""
+VERDICT_OF = {sign: verdict for verdict, sign in SIGNS.items()}
+"""Verdicts of signs that stand alone."""
 FOLDING, DETAILS = 4, "Details"
 """Level of headings under which a page in a browser is folded, and the part in which all of them are."""
 Env = MutableMapping[str, Any]
@@ -184,6 +186,8 @@ class _Renderer(RendererHTML):
         self.least = FOLDING
 
     def text(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
+        if verdict := VERDICT_OF.get(tokens[i].content):
+            return f'<span class="sign {slug(verdict)}" role="img" aria-label="{verdict}">{tokens[i].content}</span>'
         return str((equation if self.in_equation else symbols)(tokens[i].content))
 
     def blockquote_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -246,7 +250,7 @@ class _Renderer(RendererHTML):
         self.heads = [token.content for token in tokens[i:end] if token.type == "inline"]
         self.is_claims = self.heads[0] == "claim"
         self.is_stacked = "verdict" in self.heads and not self.caption
-        kind = "claims" if self.is_claims else "figures"
+        kind = "claims" if self.is_claims else "matrix" if self.heads[0] == "evidence" else "figures"
         tokens[i].attrSet("class", f"{kind} stacked" if self.is_stacked else kind)
         label = escape(self._label(self.heading, self.caption))
         caption = f"<caption>{symbols(self.caption)}</caption>\n" if self.caption else ""

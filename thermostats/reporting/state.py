@@ -19,12 +19,13 @@ from thermostats.words import listed, plural
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
 
-INDEX, METHODS, DATA, BUNDLE, ATLAS = "index", "methods", "data", "bundle", "atlas"
-ABOUT = (METHODS, DATA, INDEX, BUNDLE)
+INDEX, MEANS, METHODS, DATA, BUNDLE, ATLAS = "index", "means", "methods", "data", "bundle", "atlas"
+ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
-TITLES = {INDEX: "All claims", METHODS: "Methods", DATA: "Data", ATLAS: "Layer atlas", BUNDLE: "All in one file"}
-NAVIGATION = (INDEX, METHODS, DATA)
+TITLES = {INDEX: "All claims", MEANS: "What this means", METHODS: "Methods", DATA: "Data"}
+TITLES |= {ATLAS: "Layer atlas", BUNDLE: "All in one file"}
+NAVIGATION = (INDEX, MEANS, METHODS, DATA)
 """Pages that every page leads to where the report has them."""
 ROWS = ("*.csv", "*.parquet")
 """Files that rows are read from."""
@@ -128,7 +129,7 @@ class State:
 
     def bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, *self.scripts, *self.pages, METHODS, DATA]
+        order = [INDEX, MEANS, *self.scripts, *self.pages, METHODS, DATA]
         files = {self.file_of(name): self.records[name].files for name in order if name in self.records}
         return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
 

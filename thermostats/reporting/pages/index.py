@@ -10,19 +10,20 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.evidence import SETS
 from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
 from thermostats.reporting.stale import machine
-from thermostats.reporting.text import FAILED, MISSING, Text, link, slug, text
+from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
 TITLE = "Residual-stream gains in transformers"
-FURTHER = "Further claims"
-"""Group of claims that are of no registered study."""
+FURTHER, OVERALL = "Further claims", "overall"
+"""Group of claims that are of no registered study, and of findings that have no set of evidence of their own."""
 ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists them."""
 
@@ -48,7 +49,7 @@ def index_text(
         untried=sum(finding.worlds == 0 for entry in entries for finding in entry.findings),
         most_false=FALSE,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
-        fitted=any(row["posterior"] for row in rows.values()),
+        matrix=_matrix(entries),
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
@@ -104,17 +105,26 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
+def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Of every set of evidence, for every claim in order, the sign of the first finding on it; empty where none is."""
+    found = [
+        {finding.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
+        for entry in entries
+    ]
+    sets = [name for name in (*SETS, OVERALL) if any(name in own for own in found)]
+    return {name: [own.get(name, "") for own in found] for name in sets}
+
+
 def _row(entry: Entry, page_of: str) -> dict[str, Any]:
     primary = entry.findings[0] if entry.findings and not entry.error else None
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     shown = entry.claim is not None and not entry.error
     return {
         "id": entry.id,
+        "short": link(entry.id, page_of.format(folder_of(entry.id)) if shown else ""),
         "claim": entry.claim,
         "link": link(named, page_of.format(folder_of(entry.id)) if shown else ""),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,
-        "more": max(0, len(entry.findings) - 1),
-        "posterior": entry.posteriors[0] if entry.posteriors else None,
     }
