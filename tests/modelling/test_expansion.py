@@ -201,6 +201,16 @@ def test_short_chains_that_disagree_close_the_gate(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+def test_the_gate_lets_right_models_pass_and_heavy_tails_by_an_expanded_one() -> None:
+    """At most 5 % of worlds of the model itself fail (40 are tried); with t₄ residuals what answers passes."""
+    worlds = [fitted(study(np.random.default_rng(100 + seed).normal(size=60), seed=seed)) for seed in range(40)]
+    assert sum(not fit.check().passes for fit in worlds) <= stats.binom.isf(0.01, 40, 0.05)
+    for seed in range(5):
+        residual = np.random.default_rng(500 + seed).standard_t(4, size=60) / 2**0.5
+        assert fitted(study(residual, seed=seed)).answer.check().passes, seed
+
+
+@pytest.mark.slow
 def test_the_nursery_is_reproduced_by_skew_residuals() -> None:
     """Its log gains have a floor and a long tail: normal residuals give too many dampeners and no skew."""
     fit = fit_recipes(judged(final(Evidence()), "penultimate_gain"), "penultimate_gain", seed=101)
