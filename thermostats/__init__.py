@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.choices import options as options
     from thermostats.claims.study import import_published as import_published
     from thermostats.measurement.asked import measure as measure
     from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
@@ -52,6 +53,7 @@ _HOME = {
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "measure": "thermostats.measurement.asked",
+    "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
 }

@@ -93,6 +93,12 @@ def watched(as_json: bool = False) -> bool:
     return not as_json and sys.stdout.isatty()
 
 
+def looked_at() -> bool:
+    """Whether a person sees progress: standard error is a terminal, or the process is a notebook's."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return sys.stderr.isatty() or hasattr(shell, "kernel")
+
+
 def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
     """Say why nothing came of it: a sentence on standard error, and where asked for an object on standard output."""
     if as_json:

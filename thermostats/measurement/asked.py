@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from thermostats.errors import UsageError, listed
 from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
+from thermostats.terminal import looked_at
 
 IN_MEMORY = "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image processor"
 DIGITS = 12
@@ -89,6 +90,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.terminal import Bars  # noqa: PLC0415 - as above
     except ImportError as error:
         what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
         raise UsageError(what, got=str(error), next_step=step) from error
@@ -98,11 +100,12 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
     for planned in plans:
         _check_numbers(wanted, int(planned.model["n_layers"]))
     found = []
-    with begun(data) as folder:
+    shown = Bars() if looked_at() else None
+    with begun(data) as folder, shown.bars if shown else nullcontext():
         for planned in plans:
             session.fill_heritage(planned, folder)
             if not planned.finished:
-                session.measure_plan(planned, folder)
+                session.measure_plan(planned, folder, shown.report if shown else None)
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)
             rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)

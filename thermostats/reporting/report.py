@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from thermostats.choices import as_shipped
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
 from thermostats.reporting.names import CHECKSUMS, NOW
@@ -94,7 +95,8 @@ def report(
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-            written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
+            with as_shipped():
+                written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
     statuses = {name: ("built" if why else "fresh", why) for name, why in reasons.items() if name in found}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(Outcome(name, *status) for name, status in statuses.items())

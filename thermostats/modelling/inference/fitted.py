@@ -14,11 +14,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from thermostats.choices import options
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import checks, sampling, shown, statements
 from thermostats.modelling.inference.calibration import Calibration, Simulator, calibrate
 from thermostats.modelling.inference.checks import MOST_STATISTICS, SHAPES, Check, Gate, Statistic
-from thermostats.modelling.inference.draws import LEVEL, PASSED, SAMPLER, Array, Draws, element_names
+from thermostats.modelling.inference.draws import PASSED, SAMPLER, Array, Draws, element_names
 from thermostats.modelling.inference.groups import groups_of
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.words import number
@@ -236,7 +237,7 @@ class Fitted:
     figure: Callable[[Any, Axes], Axes]
     """Draws a fit of this family onto axes, which it returns."""
     seed: int
-    level: float = LEVEL
+    level: float = field(default_factory=lambda: options.level)
     alternatives: Refits = lambda seed: ()
     """Refits under other priors or without what a reader may doubt; parts add theirs by importance weights."""
     left_out: Refits | None = None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import sys
 import time
 import warnings
 from collections import OrderedDict
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.choices import options
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.inference.draws import (
     KIND,
@@ -40,6 +40,7 @@ from thermostats.modelling.inference.draws import (
 )
 from thermostats.modelling.inference.draws import finite as check_finite
 from thermostats.tables.caching import cache_folder
+from thermostats.terminal import looked_at
 
 Model = Callable[[Any, Mapping[str, Any]], None]
 Data = Mapping[str, Any]
@@ -80,7 +81,7 @@ def fit(
         if (stored := load_draws(path)) is not None:
             return stored
     alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
-    bar = alone and sys.stderr.isatty() if progress is None else progress
+    bar = alone and looked_at() if progress is None else progress
     draws = _attempt(model, data, seed, settings, bar)
     if retry and draws.beyond_limits():
         second = _attempt(model, data, seed + 1, settings.retried(), bar)
@@ -317,7 +318,7 @@ def _cores(settings: Settings) -> int:
     """Cores for the chains of one fit: all there are, or as many as fits side by side are given each."""
     given = os.environ.get(CORES_VARIABLE, "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(settings.chains, max(1, int(given)) if given.isdigit() else available)
+    return min(settings.chains, max(1, int(given)) if given.isdigit() else options.cores or available)
 
 
 def _build(model: Model, data: Data, *, constant: bool = False) -> Any:

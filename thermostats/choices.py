@@ -1,0 +1,83 @@
+"""What a session may choose once instead of in every call: `thermostats.options`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from thermostats.errors import UsageError, unknown
+
+CACHE_VARIABLE = "THERMOSTATS_CACHE"
+OFF = "off"
+LEVEL = 0.94
+"""Of intervals, where nothing else is chosen: the level of the study's report."""
+
+
+class Options:
+    """Choices of this session, each an attribute: `thermostats.options.level = 0.9`.
+
+    level: probability of the intervals in summaries of fits made from then on, between 0 and 1; a report keeps to its
+    own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws and features that
+    are kept, `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
+
+    Raises UsageError for other names and values.
+    """
+
+    level: float
+    cores: int | None
+    cache: str | None
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Take back `level` and `cores`; the cache stays."""
+        vars(self).update(level=LEVEL, cores=None)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: D105
+        if name not in NAMES:
+            raise unknown("no such option", name, NAMES, where="thermostats.options")
+        if name == "cache":
+            _set_cache(value)
+            return
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name == "level" and not (number and 0 < value < 1):
+            raise UsageError("not a level of intervals", got=repr(value)[:60], allowed="a number between 0 and 1")
+        if name == "cores" and value is not None and not (type(value) is int and value > 0):
+            raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
+        vars(self)[name] = value
+
+    def __getattr__(self, name: str) -> Any:  # noqa: D105
+        if name == "cache":
+            return os.environ.get(CACHE_VARIABLE) or None
+        raise AttributeError(f"no such option: {name}; there are {', '.join(NAMES)}")
+
+    def __repr__(self) -> str:  # noqa: D105
+        return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
+
+
+NAMES = ("level", "cores", "cache")
+options = Options()
+
+
+@contextmanager
+def as_shipped() -> Iterator[None]:
+    """Whatever the session chose, intervals as a report states them."""
+    chosen = options.level
+    options.level = LEVEL
+    try:
+        yield
+    finally:
+        options.level = chosen
+
+
+def _set_cache(value: Any) -> None:
+    if value is None:
+        os.environ.pop(CACHE_VARIABLE, None)
+    elif isinstance(value, (str, Path)) and str(value):
+        os.environ[CACHE_VARIABLE] = str(value)
+    else:
+        raise UsageError("not a cache", got=repr(value)[:60], allowed=f'a folder, "{OFF}", or None')
