@@ -224,6 +224,16 @@ def test_a_caption_stands_once_below_its_figure(out: Path) -> None:
     assert [said for said in page.texts if said == "Mean gain over layers."] == ["Mean gain over layers."]
 
 
+def test_the_first_figure_there_is_heads_the_page() -> None:
+    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")
+    found = [Finding("C01", f"mean {i}", "supported", "It is.", caption=f"Figure of {i}.") for i in range(3)]
+    made = claim_files(claim, found, {2: b"<svg/>", 3: b"<svg/>"}, {}, "c01.py", made_of)
+    text = made["c01/index.md"].decode()
+    assert text.index("](figure.svg)") < text.index("Claimed.") < text.index("](figure-3.svg)")
+    assert text.count("![Figure of 1.]") == text.count("![Figure of 2.]") == 1 and "c01/figure-2.svg" not in made
+
+
 def test_a_rule_stands_once_whatever_number_of_findings_it_decides() -> None:
     page, text = made_by_hand(0, 0, "above a", "above b", "above a")
     assert text.count("Above a") == text.count("Above b") == 1

@@ -94,9 +94,11 @@ def claim_files(
     """
     files = Files(folder_of(claim.id))
     views = [
-        _view(number, finding, figures.get(number), panels.get(number, ()), files)
+        _view(number, finding, figures.get(number), panels.get(number, ()), files, number == min(figures, default=0))
         for number, finding in enumerate(findings, 1)
     ]
+    if lead := min(figures, default=0):  # the first figure there is heads the page
+        views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
     rules = [finding.rule for finding in findings]
     for view in views:
         view["ruled_by"] = rules.index(view["finding"].rule) + 1
@@ -157,12 +159,14 @@ def _compared(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:
     return list(dict.fromkeys(row for view in views for row in view["compared"]))
 
 
-def _view(number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files) -> dict[str, Any]:
+def _view(
+    number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files, is_lead: bool
+) -> dict[str, Any]:
     """What a template shows of a finding."""
     suffix = "" if number == 1 else f"-{number}"
     drawn, behind, posterior = Text(), Text(), finding.posterior
     if figure:
-        drawn = files.figure(figure, f"figure{suffix}.svg", finding.caption or finding.plain)
+        drawn = files.figure(figure, f"figure{'' if is_lead else suffix}.svg", finding.caption or finding.plain)
     if finding.table is not None:
         behind = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
     published, reproduced = (
