@@ -130,6 +130,8 @@ def test_prior_and_posterior_of_a_quantity_share_its_row() -> None:
     axes = drawn(posterior.prior_to_posterior)
     assert rows(axes) == ["tau", "share"]
     assert [bar.get_width() for bar in axes.containers[0]] == pytest.approx([0.8, 0.6])
+    ends = [end for bar in axes.containers[0] for end in (bar.get_x(), bar.get_x() + bar.get_width())]
+    assert axes.get_xlim()[0] < min(ends) and max(ends) < axes.get_xlim()[1]
 
 
 def test_a_missed_model_is_hollow() -> None:

@@ -147,6 +147,8 @@ def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     posterior = table[table["stage"] == "posterior"]
     _intervals(axes, posterior.set_index(at[posterior.index]), "posterior")
     name_rows(axes, [quantity.replace("_", " ") for quantity in order])
+    axes.use_sticky_edges = False  # else the bars' ends lie on the frame
+    axes.autoscale_view(scaley=False)
     axes.set_xlabel("value of the quantity: median and interval")
     legend_over_rows(axes)
     return axes
