@@ -131,3 +131,11 @@ def test_what_cannot_be_measured_names_what_can(model: Any, tokenizer: Any, tmp_
 def test_weights_alone_need_no_tokenizer(model: Any, tmp_path: Path) -> None:
     assert measure(model, data=tmp_path / "mine", what="weights").empty
     assert len(store.load("weights", tmp_path / "mine")) > len(store.load("weights"))
+
+
+def test_a_notebook_sees_lines_of_progress(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("thermostats.measurement.asked.looked_at", lambda: True)
+    measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains")
+    assert f"{folder}: gains" in capsys.readouterr().err

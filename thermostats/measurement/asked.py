@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -90,7 +91,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.terminal import Bars  # noqa: PLC0415 - as above
+        from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
         what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
         raise UsageError(what, got=str(error), next_step=step) from error
@@ -100,7 +101,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
     for planned in plans:
         _check_numbers(wanted, int(planned.model["n_layers"]))
     found = []
-    shown = Bars() if looked_at() else None
+    shown = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, shown.bars if shown else nullcontext():
         for planned in plans:
             session.fill_heritage(planned, folder)
