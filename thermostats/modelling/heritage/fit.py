@@ -61,7 +61,7 @@ from thermostats.modelling.heritage.predictive import part_of
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.heritage.sensitivity import alternatives, left_out
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import PASSED, Array, Settings
+from thermostats.modelling.inference.draws import PASSED, SEED, Array, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Deferred, Fitted, Panel
 from thermostats.words import number
 
@@ -86,8 +86,8 @@ TITLES = {
 def fit_heritage(
     table: pd.DataFrame,
     *,
-    estimand: str,
-    seed: int,
+    estimand: str = "gain",
+    seed: int = SEED,
     blocks: Mapping[str, Sequence[str]] | None = None,
     concentration: float = 1.0,
     lab_df: float = 0.0,
@@ -106,7 +106,7 @@ def fit_heritage(
     and as `shares` takes them; by default the lab, and the logs of
     n_layers, n_heads, d_head and of n_params. `lab_df` above 2: Student-t lab effects. `leave_out`: what the check of
     influence leaves out one by one; none, no such check. `method`: sampling, or the closed form of the models' means,
-    which `auto` takes for more than `LARGE_STUDY` models.
+    which `auto` takes for more than `LARGE_STUDY` models, and with a warning where sampling fails.
 
     Raises UsageError as `design` does, for gains that are all the same, and for Student-t effects in closed form.
     """
@@ -123,14 +123,16 @@ def fit_heritage(
     total_sd = SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD
     chosen = method if method != AUTO else CLOSED if laid_out.n_models > LARGE_STUDY else SAMPLING
     said = (*said_of(table), *laid_out.warnings, *(() if laid_out.sources else (NO_SOURCE,)))
-    if chosen == CLOSED:
-        if lab_df:
-            raise UsageError("Student-t lab effects have no closed form", got=lab_df, allowed=f"method {SAMPLING}")
-        said = (*said, "closed form of the models' means: the spread over prompts is normal, categories are averaged")
-        draws = closed_form(laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=settings)
-    else:
+    if chosen == CLOSED and lab_df:
+        raise UsageError("Student-t lab effects have no closed form", got=lab_df, allowed=f"method {SAMPLING}")
+    if chosen == SAMPLING:
         data = arrays(laid_out, total_sd=total_sd, concentration=concentration, lab_df=lab_df)
         draws = sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=progress)
+        if method == AUTO and not lab_df and (failed := draws.failures()):
+            chosen, said = CLOSED, (*said, f"sampling failed ({'; '.join(failed)})")
+    if chosen == CLOSED:
+        said = (*said, "closed form of the models' means: the spread over prompts is normal, categories are averaged")
+        draws = closed_form(laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=settings)
     posterior = HeritagePosterior(
         design=laid_out,
         draws=draws,

@@ -21,7 +21,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, is_constant, labels, named, numbers
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
-from thermostats.modelling.inference.draws import LEVEL, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, sampled_part
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
@@ -68,7 +68,7 @@ def fit_invariance(
     *,
     only_related: bool = True,
     margin: float = MARGIN,
-    seed: int,
+    seed: int = SEED,
     settings: Settings = LONGER,
     cache: bool = True,
 ) -> Fitted:
