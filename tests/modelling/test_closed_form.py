@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -82,6 +83,15 @@ def test_models_never_seen_are_predicted_and_blocks_can_be_left_out(fitted: Heri
     assert m[:, 1:].mean(axis=0) == pytest.approx(mean[1:], abs=3 * error.max())
     own = (draws["tau"] * np.sqrt(draws["share"][..., -1])).mean()
     assert m[:, 0].std() > own
+
+
+def test_where_sampling_fails_auto_takes_the_closed_form_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = simulate_heritage(model_facts(24, 6, np.random.default_rng(0)), shares=SHARES, seed=1, n_prompts=5)
+    failing = SimpleNamespace(failures=lambda: ("17 divergent transitions",))
+    monkeypatch.setattr("thermostats.modelling.heritage.fit.sampling.fit", lambda *_, **__: failing)
+    fit = fit_heritage(one.table, leave_out=())
+    assert fit.method == "closed form"
+    assert "sampling failed (17 divergent transitions)" in fit.warnings
 
 
 def test_hundreds_of_models_take_the_closed_form() -> None:
