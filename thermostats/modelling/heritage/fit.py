@@ -240,8 +240,14 @@ class HeritageFit(HeritagePosterior, Fitted):
 
     @cached_property
     def expansions(self) -> pd.DataFrame:
-        """Every declared model, compared by the log predictive density of labs left out (`expansion.compared`)."""
-        return compared({name: self.expand(name) for name in EXPANSIONS}, self.seed)
+        """Every declared model, compared by the log predictive density of labs left out (`expansion.compared`).
+
+        A column more has P(order) by each; the last row is their stack, by the weights.
+        """
+        table = compared({name: self.expand(name) for name in EXPANSIONS}, self.seed)
+        table[ORDER] = [self.expand(name).probabilities[ORDER] for name in EXPANSIONS]
+        stack = {"model": "stacked", "weight": 1.0, ORDER: float((table["weight"] * table[ORDER]).sum())}
+        return pd.concat([table, pd.DataFrame([stack])], ignore_index=True)
 
     @cached_property
     def held_out(self) -> Mapping[str, HeldOut]:
