@@ -147,6 +147,21 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     assert "C02" not in (workplace["out"] / "index.md").read_text()
 
 
+def test_claims_of_another_folder_stay_in_a_report_of_some(workplace: dict[str, Path], tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    write_analysis(mine, "U01", "Meta")
+    report("C01", **workplace)
+    report("U01", **{**workplace, "analyses": mine})
+    index = (workplace["out"] / "index.md").read_text()
+    assert "C01" in index and "U01" in index
+    table = (workplace["out"] / "findings.csv").read_text()
+    assert "\nC01." in table and "\nU01." in table
+    report("C01", **workplace)
+    assert "U01" in (workplace["out"] / "index.md").read_text()
+    assert report("C01", **workplace).written == ()
+
+
 def test_a_broken_analysis_does_not_stop_the_others(build: Build, workplace: dict[str, Path]) -> None:
     (workplace["analyses"] / "c03_broken.py").write_text("raise SystemExit(3)")
     result = build()

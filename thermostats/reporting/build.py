@@ -167,7 +167,7 @@ class Build:
 
     def _entries(self) -> list[Entry]:
         entries = []
-        for claim in self.state.scripts:
+        for claim in self.state.claims:
             path, run = self.state.out / called.findings_name(claim), self.failed.get(claim)
             if run is not None:
                 entries.append(Entry(claim, run.claim, error=run.error))

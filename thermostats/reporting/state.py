@@ -63,6 +63,12 @@ class State:
         return {f"{name}.html": TITLES[name] for name in NAVIGATION if name in self.about}
 
     @property
+    def claims(self) -> list[str]:
+        """Claims that the report shows: of the analyses at hand, and in a report of some of them what else is there."""
+        others = [] if self.whole else [n for n, record in self.records.items() if findings_name(n) in record.files]
+        return list(dict.fromkeys([*self.scripts, *others]))
+
+    @property
     def names(self) -> set[str]:
         """Claims and pages that the report can have."""
         return {*self.scripts, *self.pages, *ABOUT}
@@ -121,7 +127,7 @@ class State:
 
     def file_of(self, name: str) -> str:
         """HTML file of a claim or page."""
-        return f"{folder_of(name)}/index.html" if name in self.scripts else FILES.get(name, f"{name}.html")
+        return f"{folder_of(name)}/index.html" if name in self.claims else FILES.get(name, f"{name}.html")
 
     def made(self) -> list[str]:
         """Pages that take time to make and that the report has."""
@@ -129,7 +135,7 @@ class State:
 
     def bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, MEANS, *self.scripts, *self.pages, METHODS, DATA]
+        order = [INDEX, MEANS, *self.claims, *self.pages, METHODS, DATA]
         files = {self.file_of(name): self.records[name].files for name in order if name in self.records}
         return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
 
@@ -151,9 +157,9 @@ class State:
             return self.bundled()
         if name == METHODS:
             return ""
-        built = {claim: self.records[claim] for claim in self.scripts if claim in self.records}
+        built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
         findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
-        return [list(self.scripts), findings, self.errors, self.made(), self.about, self.is_kept]
+        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept]
 
 
 def counted(names: Iterable[str]) -> str:
