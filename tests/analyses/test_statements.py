@@ -13,7 +13,8 @@ from thermostats.claims.result import TooFew
 from thermostats.claims.rule import Posterior
 from thermostats.modelling.inference.calibration import Simulator
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.fitted import Fitted, Part
+from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference.parts import Part
 from thermostats.modelling.inference.sampling import exact_draws
 from thermostats.modelling.inference.statements import AS_FITTED
 

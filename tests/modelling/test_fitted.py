@@ -10,7 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.fitted import Deferred, records, side_by_side, updates_of
+from thermostats.modelling.inference.fitted import Deferred, records, side_by_side
+from thermostats.modelling.inference.parts import updates_of
 from thermostats.modelling.laws.lines import fit_line
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from test_quadrature import some_lines
 
 from thermostats.modelling.inference import checks
-from thermostats.modelling.inference.fitted import Part
+from thermostats.modelling.inference.parts import Part
 from thermostats.modelling.inference.quadrature import Lines
 from thermostats.modelling.laws.lines import STATISTICS, sample, simulator
 from thermostats.modelling.laws.shares_of_models import fit_share

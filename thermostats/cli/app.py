@@ -194,25 +194,12 @@ def measure(
     """
     if not dry_run:
         folders.own_folder(data)
-    if name and len(models) > 1:
-        raise UsageError(
-            "one name is for one model", where="--name", got=", ".join(models), next_step="measure it alone"
-        )
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
-    options = {
-        "revision": revision,
-        "name": name,
-        "dtype": dtype,
-        "prompts": prompts,
-        "what": tuple(map(str.strip, what.split(","))),
-        "device": device,
-        "device_map": device_map,
-        "token_budget": token_budget,
-        "heritage": heritage,
-        "trust_remote_code": trust_remote_code,
-        "download": not offline,
-    }
+    options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
+    options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
+    options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
+    options |= {"heritage": heritage, "download": not offline}
     running = {
         "name": engine,
         "cpus": cpus,
@@ -230,18 +217,19 @@ def measure(
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
-    if unknown := [] if dry_run or heritage else _of_no_lab([row["model"] for row in rows], data):
-        labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
-        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB mends it", file=sys.stderr)
+    if not (dry_run or heritage):
+        _tell_of_no_lab([row["model"] for row in rows], data)
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
 
 
-def _of_no_lab(models: list[str], data: Path | None) -> list[str]:
-    """Those of the models that the user's own rows name no lab of."""
+def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
+    """Name those of the models that the user's own rows name no lab of, and what mends it."""
     from thermostats.tables.facts import own_models  # noqa: PLC0415 - pandas
 
     rows = own_models(folders.own_folder(data))
-    return sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"]))
+    if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
+        labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
+        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB mends it", file=sys.stderr)
 
 
 @app.command("can-measure")

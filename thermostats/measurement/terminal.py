@@ -39,6 +39,9 @@ def measure_models(
     not installed, or none of the models is a model's folder or a hub id; DataError for a file of specs that cannot be
     read.
     """
+    if options.get("name") and len(models) > 1:
+        what, got = "one name is for one model", ", ".join(models)
+        raise UsageError(what, where="--name", got=got, next_step="measure it alone")
     how = dict(running or {})
     budget, retries = how.pop("disk_budget", None), how.pop("retries", RETRIES)
     tables = folders.begun_or_shipped(data)

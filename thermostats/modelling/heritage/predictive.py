@@ -23,7 +23,7 @@ from thermostats.modelling.heritage.model import (
 from thermostats.modelling.heritage.sensitivity import log_ratios
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.fitted import Part, Update
+from thermostats.modelling.inference.parts import Part, Update
 
 REPLICATED = 400
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thermostats.modelling.inference.draws import Array, element_names
-
-if TYPE_CHECKING:
-    from thermostats.modelling.inference.fitted import Fitted, Part, Update
+from thermostats.modelling.inference.parts import Part, Update
 
 OUTCOME = "outcome"
 """What the outcome is called in every group."""
@@ -30,7 +28,7 @@ class Groups(NamedTuple):
     coords: dict[str, list[str]]
 
 
-def groups_of(fit: Fitted, part: Part, seed: int) -> Groups:
+def groups_of(fit: Any, part: Part, seed: int) -> Groups:
     """Groups posterior, prior, prior_predictive, posterior_predictive, log_likelihood and observed_data of a part.
 
     Posterior: chain × draw × …, with the quantities that are reported where they have as many draws. Others: 1 × draw ×
@@ -51,7 +49,7 @@ def groups_of(fit: Fitted, part: Part, seed: int) -> Groups:
     return Groups({name: group for name, group in variables.items() if group}, dims, coords)
 
 
-def _axes(fit: Fitted, part: Part, posterior: Mapping[str, Array]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def _axes(fit: Any, part: Part, posterior: Mapping[str, Array]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     unit, names = _units(fit, part)
     dims, coords = {OUTCOME: [unit]}, {unit: names}
     design = getattr(fit, "design", None)
@@ -69,7 +67,7 @@ def _axes(fit: Fitted, part: Part, posterior: Mapping[str, Array]) -> tuple[dict
     return dims, coords
 
 
-def _units(fit: Fitted, part: Part) -> tuple[str, list[str]]:
+def _units(fit: Any, part: Part) -> tuple[str, list[str]]:
     """Dimension of the outcome and its names: those of a table with the same outcomes in its rows, else numbers."""
     design = getattr(fit, "design", None)
     if design is not None and len(design.models) == part.observed.size:

@@ -1,4 +1,7 @@
-"""How a fit and its gate are shown: a few lines at a prompt, tables in a notebook, figures by kind; how it is kept."""
+"""How a fit and its gate are shown: a few lines at a prompt, tables in a notebook, figures by kind; how it is kept.
+
+`fit` is a `Fitted`, which shows itself by this module.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -17,12 +20,10 @@ from matplotlib.figure import Figure
 
 from thermostats.errors import unknown
 from thermostats.modelling.inference.draws import equal_tailed
+from thermostats.modelling.inference.parts import Update
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.words import number, plural
-
-if TYPE_CHECKING:
-    from thermostats.modelling.inference.fitted import Fitted, Update
 
 LINES = 10
 """Most lines of a fit at a prompt."""
@@ -34,7 +35,7 @@ MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
-def lines(fit: Fitted) -> list[str]:
+def lines(fit: Any) -> list[str]:
     """A fit in at most `LINES` lines of at most `WIDTH` characters."""
     table = fit.summary().head(SHOWN)
     rows = [
@@ -47,7 +48,7 @@ def lines(fit: Fitted) -> list[str]:
     return [shortened(line) for line in [headline(fit), *rows, *chances, *said, more][:LINES]]
 
 
-def headline(fit: Fitted) -> str:
+def headline(fit: Any) -> str:
     """Family, outcome, size and status of a fit."""
     size = f"{plural(fit.n_models, 'model')} of {plural(fit.n_heritages, 'lab')}"
     return f"{fit.family} fit of {fit.estimand}: {size}, {fit.status}"
@@ -77,16 +78,16 @@ def update_table(updates: Mapping[str, Update], level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
-def _intervals(fit: Fitted, axes: Axes) -> object:
+def _intervals(fit: Any, axes: Axes) -> object:
     axes.set_title(f"{fit.family}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
     return forest(fit.summary().head(MOST_ROWS), axes, label="quantity", estimate="median")
 
 
-def _prior(fit: Fitted, axes: Axes) -> object:
+def _prior(fit: Any, axes: Axes) -> object:
     return prior_to_posterior(update_table(dict(list(fit.updates().items())[:MOST_ROWS]), fit.level), axes)
 
 
-def _replicated(fit: Fitted, axes: Axes) -> object:
+def _replicated(fit: Any, axes: Axes) -> object:
     tables = [check.table for check in fit.check().checks if check.name.endswith("posterior predictive")]
     return posterior_predictive_panels(pd.concat(tables, ignore_index=True), axes)
 
@@ -100,7 +101,7 @@ KINDS: dict[str, Callable[[Any, Axes], object]] = {
 """Figures of every fit; a family may have `panels` of its own."""
 
 
-def draw(fit: Fitted, axes: Axes | None, kind: str) -> Axes:
+def draw(fit: Any, axes: Axes | None, kind: str) -> Axes:
     """Draw one kind of figure onto axes, or onto those of a new figure, which is made as large as its labels need.
 
     Raises UsageError for a kind that does not exist.

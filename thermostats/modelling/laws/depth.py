@@ -34,8 +34,9 @@ from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, Weights, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted, Part, chances, direct_part, spaced
+from thermostats.modelling.inference.fitted import Fitted, chances
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
+from thermostats.modelling.inference.parts import Part, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 

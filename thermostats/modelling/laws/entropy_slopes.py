@@ -20,7 +20,8 @@ from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.inference import checks, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
-from thermostats.modelling.inference.fitted import CHECKED, Fitted, Part, chances, direct_part, spaced
+from thermostats.modelling.inference.fitted import Fitted, chances
+from thermostats.modelling.inference.parts import CHECKED, Part, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Components, draw_components, left_out_components
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement

@@ -28,8 +28,9 @@ from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
-from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, direct_part, spaced
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.parts import Part, direct_part, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY, alternatives, heavy_errors
 from thermostats.modelling.inference.statements import Quantities, Statement

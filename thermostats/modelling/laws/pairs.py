@@ -22,7 +22,8 @@ from thermostats.modelling.classical.estimates import at_position, columns_of, i
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
 from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, sampled_part
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
+from thermostats.modelling.inference.parts import Part, sampled_part
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_of

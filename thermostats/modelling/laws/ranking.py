@@ -21,7 +21,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, by_sampling
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
-from thermostats.modelling.inference.fitted import Fitted, Part, chances, sampled_part
+from thermostats.modelling.inference.fitted import Fitted, chances
+from thermostats.modelling.inference.parts import Part, sampled_part
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import (

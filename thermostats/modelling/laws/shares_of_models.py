@@ -18,8 +18,9 @@ from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
-from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, Part, chances, direct_part, spaced
+from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds
+from thermostats.modelling.inference.parts import Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
 
