@@ -191,6 +191,22 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: str) -> tuple[
     return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
 
 
+@pytest.mark.parametrize(
+    ("reason", "settles", "shown"),
+    [
+        ("undecided", "", "More models."),
+        ("undecided", "The rule says it falsely.", "The rule says it falsely."),
+        ("too little data", "88 models would do.", "88 models would do."),
+        ("hangs on one unit", "Without Meta it falls.", "Without Meta it falls. More units of its kind"),
+    ],
+)
+def test_what_would_settle_it_claims_no_more_than_was_computed(reason: str, settles: str, shown: str) -> None:
+    _, text = made_by_hand(0, 0, verdict="inconclusive", reason=reason, settles=settles)
+    (line,) = (line for line in text.splitlines() if "What would settle it." in line)
+    said = line.removeprefix("- **What would settle it.** ")
+    assert said.startswith(shown) and (reason == "hangs on one unit" or said == shown)
+
+
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
 def test_long_comparisons_show_what_does_not_agree_and_fold_the_rest(figures: int, wrong: int, open_rows: int) -> None:
     page, _ = made_by_hand(figures, wrong)
