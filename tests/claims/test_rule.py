@@ -14,11 +14,14 @@ from thermostats.claims.rule import (
     Decide,
     Each,
     EveryRow,
+    Given,
     Pick,
     Posterior,
+    Rule,
     Some,
     V,
     Within,
+    wanted,
 )
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, all_of
 from thermostats.errors import DataError
@@ -129,3 +132,24 @@ def test_too_few_models_groups_or_rows_need_measurement() -> None:
     for needs in (AtLeast(models=6), AtLeast(groups=3), AtLeast(rows={"pairs": 3})):
         assert needs.verdict(few) == UNMEASURED
     assert AtLeast(models=6, groups=2).words() == "needs at least 6 models and 2 groups"
+
+
+@pytest.mark.parametrize(
+    ("rule", "above_and_below"),
+    [
+        (Above("x", 2), (2, None)),
+        (Within("x", 1, 3), (1, 3)),
+        (Decide((V("x") <= 0) & (V("x").p <= 0.05), V("x").lower > -0.3), (None, 0)),
+        (EveryRow(Below("x", 1)), (None, 1)),
+        (Given(V("n") >= 10, Above("x", 0.5)), (0.5, None)),
+        (Decide((V("x").p <= 0.05) & (V("x").upper > 0.7), NEVER), (None, None)),
+        (Decide((V("x").lower > 0) | (V("x").upper < 0), NEVER), (None, None)),
+        (Above("y", 2), (None, None)),
+        (Posterior("x > 2"), (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_the_numbers_that_an_estimate_is_compared_with(
+    rule: Rule | None, above_and_below: tuple[float | None, float | None]
+) -> None:
+    assert wanted(rule, "x") == above_and_below

@@ -34,6 +34,10 @@ class Finding:
     lower: float | None = None
     upper: float | None = None
     interval: str = ""
+    above: float | None = None
+    """Number above which the estimate supports the statement by the rule; None where the rule names none."""
+    below: float | None = None
+    """Number below which it does."""
     probability: float | None = None
     probability_kind: str = ""
     """What `probability` is: `p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted for the

@@ -13,7 +13,7 @@ from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, rates, table
 from thermostats.claims.posterior import Posterior as Fitted
 from thermostats.claims.result import Result
-from thermostats.claims.rule import AtLeast, Given, Posterior, Rule
+from thermostats.claims.rule import AtLeast, Given, Posterior, Rule, wanted
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
@@ -131,6 +131,7 @@ def _finding(
 ) -> Finding:
     values, head = _values(question, result, verdict), result.headline
     plain = words.line(question.name, "plain", values)
+    above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     sampled: dict[str, Any] = convergence(result.fit) if fitted and result.fit else {}
     return Finding(
         claim=claim,
@@ -151,6 +152,8 @@ def _finding(
         lower=head.lower,
         upper=head.upper,
         interval=head.interval,
+        above=above,
+        below=below,
         probability=head.p,
         probability_kind=head.p_kind if head.p is not None else "",
         n_models=result.n_models,

@@ -45,6 +45,8 @@ PARTS = {
 }
 NEAREST = {"<": "upper", ">": "lower"}
 """The end of an interval that decides whether the whole of it lies below or above a bar."""
+REACHES = {"<": ("estimate", "interval", "upper"), ">": ("estimate", "interval", "lower")}
+"""Parts by which an estimate is asked to lie below or above a bar; of the other end less is asked."""
 LIES = {"<": "lies below", ">": "lies above"}
 NEAR = 0.20
 """Largest p, and largest probability of the contrary, of a decisive verdict when one unit is left out."""
@@ -64,6 +66,8 @@ class Condition:
     """Whether a result meets it; raises DataError for a quantity or a table that the result lacks."""
     truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _of_rows_alone
     """Whether the quantities of a fit meet it, of a quantity with several elements all; not for conditions on rows."""
+    bars: tuple[tuple[str, str, float], ...] = ()
+    """Numbers that quantities are compared with: name, < or >, number."""
 
     def __and__(self, other: Condition) -> Condition:
         """Both."""
@@ -73,6 +77,7 @@ class Condition:
             f"{self.words} and {other.words}",
             lambda result: self.holds(result) and other.holds(result),
             lambda drawn: self.truth(drawn) & other.truth(drawn),
+            self.bars + other.bars,
         )
 
     def __or__(self, other: Condition) -> Condition:
@@ -83,6 +88,7 @@ class Condition:
             f"({self.words} or {other.words})",
             lambda result: self.holds(result) or other.holds(result),
             lambda drawn: self.truth(drawn) | other.truth(drawn),
+            self.bars + other.bars,
         )
 
 
@@ -135,7 +141,7 @@ class V:
         return math.nan if value is None else float(value)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
-        compare, one = OPERATORS[sign], self
+        compare, one, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
         said = bar.words if isinstance(bar, V) else figure(bar)
 
         def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
@@ -146,6 +152,7 @@ class V:
             f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {said}",
             lambda result: bool(compare(one.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
             truth,
+            ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
         )
 
     @property
@@ -187,6 +194,7 @@ class Pick:
             lambda result: (
                 not result.rows[self.table].empty and condition.holds(_of_row(self.row(result), result.near))
             ),
+            bars=condition.bars,
         )
 
     @property
@@ -206,7 +214,7 @@ def Each(table: str, condition: Condition) -> Condition:
         met = [condition.holds(row) for row in _rows(result, table)]
         return bool(met) and all(met)
 
-    return Condition(f"in each of the {table}, {condition.words}", holds)
+    return Condition(f"in each of the {table}, {condition.words}", holds, bars=condition.bars)
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
@@ -215,6 +223,7 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
     return Condition(
         f"in at least one of the {table}, {condition.words}{adjusted}",
         lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
+        bars=condition.bars,
     )
 
 
@@ -386,6 +395,15 @@ class Given:
 
 Rule = Decide | AtLeast | Posterior | Given
 """What decides on a result (`verdict`) and states itself (`words`)."""
+
+
+def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
+    """The numbers above and below which a quantity supports the statement; None where the rule names no such number."""
+    decide = rule.rule if isinstance(rule, Given) else rule
+    bars = [bar for bar in decide.supported.bars if bar[0] == name] if isinstance(decide, Decide) else []
+    above, below = ([bar for _, side, bar in bars if side == sign] for sign in "><")
+    low, high = max(above, default=None), min(below, default=None)
+    return (low, high) if low is None or high is None or low < high else (None, None)
 
 
 def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
