@@ -112,7 +112,7 @@ class Build:
 
     def snapshot(self) -> None:
         """Write what is kept under version control."""
-        index = index_page.index_text(self._entries(), {}, "{}.md")
+        index = index_page.index_text(self._entries(), {}, "{}.md", illustrated=False)
         written, removed = kept.snapshot(self.state.out, list(self.state.scripts), index, self._findings())
         self.written += written
         self.removed += removed
@@ -145,7 +145,8 @@ class Build:
         if name == DATA:
             return {"data.md": data_text(state.layout, state.evidence.fork()).encode(), **state.layout.copies()}
         if name == INDEX:
-            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings()}
+            pictures = index_page.pictures_of(self._entries())
+            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings(), **pictures}
         return self._bundle()
 
     def _index_text(self) -> str:

@@ -242,6 +242,8 @@ class _Renderer(RendererHTML):
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
         drawn = inline(self.read(self.page.path(source)), slug(f"{self.page.anchor}-{source}"), label)
+        if self.is_claims:
+            return str(drawn)
         scrolls = f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
         return f"<figure>{scrolls}<figcaption>{symbols(label)}</figcaption></figure>"
 
@@ -259,6 +261,7 @@ class _Renderer(RendererHTML):
         return scrolls + self.renderToken(tokens, i, options, env) + caption
 
     def table_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
+        self.is_claims = False
         return "</table>\n</div>\n"
 
     def tr_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:

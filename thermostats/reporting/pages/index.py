@@ -11,15 +11,18 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.evidence import SETS
+from thermostats.claims.finding import Finding
 from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.pictures import picture, shown
 from thermostats.reporting.stale import machine
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
+from thermostats.words import markdown
 
 TITLE = "Residual-stream gains in transformers"
 FURTHER, OVERALL = "Further claims", "overall"
@@ -29,9 +32,17 @@ ORDER = [*VERDICTS, FAILED, MISSING]
 
 
 def index_text(
-    entries: Sequence[Entry], pages: Mapping[str, str], page_of: str = "{}/index.md", findings: str = "findings.csv"
+    entries: Sequence[Entry],
+    pages: Mapping[str, str],
+    page_of: str = "{}/index.md",
+    findings: str = "findings.csv",
+    *,
+    illustrated: bool = True,
 ) -> str:
-    """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder."""
+    """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder.
+
+    illustrated: with the pictures of `pictures_of`.
+    """
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
@@ -50,11 +61,18 @@ def index_text(
         most_false=FALSE,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
+        illustrated=illustrated,
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
         machine=machine(),
     )
+
+
+def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
+    """The small pictures of the index by file name; of a claim without an estimate to show there is none."""
+    found = {_picture(entry): shown(_findings(entry)) for entry in entries}
+    return {name: picture(estimates) for name, estimates in found.items() if estimates}
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -115,16 +133,26 @@ def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return {name: [own.get(name, "") for own in found] for name in sets}
 
 
+def _picture(entry: Entry) -> str:
+    return f"evidence/{folder_of(entry.id)}.svg"
+
+
+def _findings(entry: Entry) -> Sequence[Finding]:
+    return () if entry.error else entry.findings
+
+
 def _row(entry: Entry, page_of: str) -> dict[str, Any]:
-    primary = entry.findings[0] if entry.findings and not entry.error else None
+    findings = _findings(entry)
+    primary, said = next(iter(findings), None), "; ".join(one.words for one in shown(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
-    shown = entry.claim is not None and not entry.error
+    is_built = entry.claim is not None and not entry.error
     return {
         "id": entry.id,
-        "short": link(entry.id, page_of.format(folder_of(entry.id)) if shown else ""),
+        "short": link(entry.id, page_of.format(folder_of(entry.id)) if is_built else ""),
         "claim": entry.claim,
-        "link": link(named, page_of.format(folder_of(entry.id)) if shown else ""),
+        "link": link(named, page_of.format(folder_of(entry.id)) if is_built else ""),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,
+        "picture": Text(f"![{markdown(said)}]({_picture(entry)})" if said else ""),
     }
