@@ -17,7 +17,7 @@ import pandas as pd
 from thermostats.claims.operating import table
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
-from thermostats.words import number, range_text
+from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04")
@@ -91,7 +91,7 @@ def verdicts(reports: Path) -> str:
         page = f"{row['claim'].lower()}.md"
         title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
         lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
-        estimate = "" if pd.isna(row["estimate"]) else f"{number(row['estimate'])} {range_text(lower, upper)}".strip()
+        estimate = "" if pd.isna(row["estimate"]) else with_interval(row["estimate"], lower, upper)
         of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
         verdict = row["verdict"] + f" ({row['reason']})" * bool(row["reason"])
         rests = f"{row['n_models']} / {row['n_heritages']}"

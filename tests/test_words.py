@@ -12,7 +12,9 @@ from thermostats.words import (
     number,
     printed_decimals,
     probability_text,
+    range_text,
     relation,
+    with_interval,
 )
 
 KINDS = ("p-value", "one-sided p-value")
@@ -34,6 +36,29 @@ KINDS = ("p-value", "one-sided p-value")
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((-0.8784, -0.9778, -0.4561), "−0.88 [−0.98, −0.46]"),
+        ((0.0187, -0.4027, 0.4401), "0.02 [−0.40, 0.44]"),
+        ((-0.0561, -0.0944, -0.0178), "−0.056 [−0.094, −0.018]"),
+        ((0.2708, -16.7359, 17.2776), "0 [−17, 17]"),
+        ((-0.001, -0.4, 0.4), "0.00 [−0.40, 0.40]"),
+        ((1.0, 0.7151, 1.0), "1.00 [0.72, 1.00]"),
+        ((0.3, 0.0041, 0.61), "0.300 [0.004, 0.610]"),
+        ((0.3, 1e-9, 0.61), "0.3000 [0.0000, 0.6100]"),
+        ((5234.0, 4100.0, 6400.0), "5,234 [4,100, 6,400]"),
+        ((2e-9, 1e-9, 3e-9), "2.00 × 10⁻⁹ [1.00 × 10⁻⁹, 3.00 × 10⁻⁹]"),
+        ((0.4375, None, None), "0.438"),
+        ((1.0, 1.0, 1.0), "1.00 [1.00, 1.00]"),
+        ((float("nan"), 0.2, 0.5), "[0.20, 0.50]"),
+    ],
+)
+def test_an_estimate_has_the_digits_that_its_interval_supports(numbers: tuple[float, ...], text: str) -> None:
+    assert with_interval(*numbers) == text
+    assert range_text(*numbers[1:]) == text[text.find("[") :] * ("[" in text)
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,31 @@ def number(value: float | None, significant: int = SIGNIFICANT) -> str:
 
 
 def range_text(lower: float | None, upper: float | None) -> str:
-    """An interval in brackets; empty where it has no ends."""
-    return "" if lower is None or upper is None else f"[{number(lower)}, {number(upper)}]"
+    """An interval in brackets, rounded as `with_interval` does; empty where it has no ends."""
+    return with_interval(None, lower, upper)
+
+
+def with_interval(value: float | None, lower: float | None, upper: float | None) -> str:
+    """A value and its interval to the decimals that its error supports: `0.12 [0.03, 0.20]`.
+
+    That is two significant digits of half the interval's width, and as many as tell its ends from zero. Without an
+    interval the value has `SIGNIFICANT` digits.
+    """
+    if lower is None or upper is None:
+        return number(value)
+    width = upper - lower
+    if not WHOLE > width > 1e-6 or max(abs(lower), abs(upper)) >= WHOLE:
+        return f"{number(value)} [{number(lower)}, {number(upper)}]".strip()
+    enough = 1 - math.floor(math.log10(width / 2))
+    first = max((-math.floor(math.log10(abs(end))) for end in (lower, upper) if end), default=0)
+    decimals = max(0, enough, min(first, enough + 2))
+    said = f"[{_rounded(lower, decimals)}, {_rounded(upper, decimals)}]"
+    return said if value is None or math.isnan(value) else f"{_rounded(value, decimals)} {said}"
 
 
 def estimate_range(estimate: Any) -> str:
-    """Value and interval of what has `estimate`, `lower` and `upper`: `0.12 [0.03, 0.2]`."""
-    return " ".join(part for part in (number(estimate.estimate), range_text(estimate.lower, estimate.upper)) if part)
+    """`with_interval` of what has `estimate`, `lower` and `upper`."""
+    return with_interval(estimate.estimate, estimate.lower, estimate.upper)
 
 
 def estimate_text(finding: Any) -> str:
@@ -176,6 +194,10 @@ def _fixed(value: float, decimals: int) -> str:
     if 0 < 1 - value < 10.0**-MOST_DIGITS:
         return f"1 {MINUS} {number(1 - value, 2)}"
     return number(value) if value and abs(value) < 1e-4 else f"{value:,.{decimals}f}".replace("-", MINUS)
+
+
+def _rounded(value: float, decimals: int) -> str:
+    return f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", MINUS)
 
 
 def _finer(value: float, decimals: int) -> str:
