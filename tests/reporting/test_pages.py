@@ -6,16 +6,19 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.reporting import render as rendered
-from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting.pages.claim import claim_files, compared_figures
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
+from thermostats.words import comparison
 
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 
@@ -170,18 +173,17 @@ WORLDS = """
 import pandas as pd
 WORLDS = pd.DataFrame(
     {"words": ["no effect at all"], "holds": [False], "simulations": [60], "supported": [0.02], "not_supported": [0.3]}
-)
+).assign(declared=False, n_models=3)
 """
 
 
-def made_by_hand(figures: int, wrong: int, *rules: str, **fields: str) -> tuple[str, str]:
+def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
-    found = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
+    found: dict[str, Any] = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
     first, *others = [
-        Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found)  # type: ignore[arg-type]
-        for i, rule in enumerate(rules or ("",))
+        Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found) for i, rule in enumerate(rules or ("",))
     ]
     first = replace(first, published=published, reproduced=reproduced)
     claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")
@@ -205,6 +207,28 @@ def test_what_would_settle_it_claims_no_more_than_was_computed(reason: str, sett
     (line,) = (line for line in text.splitlines() if "What would settle it." in line)
     said = line.removeprefix("- **What would settle it.** ")
     assert said.startswith(shown) and (reason == "hangs on one unit" or said == shown)
+
+
+@pytest.mark.parametrize(
+    ("power", "wanted", "shown"),
+    [
+        (0.5475, 96.0, "declared size in 55 % of simulations; 96 models of 32 labs would find it in 80 %."),
+        (0.99, 3.0, "declared size in 99 % of simulations. The effect may be smaller than that;"),
+    ],
+)
+def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
+    power: float, wanted: float, shown: str
+) -> None:
+    row = {"words": "as claimed", "holds": True, "simulations": 400, "supported": power, "not_supported": 0.0}
+    rates = pd.DataFrame([row | {"declared": True, "n_models": 3, "models_wanted": wanted, "groups_wanted": 32.0}])
+    _, text = made_by_hand(0, 0, verdict="inconclusive", reason="undecided", operating=rates)
+    assert shown in text
+
+
+def test_published_figures_of_equal_names_say_which_finding_they_belong_to() -> None:
+    values = ({"mean": 1.0, "p": 0.5}, {"mean": 2.0, "p": 0.5})
+    views = [{"number": n, "compared": comparison(figures, {})} for n, figures in enumerate(values, 1)]
+    assert [row.name for row in compared_figures(views)] == ["mean, finding 1", "p", "mean, finding 2"]
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,6 +15,7 @@ from jinja2 import Template
 from thermostats import words
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
+from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
@@ -106,7 +108,7 @@ def claim_files(
         "claim.md",
         claim=claim,
         views=views,
-        compared=_compared(views),
+        compared=compared_figures(views),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
@@ -117,6 +119,7 @@ def claim_files(
         decisive=_probability,
         capital=_capital,
         is_p_value=words.is_p_value,
+        power=WANTED,
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -154,9 +157,12 @@ def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
     return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
-def _compared(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:
-    """Every published figure once, with the recomputed one."""
-    return list(dict.fromkeys(row for view in views for row in view["compared"]))
+def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:
+    """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
+    first = {row: view["number"] for view in reversed(views) for row in view["compared"]}
+    times = Counter(row.name for row in first)
+    rows = dict.fromkeys(row for view in views for row in view["compared"])
+    return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
 
 
 def _view(
@@ -173,10 +179,12 @@ def _view(
         {name: float(value) for name, value in figures.items()} for figures in (finding.published, finding.reproduced)
     )
     view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
-    view["operating"] = Text()
+    view["operating"], view["declared"] = Text(), None
     view["compared"] = words.comparison(published, reproduced)
     if finding.operating is not None:
         shown = finding.operating[list(RATES)].rename(columns=RATES)
+        here = finding.operating["declared"].astype(bool) & (finding.operating["n_models"] == finding.n_models)
+        view["declared"] = next(iter(finding.operating[here].to_dict("records")), None)
         view["operating"] = files.table(
             finding.operating, "How often the rule says what", f"worlds{suffix}.csv", shown=shown
         )
