@@ -13,7 +13,7 @@ import pytest
 
 import thermostats
 from thermostats import options
-from thermostats.choices import as_shipped
+from thermostats.choices import at_level
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Settings
@@ -40,7 +40,7 @@ def test_a_level_holds_for_the_fits_that_follow_and_not_for_a_report() -> None:
     assert (before.level, after.level) == (0.94, 0.5)
     width = [fit.summary().eval("upper - lower").iloc[0] for fit in (before, after)]
     assert width[1] < 0.5 * width[0]
-    with as_shipped():
+    with at_level():
         assert line().level == 0.94
     assert options.level == 0.5
 

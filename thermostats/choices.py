@@ -64,10 +64,10 @@ options = Options()
 
 
 @contextmanager
-def as_shipped() -> Iterator[None]:
-    """Whatever the session chose, intervals as a report states them."""
+def at_level(level: float = LEVEL) -> Iterator[None]:
+    """Whatever the session chose, intervals of this level; by default as a report states them."""
     chosen = options.level
-    options.level = LEVEL
+    options.level = level
     try:
         yield
     finally:

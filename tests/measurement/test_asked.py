@@ -61,6 +61,19 @@ def test_a_model_in_memory_gives_the_gains_of_its_folder(
         assert set(rows["model_id"]) == {"tiny-gpt2"}
 
 
+@pytest.mark.parametrize("how", ["compiled block", "on disk"])
+def test_a_model_in_parts_gives_the_gains_of_its_folder(how: str, folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    """Of several devices, one of them a folder, and with a block that torch.compile holds."""
+    places = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu", "transformer.h.1": "disk"}
+    places |= {"transformer.h.2": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}
+    options = {"device_map": places, "offload_folder": str(tmp_path / "off")} if how == "on disk" else {}
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
+    if how == "compiled block":
+        model.transformer.h[1] = torch.compile(model.transformer.h[1])
+    rows = measure(model, tokenizer, prompts=TEXTS, what="gains")
+    assert gains(rows) == gains(measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS))
+
+
 def test_weights_that_were_changed_in_memory_are_another_revision(model: Any, tokenizer: Any, tmp_path: Path) -> None:
     options = {"data": tmp_path / "mine", "prompts": TEXTS, "what": "gains", "name": "me/mine"}
     first = measure(model, tokenizer, **options)

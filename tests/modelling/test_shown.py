@@ -10,12 +10,17 @@ import arviz
 import numpy as np
 import pandas as pd
 import pytest
+from bad_inputs import CASES
 from matplotlib.figure import Figure
 
-from thermostats import fit_heritage, fit_kleiber, fit_line, fit_share
+from thermostats import fit_heritage, fit_kleiber, fit_line, fit_share, options
+from thermostats.choices import at_level
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import shown
-from thermostats.modelling.inference.fitted import Fitted
+from thermostats.modelling.inference.fitted import Deferred, Fitted
+from thermostats.modelling.inference.parts import names_of
+from thermostats.modelling.laws.crossed_table import crossed
+from thermostats.modelling.laws.pairs import pairs_of
 
 LONG = "a lab whose name is so long that no figure of the usual width has room for it and the one beside it"
 
@@ -106,7 +111,7 @@ def test_arviz_has_all_groups_with_named_coordinates(fit: Fitted) -> None:
     assert set(fit.quantities) <= set(found["posterior"].data_vars)
     (unit,) = values(found, "observed_data", "outcome").dims
     assert values(found, "log_likelihood", "outcome").dims == ("chain", "draw", unit)
-    expected = {"line": ("model_id", "m0"), "share": ("group", "B"), "heritage": ("model_id", "m0")}[fit.family]
+    expected = {"line": ("model_id", "m0"), "share": ("lab", "B"), "heritage": ("model_id", "m0")}[fit.family]
     assert (unit, str(values(found, "observed_data", "outcome")[unit].to_numpy()[0])) == expected
     density = part.density()
     elpd = float(arviz.loo(found).elpd_loo if hasattr(arviz.loo(found), "elpd_loo") else arviz.loo(found).elpd)
@@ -116,6 +121,40 @@ def test_arviz_has_all_groups_with_named_coordinates(fit: Fitted) -> None:
 
 def test_arviz_draws_every_quantity(fit: Fitted) -> None:
     assert arviz.plot_forest(fit.to_arviz()) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("heritage", "invariance", "benchmark")])
+def test_every_outcome_and_coefficient_is_named(name: str) -> None:
+    fit = CASES[name].fit(CASES[name].good(10, 4))
+    for part in fit.parts:
+        found = fit.to_arviz(part)
+        outcome = found["observed_data"]["outcome"]
+        [unit] = outcome.dims
+        names = [str(name) for name in outcome[unit].to_numpy()]
+        assert len(set(names)) == len(names) and not names[0].isdigit()
+        about = {"slopes": {"row", "model_id", "prompt_id"}, "share": {"lab"}}.get(name, {"model_id", "lab"})
+        assert set(outcome.coords) == set(found["log_likelihood"]["outcome"].coords) - {"chain", "draw"} == about
+        if found["posterior"].get("beta", outcome).dims[2:]:
+            assert str(found["posterior"]["beta"]["beta_of"].to_numpy()[0]) == "intercept"
+
+
+def test_pairs_and_cells_are_named_by_what_they_are_of() -> None:
+    pairs = pairs_of(CASES["invariance"].good(3, 3))
+    assert set(names_of(pairs.prompts)) == {"pair", "prompt_id"}
+    cells = crossed(CASES["benchmark"].good(3, 3))
+    named = cells.names(cells.model, cells.prompt)
+    assert (named["model_id"][0], named["prompt_id"][0]) == (cells.models[0], cells.prompts[0])
+    assert len(set(zip(*named.values(), strict=True))) == cells.y.size
+
+
+def test_a_level_reaches_the_tables_of_a_fit_and_stays_with_it() -> None:
+    with at_level(0.5):
+        narrow = CASES["spectral"].fit(CASES["spectral"].good(12, 4))
+    wide = CASES["spectral"].fit(CASES["spectral"].good(12, 4))
+    width = [fit.table("left_out").eval("upper - lower").mean() for fit in (narrow, wide)]
+    assert width[0] < 0.6 * width[1]
+    lazily = replace(narrow, tables=Deferred({"level": lambda: pd.DataFrame({"level": [options.level]})}))
+    assert lazily.table("level")["level"].tolist() == [0.5]
 
 
 def test_a_part_that_is_none_is_refused(fit: Fitted) -> None:

@@ -20,6 +20,8 @@ from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
 
 IN_MEMORY = "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image processor"
+COMPILED = "_orig_mod."
+"""What torch.compile puts before the names of a module's weights."""
 DIGITS = 12
 """Hexadecimal digits of the weights of a model in memory, or of a list of prompts, in its name."""
 
@@ -186,7 +188,9 @@ def _has_folder() -> bool:
 def _written(model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Folder of a model written from memory, and the fields of its spec."""
     with _refusing(model):
-        model.save_pretrained(folder)
+        weights = {name.replace(COMPILED, ""): weight for name, weight in model.state_dict().items()}
+        compiled = weights.keys() != model.state_dict().keys()
+        model.save_pretrained(folder, state_dict=weights if compiled else None)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
     digest = hashlib.sha256()

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.choices import as_shipped
+from thermostats.choices import at_level
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
 from thermostats.reporting.names import CHECKSUMS, NOW
@@ -95,7 +95,7 @@ def report(
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-            with as_shipped():
+            with at_level():
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
     statuses = {name: ("built" if why else "fresh", why) for name, why in reasons.items() if name in found}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}

@@ -46,7 +46,7 @@ class HeldOut:
     rmse_rival: float
     """Of the model without heritage (models left out), or without geometry and scale (labs left out)."""
     coverage: float
-    """Share of models inside their prediction interval of `LEVEL`."""
+    """Share of models inside their prediction interval of the session's level."""
     elpd: float
     """Sum of the log predictive densities of the models' observed means."""
     elpd_difference: float

@@ -34,6 +34,7 @@ def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Pa
     return Part(
         draws=posterior.draws,
         observed=posterior.design.means()[0],
+        of=_names(posterior.design),
         statistics=model_statistics(posterior.design),
         prior=partial(from_prior, posterior),
         replicate=partial(new_models, posterior),
@@ -44,6 +45,10 @@ def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Pa
         simulator=of_posterior(posterior),
         loo=partial(prompt_pit, posterior) if prompted else None,
     )
+
+
+def _names(of: Design) -> dict[str, list[str]]:
+    return {"model_id": list(of.models), "lab": [of.labs[i] for i in of.lab]}
 
 
 def _updates(posterior: HeritagePosterior, quantities: Mapping[str, Array], seed: int) -> dict[str, Update]:

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.choices import LEVEL as LEVEL  # noqa: PLC0414 (said here too)
+from thermostats.choices import options
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables.caching import CACHE_VARIABLE, OFF
 
@@ -182,8 +183,9 @@ class Draws:
         return values.reshape(-1, *values.shape[2:])
 
 
-def equal_tailed(values: Array, level: float = LEVEL, axis: int | tuple[int, ...] = 0) -> tuple[Array, Array]:
-    """Quantiles (1 − level)/2 and (1 + level)/2 along an axis."""
+def equal_tailed(values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0) -> tuple[Array, Array]:
+    """Quantiles (1 − level)/2 and (1 + level)/2 along an axis; by default the session's level."""
+    level = options.level if level is None else level
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=axis)
     return lower, upper
 

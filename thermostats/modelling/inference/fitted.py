@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.choices import options
+from thermostats.choices import at_level, options
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import checks, sampling, shown, statements
 from thermostats.modelling.inference.calibration import Calibration, calibrate
@@ -269,13 +269,15 @@ class Fitted:
 
         Raises UsageError for a kind that does not exist.
         """
-        return shown.draw(self, axes, kind)
+        with at_level(self.level):
+            return shown.draw(self, axes, kind)
 
     def table(self, name: str) -> pd.DataFrame:
         """One of `tables`."""
-        if name not in self.tables:
+        if name not in list(self.tables):
             raise UsageError("no such table in the fit", got=name, allowed=", ".join(self.tables))
-        return self.tables[name]
+        with at_level(self.level):
+            return self.tables[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,12 @@ OUTCOME = "outcome"
 """What the outcome is called in every group."""
 UNIT = "model_id"
 """Dimension of models; ArviZ keeps the name `model` for models that it compares."""
-OF_DESIGN = {"m": (UNIT, "models"), "u": ("lab", "labs"), "v": ("family", "families"), "share": ("block", "blocks")}
+ROW = "row"
+"""Dimension of outcomes that are of no single thing, such as of a model and a prompt."""
+OF_DESIGN = {"u": ("lab", "labs"), "v": ("family", "families"), "share": ("block", "blocks")} | dict.fromkeys(
+    ("m", "m_raw", "log_sigma"), (UNIT, "models")
+)
 """Quantities of a fit with a `design`: their dimension, and the field of the design that names its elements."""
-NAMED_BY = {"rows": UNIT, "models": UNIT, "groups": "group"}
-"""Tables of a fit that may have a row an outcome, and the column that names them."""
 
 
 class Groups(NamedTuple):
@@ -26,6 +28,8 @@ class Groups(NamedTuple):
     variables: dict[str, dict[str, Array]]
     dims: dict[str, list[str]]
     coords: dict[str, list[str]]
+    of: dict[str, Sequence[str]]
+    """Further names of the outcomes, along their dimension."""
 
 
 def groups_of(fit: Any, part: Part, seed: int) -> Groups:
@@ -46,40 +50,36 @@ def groups_of(fit: Any, part: Part, seed: int) -> Groups:
         "log_likelihood": {OUTCOME: part.density()[None]},
         "observed_data": {OUTCOME: part.observed},
     }
-    return Groups({name: group for name, group in variables.items() if group}, dims, coords)
+    [unit] = dims[OUTCOME]
+    further = {name: names for name, names in part.of.items() if name != unit}
+    return Groups({name: group for name, group in variables.items() if group}, dims, coords, further)
 
 
 def _axes(fit: Any, part: Part, posterior: Mapping[str, Array]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    unit, names = _units(fit, part)
+    unit, names = _units(part)
     dims, coords = {OUTCOME: [unit]}, {unit: names}
     design = getattr(fit, "design", None)
-    for name, (axis, field) in OF_DESIGN.items():
-        elements = [str(element) for element in getattr(design, field, ())]
-        if (
-            name in posterior
-            and posterior[name].shape[2:] == (len(elements),)
-            and coords.get(axis, elements) == elements
-        ):
-            dims[name], coords[axis] = [axis], elements
-    for name, labels in fit.labels.items():
-        if name in posterior and posterior[name].shape[2:] == (len(labels),):
-            dims[name], coords[f"{name}_of"] = [f"{name}_of"], list(labels)
+    named = {name: (axis, getattr(design, field, ())) for name, (axis, field) in OF_DESIGN.items()}
+    named |= {name: (_axis(name, labels, part), labels) for name, labels in fit.labels.items()}
+    for name, (axis, elements) in named.items():
+        own = [str(element) for element in elements]
+        if name in posterior and posterior[name].shape[2:] == (len(own),) and coords.get(axis, own) == own:
+            dims[name], coords[axis] = [axis], own
     return dims, coords
 
 
-def _units(fit: Any, part: Part) -> tuple[str, list[str]]:
-    """Dimension of the outcome and its names: those of a table with the same outcomes in its rows, else numbers."""
-    design = getattr(fit, "design", None)
-    if design is not None and len(design.models) == part.observed.size:
-        return UNIT, list(design.models)
-    for name, column in NAMED_BY.items():
-        table = fit.tables.get(name)
-        if table is None or column not in table or len(table) != part.observed.size or not table[column].is_unique:
-            continue
-        numbers = table.select_dtypes("number").to_numpy("float64", na_value=np.nan)
-        if np.isclose(numbers, part.observed[:, None]).all(axis=0).any():
-            return column, list(table[column].astype(str))
-    return "row", [str(number) for number in range(part.observed.size)]
+def _axis(name: str, labels: Sequence[str], part: Part) -> str:
+    """Dimension of a quantity's elements: that of the outcomes' names where they are the same, else its own."""
+    return next((axis for axis, names in part.of.items() if set(names) == set(labels)), f"{name}_of")
+
+
+def _units(part: Part) -> tuple[str, list[str]]:
+    """Dimension of the outcome and its names: the first whose names tell the rows apart, else rows by all or number."""
+    for axis, names in part.of.items():
+        if len(set(names)) == len(names):
+            return axis, list(names)
+    rows = [", ".join(names) for names in zip(*part.of.values(), strict=True)]
+    return ROW, rows if len(set(rows)) == len(rows) > 0 else [str(number) for number in range(part.observed.size)]
 
 
 def _prior(updates: Mapping[str, Update], posterior: Mapping[str, Array]) -> dict[str, Array]:

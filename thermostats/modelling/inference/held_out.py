@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference.draws import LEVEL, Array, equal_tailed
+from thermostats.modelling.inference.draws import Array, equal_tailed
 from thermostats.modelling.inference.quadrature import Lines, log_evidence, posterior, predict
 
 MOST_FOLDS, FEWER = 100, 20
@@ -30,7 +30,7 @@ class HeldOut:
     pit: Array
     """Share of the predictive draws below each observation: uniform where the model is right."""
 
-    def interval(self, level: float = LEVEL) -> tuple[Array, Array]:
+    def interval(self, level: float | None = None) -> tuple[Array, Array]:
         """Equal-tailed predictive interval of every row."""
         return equal_tailed(self.draws, level)
 

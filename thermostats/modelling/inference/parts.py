@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
@@ -18,6 +19,8 @@ from thermostats.modelling.inference.draws import Array, Draws, element_names
 
 CHECKED = 500
 """Draws that are replicated, of fewer all."""
+AXES = {"pair": "pair", "model_id": "model_id", "prompt_id": "prompt_id", "group": "group", "heritage": "lab"}
+"""Columns that name what a row is of, and the dimension each is called by; ArviZ keeps `model` for what it compares."""
 UPDATED = 2000
 """Draws from the prior that stand beside those of the posterior."""
 
@@ -57,6 +60,8 @@ class Part:
     """What calibration asks of this model."""
     loo: Callable[[int], Check] | None = None
     """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
+    of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What each outcome is of, a name a row: by `model_id`, `prompt_id`, `lab`, … as `names_of` has them."""
 
     def __post_init__(self) -> None:
         """Refuse more test quantities than a gate can ask about."""
@@ -64,6 +69,11 @@ class Part:
             raise UsageError(
                 "too many test quantities", got=", ".join(self.statistics), allowed=f"{MOST_STATISTICS} at most"
             )
+
+
+def names_of(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Names of what the rows of a table are of, by the dimension that ArviZ is given: models, pairs, prompts, labs."""
+    return {axis: table[column].astype(str).tolist() for column, axis in AXES.items() if column in table}
 
 
 def sampled_part(

@@ -387,16 +387,29 @@ def convergence(columns: Array) -> dict[str, Array]:
 
 
 def to_arviz(
-    groups: Mapping[str, Mapping[str, Array]], dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Mapping[str, Array]],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[str]],
+    of: Mapping[str, Sequence[str]],
 ) -> Any:
-    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree since.
+
+    `of`: further coordinates along the only dimension of the observed data.
+    """
     arviz, options = _arviz(), {"dims": dict(dims), "coords": dict(coords)}
     given = {name: dict(group) for name, group in groups.items()}
-    return arviz.from_dict(**given, **options) if _first_generation(arviz) else arviz.from_dict(given, **options)
+    found = arviz.from_dict(**given, **options) if _first_generation(arviz) else arviz.from_dict(given, **options)
+    if of:
+        [unit] = next(iter(found["observed_data"].data_vars.values())).dims
+        for name in given:
+            group = found[name] if _first_generation(arviz) else found[name].to_dataset()
+            if unit in group.dims and not set(of) & set(group.dims):
+                found[name] = group.assign_coords({label: (unit, list(names)) for label, names in of.items()})
+    return found
 
 
 def _trace(values: Mapping[str, Array]) -> Any:
-    return to_arviz({"posterior": values}, {}, {})
+    return to_arviz({"posterior": values}, {}, {}, {})
 
 
 def _pymc() -> Any:

@@ -41,6 +41,10 @@ class Crossed:
     xz_prompt: NDArray[np.int64]
     warnings: tuple[str, ...]
 
+    def names(self, model: NDArray[np.int64], prompt: NDArray[np.int64]) -> dict[str, list[str]]:
+        """Names of the models and prompts of cells."""
+        return {"model_id": [self.models[i] for i in model], "prompt_id": [self.prompts[i] for i in prompt]}
+
 
 def crossed(table: pd.DataFrame) -> Crossed:
     """Log gains from one row a model and prompt: model_id, prompt_id, category, value; and entropy where there is one.

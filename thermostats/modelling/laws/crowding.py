@@ -164,6 +164,7 @@ def fit_crowding(
         },
         warnings=tuple(said),
         figure=_figure,
+        labels={"beta": ("intercept", "within labs", "between labs")},
         equations=EQUATIONS,
         priors=PRIORS,
     )

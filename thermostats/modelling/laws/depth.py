@@ -33,10 +33,10 @@ from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, st
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
-from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, Weights, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, chances
 from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
-from thermostats.modelling.inference.parts import Part, direct_part, spaced
+from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 
@@ -192,8 +192,8 @@ def fit_kleiber(
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
         parts={
-            "curve": curve_part(depths, through, effects, statistics=_statistics(L)),
-            "frontier": frontier_part(depths, top, statistics=_statistics(L)),
+            "curve": curve_part(depths, through, effects, statistics=_statistics(L), of=names_of(frame)),
+            "frontier": frontier_part(depths, top, statistics=_statistics(L), of=names_of(frame)),
         },
         quantities=shown,
         more=excess,
@@ -354,7 +354,7 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
         draws = fitted.parts[part].draws
         middle, beta = draws.flat(f"{prefix}middle")[::8, None], draws.flat(f"{prefix}beta")[::8, None]
         curves = 10 ** (middle * (L / reference) ** -beta)
-        lower, upper = equal_tailed(curves, LEVEL)
+        lower, upper = equal_tailed(curves)
         axes.plot(L, np.median(curves, axis=0), label=label)
         axes.fill_between(L, lower, upper, alpha=0.2)
     axes.plot(L, 10 ** (1 / L), linestyle="--", label="10^(1/L)")
@@ -722,7 +722,7 @@ def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Arr
 
 
 def quantile_power_law(
-    L: Array, y: Array, quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95), *, seed: int, level: float = LEVEL
+    L: Array, y: Array, quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95), *, seed: int, level: float | None = None
 ) -> pd.DataFrame:
     """Quantiles of y = log10 G as k L^(−β): log10 y on log10 L by quantile regression (Koenker and Bassett 1978).
 

@@ -74,8 +74,9 @@ def components(cells: Crossed) -> Components | None:
     )
 
 
-def part(model: Components, draws: Draws, x: Array) -> Part:
-    """What the checks need; `x`: log gains of the cells."""
+def part(model: Components, draws: Draws, cells: Crossed) -> Part:
+    """What the checks need."""
+    x = cells.x
     chosen = spaced(draws)
     effects = np.column_stack([draws.flat("fixed")[chosen], draws.flat("own")[chosen]])
     mean, rest = effects @ model.U.T, draws.flat("rest")[chosen][:, None]
@@ -101,6 +102,7 @@ def part(model: Components, draws: Draws, x: Array) -> Part:
     return direct_part(
         draws,
         observed=model.z,
+        of=cells.names(cells.xz_model, cells.xz_prompt),
         statistics={"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)},
         priors={"fixed": (0.0, SLOPE_SD), "own_spreads": (0.0, model.scales[:-1]), "rest": (0.0, model.scales[-1])},
         simulator=Simulator(joint=joint, posterior=again),
@@ -136,7 +138,7 @@ def fit_slopes(
     return Fitted(
         family="slopes",
         **about(table, cells, estimand),
-        parts={"entropies": part(model, draws, cells.x)},
+        parts={"entropies": part(model, draws, cells)},
         quantities=shown,
         statements=ASKED,
         probabilities=chances(ASKED, shown)

@@ -30,7 +30,7 @@ from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds, held_out
-from thermostats.modelling.inference.parts import Part, direct_part, spaced
+from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY, alternatives, heavy_errors
 from thermostats.modelling.inference.statements import Quantities, Statement
@@ -122,6 +122,7 @@ def fit_line(
         },
         warnings=tuple(said),
         figure=_figure,
+        labels={"beta": ("intercept", *covariates)},
         equations=_equations(outcome, covariates, grouped, error),
         priors=_priors(scale, covariates, grouped),
     )
@@ -269,7 +270,7 @@ def fitted_line(
     return Fitted(
         n_models=rows["model_id"].nunique(),
         n_heritages=rows["heritage"].nunique(),
-        parts={part: fit.part(statistics=statistics)},
+        parts={part: fit.part(statistics=statistics, of=names_of(rows))},
         quantities=found,
         more=more(lambda lines: lines),
         statements=statements,

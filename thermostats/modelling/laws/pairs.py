@@ -6,7 +6,7 @@ Pairs j of a base model and the model tuned from it, one population of pairs, wi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,13 +17,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.choices import options
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, is_constant, labels, named, numbers
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
-from thermostats.modelling.inference.draws import LEVEL, SEED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
-from thermostats.modelling.inference.parts import Part, sampled_part
+from thermostats.modelling.inference.parts import Part, names_of, sampled_part
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_of
@@ -108,7 +109,7 @@ def fit_invariance(
         sources=sources,
         n_models=len(models),
         n_heritages=pairs.pairs["heritage"].nunique(),
-        parts=_parts(data, draws),
+        parts=_parts(data, draws, names_of(pairs.prompts)),
         quantities=shown,
         more=more,
         statements=asked,
@@ -128,7 +129,7 @@ def fit_invariance(
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
-        labels={"ratio": names},
+        labels=dict.fromkeys(("ratio", "level", "change", "spread", "residual"), names),
     )
 
 
@@ -137,7 +138,7 @@ def _warnings(n: int, level: Array) -> list[str]:
     if n < FEW:
         said.append(
             f"{n} pairs: had none of them changed sides, up to {_most_unseen(n):.0%} of pairs still might (exact "
-            f"{LEVEL:.0%} bound); statements about a new pair rest on the priors of the spreads over pairs"
+            f"{options.level:.0%} bound); statements about a new pair rest on the priors of the spreads over pairs"
         )
     if (level.mean(axis=0) >= 0).all():
         said.append("no base model dampens: whether a dampener can be tuned into an expander was not seen")
@@ -170,7 +171,7 @@ def log_ratios(data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
 
 def _most_unseen(n: Any) -> Any:
     """Exact bound on the share of pairs that change sides, had none of n done so."""
-    return 1 - (1 - LEVEL) ** (1 / n)
+    return 1 - (1 - options.level) ** (1 / n)
 
 
 def _shown(n: int) -> pd.DataFrame:
@@ -241,7 +242,7 @@ def _by_pair(pairs: Pairs, level: Array, change: Array, margin: float) -> pd.Dat
     return pairs.pairs[["pair", "heritage", "related"]].merge(pd.DataFrame(rows), on="pair")
 
 
-def _parts(data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
+def _parts(data: Mapping[str, Any], draws: Draws, of: Mapping[str, Sequence[str]]) -> dict[str, Part]:
     own = [data["pair"] == j for j in range(data["n_pairs"])]
 
     def means(y: Array) -> Array:
@@ -249,7 +250,8 @@ def _parts(data: Mapping[str, Any], draws: Draws) -> dict[str, Part]:
 
     of_pairs = simulator(data, draws.settings.target_accept)
     own_ratios = partial(log_ratios, data, draws)
-    part = partial(sampled_part, pairs_model, data, draws, top=HYPER, simulator=of_pairs, alternatives=own_ratios)
+    sampled = partial(sampled_part, pairs_model, data, draws, top=HYPER, of=of)
+    part = partial(sampled, simulator=of_pairs, alternatives=own_ratios)
     changes = part(
         "changes",
         observed=data["change_observed"],
@@ -360,7 +362,7 @@ class Pairs:
     pairs: pd.DataFrame
     """A row a pair: pair (its name), base, tuned, heritage, and related: whether it was tuned from this base."""
     prompts: pd.DataFrame
-    """A row a pair and prompt: pair, base (log gain of the base) and change, log(tuned/base)."""
+    """A row a pair and prompt: pair, prompt_id, base (log gain of the base) and change, log(tuned/base)."""
     warnings: tuple[str, ...]
 
     def without(self, names: Collection[str]) -> Pairs:
@@ -408,7 +410,8 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
             unshared.append(f"{len(either) - len(both)} of {len(either)} in {pair}")
         lab = str(row["heritage"])
         rows.append({"pair": pair, "base": str(base), "tuned": str(child), "heritage": lab, "related": bool(related)})
-        parts.append(pd.DataFrame({"pair": pair, "base": both[base], "change": both[child] - both[base]}))
+        own = {"pair": pair, "prompt_id": both.index, "base": both[base], "change": both[child] - both[base]}
+        parts.append(pd.DataFrame(own))
     if not parts:
         raise UsageError(
             "no pair of base and tuned model",

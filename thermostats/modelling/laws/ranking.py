@@ -127,7 +127,7 @@ def fit_benchmark(
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
-        labels={"gain": cells.models, "slopes": cells.models, "share": PARTS},
+        labels={**dict.fromkeys(("gain", "slopes", "level", "log_sigma"), cells.models), "share": PARTS},
     )
     return _with_slopes(fitted, slopes) if slopes else fitted
 
@@ -232,6 +232,7 @@ def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
         draws,
         "gains",
         observed=cells.y,
+        of=cells.names(cells.model, cells.prompt),
         top=TOP,
         statistics={
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),

@@ -20,7 +20,7 @@ from thermostats.modelling.inference.checks import Check, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds
-from thermostats.modelling.inference.parts import Part, direct_part, spaced
+from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
 
@@ -60,7 +60,8 @@ def fit_share(
     if group:
         labels(table[group], group)
     keys = table[group].astype(str) if group else pd.Series("all", index=table.index)
-    counts = table.assign(_key=keys, _holds=table[holds].astype(bool)).groupby("_key")["_holds"].agg(["sum", "size"])
+    kept = table.assign(_key=keys, _holds=table[holds].astype(bool))
+    counts = kept.groupby("_key")["_holds"].agg(["sum", "size"]).rename_axis(group)
     grouped, names = len(counts) >= 2, tuple(counts.index)
     draws = _drawn(counts, grouped, seed)
     shown = _quantities(counts, draws)
@@ -165,6 +166,7 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     return direct_part(
         draws,
         observed=k.astype(np.float64),
+        of={AXES.get(str(counts.index.name), "group"): [str(name) for name in counts.index]},
         statistics={
             "units it holds for": lambda k: k.sum(axis=-1),
             "spread of groups' shares": lambda k: (k / n).std(axis=-1),

@@ -162,6 +162,7 @@ def fit_spectral(
         tables={"left_out": left_out, "rivals": rivals},
         warnings=tuple(said),
         figure=_figure,
+        labels={"beta": ("intercept", "log ratio")},
         equations=EQUATIONS,
         priors=PRIORS,
     )

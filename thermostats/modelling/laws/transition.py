@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logit
 
+from thermostats.choices import options
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.heritage.rows import lines, standardised
 from thermostats.modelling.inference.checks import Statistic
-from thermostats.modelling.inference.draws import LEVEL, SEED, Array, equal_tailed
+from thermostats.modelling.inference.draws import SEED, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
@@ -184,6 +185,7 @@ def fit_transition(
         },
         warnings=tuple(said),
         figure=_figure,
+        labels={"beta": ("intercept", *placed.shape)},
         equations=_equations(placed.shape, published),
         priors=tuple(line for line in PRIORS if line[0] in symbols or line[0] not in SYMBOLS.values()),
     )
@@ -304,7 +306,7 @@ def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
     """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with its t interval."""
     off = np.abs(predicted - star)
     gained = np.abs(L / 2 - star) / L - off / L
-    reach = stats.t.ppf((1 + LEVEL) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    reach = stats.t.ppf((1 + options.level) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
     return {
         "error_of_depth": float((off / L).mean()),
         "mape": float((off / star).mean()),
