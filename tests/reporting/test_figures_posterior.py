@@ -123,7 +123,10 @@ def test_an_observation_outside_its_interval_has_another_mark() -> None:
     axes = drawn(posterior.posterior_predictive_panels)
     points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in axes.collections}
     assert points["observed, inside"].tolist() == [[0.5, 0.0]]
-    assert points["observed, outside"][0, 1] == 1.0 and points["observed, outside"][0, 0] < 0
+    assert points["observed, further to the left than shown"].tolist() == [[-posterior.BEYOND, 1.0]]
+    near = posterior.posterior_predictive_panels(PREDICTIVE.assign(observed=-0.6), Figure().add_subplot())
+    points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in near.collections}
+    assert points["observed, outside"][0].tolist() == pytest.approx([-0.1, 1.0])
 
 
 def test_prior_and_posterior_of_a_quantity_share_its_row() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
@@ -21,44 +22,6 @@ from thermostats.plots.scales import log_axis
 from thermostats.words import short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
-WIDTH, HEIGHT = 7.2, 4.2
-"""Size of a figure in inches; helpers with a row per item set the height themselves."""
-RC = {
-    "figure.figsize": (WIDTH, HEIGHT),
-    "figure.facecolor": PAPER,
-    "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "axes.labelsize": 9.0,
-    "axes.titlesize": 10.0,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.facecolor": PAPER,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "text.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 6.0,
-    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#1d1f21"]),
-    "figure.constrained_layout.w_pad": 0.08,
-    "figure.constrained_layout.h_pad": 0.08,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "thermostats",
-}
 LEGEND_CHARACTERS = 17.25 * 8.5
 """Characters of one point that a row of a legend holds for every inch of the axes."""
 MOST_NAMED = 14
@@ -72,8 +35,8 @@ WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density
 
 
 def house_style() -> AbstractContextManager[None]:
-    """Context in which figures take the house style."""
-    return mpl.rc_context(RC)  # type: ignore[arg-type]
+    """Context in which figures take the house style, `house.mplstyle`."""
+    return mpl.rc_context(_style())
 
 
 def scatter_labelled(
@@ -293,6 +256,11 @@ def plain_text(texts: Iterable[Text]) -> None:
     """Names are no formulas."""
     for text in texts:
         text.set_parse_math(False)
+
+
+@cache
+def _style() -> mpl.RcParams:
+    return mpl.rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
 
 
 def _by_lab(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:

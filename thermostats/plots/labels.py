@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.textpath import TextPath
 from numpy.typing import ArrayLike
@@ -17,6 +19,8 @@ SIZE = 7.0
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
+STEP = 4.0
+"""Points along a line between places that a name should not stand on."""
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
@@ -50,7 +54,8 @@ class Names(Artist):
         points = self.axes.transData.transform(self.points) * scale
         x0, y0, x1, y1 = self.axes.get_window_extent().extents
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
-        for index, offset, far in _places(points, self.names, bounds, self.size):
+        lines = [box for line in self.axes.get_lines() for box in _along(line, scale)]
+        for index, offset, far in _places(points, self.names, bounds, self.size, lines):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
                 self.names[index],
@@ -72,16 +77,30 @@ class Names(Artist):
 
 
 def _places(
-    points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE
+    points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE, lines: Sequence[Box] = ()
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up."""
-    taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
+    taken: list[Box] = [*lines, *((x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points)]
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
         boxes = {offset: _box(points[index], offset, width, height) for offset in _offsets(width, height)}
         place = min(boxes, key=lambda offset: _cost(boxes[offset], taken, bounds, offset))
         taken.append(boxes[place])
         yield int(index), place, bool(np.hypot(*place) > width / 2 + NEAR[1])
+
+
+def _along(line: Line2D, scale: float) -> Iterator[Box]:
+    """Small boxes along a drawn line, so that no name stands on it; `scale`: points to a pixel."""
+    drawn = line.get_transform().transform(line.get_xydata()) * scale  # type: ignore[arg-type]
+    if line.get_linestyle() == "None":
+        return
+    for (x0, y0), (x1, y1) in pairwise(drawn):
+        if np.isfinite([x0, y0, x1, y1]).all():
+            steps = np.linspace(0, 1, min(200, 2 + int(np.hypot(x1 - x0, y1 - y0) / STEP)))
+            yield from (
+                (x - 1, y - 1, x + 1, y + 1)
+                for x, y in np.column_stack([x0 + steps * (x1 - x0), y0 + steps * (y1 - y0)])
+            )
 
 
 def _size(name: str, size: float = SIZE) -> tuple[float, float]:

@@ -25,6 +25,8 @@ BLOCKS: Mapping[str, str] = {
 POSTERIOR, PRIOR = "#3B4252", "#B8BDC4"
 OUTSIDE = "#D55E00"
 """What an interval misses; always drawn with another shape as well."""
+BEYOND = 0.45
+"""How far outside the central interval an observation is shown where it lies, in lengths of the interval."""
 SIDE = 6.5
 """Size of the figures beside the rows, in points."""
 
@@ -90,15 +92,22 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
     """One strip a test quantity, each on its own scale: the central interval of replicated data, and what was observed.
 
     table: the table of `checks.posterior_predictive` or `checks.prior_predictive` (columns statistic, observed, lower,
-    upper, p). Every interval is stretched to the same length; its ends are written below them, and p at the right.
+    upper, p). Every interval is stretched to the same length; its ends are written below them, and p at the
+    right. An observation too far outside is an arrow at the edge.
     """
     rows = table.reset_index(drop=True)
     width = (rows["upper"] - rows["lower"]).where(lambda w: w > 0, 1.0)
     place = (rows["observed"] - rows["lower"]) / width
     inside = place.between(0, 1)
     axes.hlines(rows.index, 0, 1, color=POSTERIOR, linewidth=4.5, alpha=0.35, label="replicated, central interval")
-    for within, look in ((inside, (INK, "o", "observed, inside")), (~inside, (OUTSIDE, "X", "observed, outside"))):
-        part, (color, marker, words) = place[within].clip(-0.45, 1.45), look
+    looks = {
+        "observed, inside": (inside, INK, "o"),
+        "observed, outside": (~inside & place.between(-BEYOND, 1 + BEYOND), OUTSIDE, "X"),
+        "observed, further to the left than shown": (place < -BEYOND, OUTSIDE, "<"),
+        "observed, further to the right than shown": (place > 1 + BEYOND, OUTSIDE, ">"),
+    }
+    for words, (rows_of, color, marker) in looks.items():
+        part = place[rows_of].clip(-BEYOND, 1 + BEYOND)
         if len(part):
             axes.scatter(part, part.index, color=color, marker=marker, s=30, label=words, **POINT)
     for at, row in enumerate(rows.itertuples()):

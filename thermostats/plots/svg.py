@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from thermostats.plots.dark import dark
 from thermostats.plots.general import house_style
 
 HEAD = re.compile(
@@ -15,6 +16,8 @@ HEAD = re.compile(
 )
 PLACES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 LONG = re.compile(r"\d+\.\d{3,}")
+COLOR = re.compile(r"(?<=: )#([0-9a-f]{6})\b")
+"""A colour in a style."""
 JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
 """What matplotlib's style sheet says of all elements; in a page it would say it of the whole page."""
 
@@ -30,9 +33,17 @@ def drawn(draw: Callable[..., object]) -> bytes:
 
 
 def compact(svg: bytes) -> bytes:
-    """A figure without comments and metadata, coordinates rounded to a hundredth of a point."""
+    """A figure without comments and metadata, coordinates rounded to a hundredth of a point, and with dark colours too.
+
+    Colours are custom properties, so that a page that is dark, or a browser that prefers dark, sets them.
+    """
     text = HEAD.sub("", svg.decode())
+    known = sorted(set(COLOR.findall(text)))
+    text = COLOR.sub(r"var(--c-\1, #\1)", text)
     text = PLACES.sub(lambda place: LONG.sub(lambda found: f"{float(found[0]):.2f}", place[0]), text)
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
+    properties = " ".join(f"--c-{color}: {dark(f'#{color}')};" for color in known)
+    style = f"<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ {properties} }} }}</style>"
+    text = re.sub(r"(<svg [^>]*>)", rf"\1\n{style}", text, count=1)
     lines = (line.strip() for line in text.splitlines())
     return ("\n".join(line for line in lines if line) + "\n").encode()
