@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import jupytext
 from nbclient import NotebookClient
 
 HERE = Path(__file__).resolve().parent
+TORCH = "torch"
+"""Tag of cells that measure: without torch they are skipped."""
 SCRIPTS = sorted(path for path in HERE.glob("*.py") if path.name != "run.py")
 
 
@@ -21,7 +24,12 @@ def executed(script: Path, folder: Path) -> Any:
         cell.id = f"cell-{number:02d}"
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     client = NotebookClient(
-        notebook, kernel_name="python3", timeout=600, resources={"metadata": {"path": str(folder)}}, record_timing=False
+        notebook,
+        kernel_name="python3",
+        timeout=600,
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        skip_cells_with_tag="" if find_spec(TORCH) else TORCH,
     )
     client.execute()
     for cell in notebook.cells:

@@ -114,7 +114,8 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
     Raises UsageError for a value that no row has.
     """
     folded, found = column.str.casefold(), pd.Series(False, index=column.index)
-    for value in map(str.casefold, wanted):
+    for given in wanted:
+        value = given.casefold()
         own = folded == value
         if name == "source" and not own.any() and value:
             own = folded.str.startswith(value)
@@ -123,9 +124,9 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
         if not own.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise unknown(f"no rows of this {name}", value, there)
-            near = did_you_mean(value, there, "thermostats ls models")
-            raise UsageError(f"no rows of this {name}", got=repr(value), next_step=near)
+                raise unknown(f"no rows of this {name}", given, there)
+            near = did_you_mean(given, there, "thermostats ls models")
+            raise UsageError(f"no rows of this {name}", got=repr(given), next_step=near)
         found |= own
     return found
 
