@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
@@ -18,6 +18,8 @@ from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, Gain, gains
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81
 """A correlation above the first is weak; the second is the published one."""
+SIZES_OF_A_FAMILY = 3
+"""Depths that a family must have."""
 DEEP = 24
 """Layers from which a model counts as deep."""
 SEED = 1
@@ -33,19 +35,22 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models(evidence: Evidence) -> pd.DataFrame:
-    """The Pythia models by depth."""
+    """The Pythia models by depth; of other sets of evidence every family of three depths or more."""
     rows = gains(evidence)
-    return rows[rows["source"] == PYTHIA].sort_values("n_layers", ignore_index=True)
+    if evidence.name == PUBLISHED:
+        rows = rows[rows["source"] == PYTHIA]
+    depths = rows.groupby("family")["n_layers"].transform("nunique")
+    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values("n_layers", ignore_index=True)
 
 
 def outcomes(evidence: Evidence, gain: Gain) -> pd.DataFrame:
     """The same with one named gain as the outcome."""
-    return models(evidence).assign(outcome=lambda rows: rows[gain.column])
+    return models(evidence).assign(outcome=lambda rows: rows[gain.column]).dropna(subset="outcome")
 
 
 def by_depth(rows: pd.DataFrame) -> Result:
-    """Correlation of depth with the outcome."""
-    r = correlation(rows["n_layers"], rows["outcome"], seed=SEED)
+    """Correlation of depth with the outcome, within families."""
+    r = correlation(rows["n_layers"], rows["outcome"], groups=rows["family"], seed=SEED)
     found = {"r": Estimate.of(r, p=r.p_permutation)}
     return Result.of(rows, found, table=None, words={"permutation": r.permutation})
 
@@ -60,10 +65,11 @@ def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
     return found
 
 
+VIEWS = Views(models=6)
 TRIAL = Trial(outcomes, by_depth, "model_id", worlds_of_line("outcome", "n_layers", STATED))
 
 
-@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL)
+@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS)
 def penultimate(evidence: Evidence, gain: Gain) -> Result:
     """The gain that the study means, by a test and by a line through the log gains."""
     rows = models(evidence)
@@ -99,7 +105,7 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     )
 
 
-@CLAIM.finding("depth", primary=FALLS, over=NAMED_GAINS[1:], trial=TRIAL)
+@CLAIM.finding("depth", primary=FALLS, over=NAMED_GAINS[1:], trial=TRIAL, views=VIEWS)
 def other(evidence: Evidence, gain: Gain) -> Result:
     """One named gain."""
     rows = outcomes(evidence, gain)

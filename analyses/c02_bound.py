@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
@@ -89,10 +89,11 @@ def counted(rows: pd.DataFrame) -> Result:
     return Result.of(rows, quantities, table=None, words={"found": found, "clear": list(clear["model_id"])})
 
 
+VIEWS = Views(models=8)
 TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST))
 
 
-@CLAIM.finding("bound", primary=REPLICATED, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL)
+@CLAIM.finding("bound", primary=REPLICATED, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)
 def largest(evidence: Evidence, what: Bound) -> Result:
     """The largest gain, by counting and by a power law with free constants."""
     rows, features = comparable(evidence), features_of(evidence, PYTHIA, HUNT)
@@ -125,8 +126,8 @@ def largest(evidence: Evidence, what: Bound) -> Result:
     )
 
 
-@CLAIM.finding("total", primary=REPLICATED, over=PRODUCTS, trial=TRIAL)
-@CLAIM.finding("bound", primary=REPLICATED, over=GAINS[1:], trial=TRIAL)
+@CLAIM.finding("total", primary=REPLICATED, over=PRODUCTS, trial=TRIAL, views=VIEWS)
+@CLAIM.finding("bound", primary=REPLICATED, over=GAINS[1:], trial=TRIAL, views=VIEWS)
 def bounded(evidence: Evidence, what: Bound) -> Result:
     """Models above the bound, and their families."""
     rows = held_to(evidence, what)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.api import OLS, add_constant
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import MEASURED, POOLED, REPLICATED, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import NEVER, Above, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
 from thermostats.modelling.heritage.blocks import ORDER
@@ -56,7 +56,7 @@ def models(evidence: Evidence, gain: Gain) -> pd.DataFrame:
     """Comparable models with the log of a gain."""
     rows = every_model(evidence)
     rows = rows[rows["comparable"]].reset_index(drop=True)
-    return rows.assign(outcome=np.log(rows[gain.column]))
+    return rows.assign(outcome=np.log(rows[gain.column])).dropna(subset="outcome")
 
 
 def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
@@ -67,6 +67,10 @@ def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
     found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
     own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
     return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
+
+
+VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
+"""In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 
 
 @CLAIM.shared
@@ -84,6 +88,7 @@ def heritage_fit(evidence: Evidence, gain: Gain, scale: str = "log_n") -> Herita
     robustness=Posterior(ORDER),
     over=GAINS,
     trial=Trial(models, by_shares, worlds=worlds_of_causes("outcome")),
+    views=VIEWS,
 )
 def order(evidence: Evidence, gain: Gain) -> Result:
     """Do the three come in the claimed order?"""
@@ -124,6 +129,7 @@ def by_size(rows: pd.DataFrame) -> Result:
     robustness=NEGLIGIBLE,
     over=GAINS,
     trial=Trial(models, by_size, worlds=worlds_without_size("outcome", MATTERS)),
+    views=VIEWS,
 )
 def size(evidence: Evidence, gain: Gain) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""

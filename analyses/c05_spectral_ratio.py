@@ -8,13 +8,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import (
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.laws.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, prompt_counts
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, gains, prompt_counts
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
 from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
 from thermostats.studies.nursery.rows import trained_norms
@@ -34,6 +45,8 @@ R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
 ENOUGH, FEW = AtLeast(models=24, groups=8), AtLeast(models=FEWEST)
+OTHERS = (REPLICATED, MEASURED, POOLED)
+"""The controlled study has findings of its own."""
 NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
 CLAIM = Claim.read(__file__)
 
@@ -86,8 +99,16 @@ def measured(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["gain"].notna() & rows["comparable"].eq(True)].reset_index(drop=True)
 
 
+def sound(evidence: Evidence) -> pd.DataFrame:
+    """Models of another set of evidence with norms of W_V itself."""
+    rows = gains(evidence).rename(columns={"wv_norm": "W_V", "wv_wo_ratio": "ratio"}).dropna(subset="ratio")
+    return rows.assign(right_matrix=True)
+
+
 def right(evidence: Evidence) -> pd.DataFrame:
     """Those whose published matrix is W_V."""
+    if evidence.name != PUBLISHED:
+        return sound(evidence)[lambda rows: rows["comparable"]].reset_index(drop=True)
     rows = measured(evidence)
     return rows[rows["right_matrix"]].reset_index(drop=True)
 
@@ -99,7 +120,7 @@ def every_gain(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(gain=rows["gain"].fillna(rows["model_id"].map(copied))).dropna(subset="gain")
 
 
-@CLAIM.finding("ratio.right_value_matrix", needs=FEW, **tried(right))
+@CLAIM.finding("ratio.right_value_matrix", needs=FEW, views=Views(models=8, sets=OTHERS), **tried(right))
 def right_value_matrix(evidence: Evidence) -> Result:
     """Models with the right matrix and a gain of their own."""
     rows, own, labels = norms_and_gains(evidence), measured(evidence), known_gains(evidence, H4_V2)
@@ -139,11 +160,12 @@ def all_models(evidence: Evidence) -> Result:
     primary=Decide(Each("pairs", (FOLD >= LEAST) & (FOLD <= MOST)), Some("pairs", (FOLD < LEAST) | (FOLD > MOST))),
     needs=AtLeast(rows={f"model of {lab} with the right W_V": 2 for lab in LABS}),
     trial=Trial(
-        lambda evidence: right_norms(norms_and_gains(evidence)),
+        lambda e: right_norms(norms_and_gains(e) if e.name == PUBLISHED else sound(e)),
         lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]))),
         "",
         worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal"),
     ),
+    views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )
 def labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""

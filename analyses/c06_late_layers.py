@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import EVERY, Audit, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.plots.general import drawing, strip_by_group
@@ -44,7 +44,7 @@ def of_pairs(rows: pd.DataFrame) -> Result:
 @CLAIM.finding(
     "late.labs",
     primary=Decide(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST)), Each("pairs", (RATIO < LEAST) | (RATIO > MOST))),
-    evidence=EVERY,
+    evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
     trial=Trial(late_norms, of_pairs, "", worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal")),
 )

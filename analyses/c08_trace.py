@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.separation import pairs_above, separation
@@ -32,7 +32,7 @@ CLAIM = Claim.read(__file__)
 
 def by_files(rows: pd.DataFrame) -> Result:
     """Pairs of an expander and a dampener of one file."""
-    found = separation(rows["log_trace"], rows["expander"], rows["source"].map(FILES))
+    found = separation(rows["log_trace"], rows["expander"], rows["source"].map(FILES).fillna(rows["source"]))
     files = found.groups.rename(columns={"share": SHARE.name, "straddling": AROUND.name})
     words = {"files": files.to_dict("records"), "around": files[AROUND.name].any(), "smallest": found.smallest_p}
     share = Estimate(found.share, p=found.p)
@@ -94,7 +94,7 @@ def as_labelled(evidence: Evidence) -> Result:
     return separated(rows, "by_label", "multi_head", "behaviour as labelled", **more | with_line(rows, "by_label"))
 
 
-@CLAIM.finding("trace.by_gain", robustness=LARGER, **tried("by_gain", "multi_head"))
+@CLAIM.finding("trace.by_gain", robustness=LARGER, views=Views(models=4), **tried("by_gain", "multi_head"))
 def by_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
     rows = mean_traces(evidence)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import ALIKE, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
@@ -88,10 +88,11 @@ def by_rule(rows: pd.DataFrame) -> Result:
     )
 
 
+VIEWS = Views(models=8)
 RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE))
 
 
-@CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED)
+@CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
 def threshold(evidence: Evidence) -> Result:
     """The rule on models that it was not made on, at the better end of the published range."""
     every, inside, result = models(evidence), by_family(evidence, True), by_rule(outside(evidence))
@@ -152,14 +153,14 @@ INSIDE = Trial(partial(by_family, inside=True), ranks, "model_id", WORLDS)
 OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=WORLDS)
 
 
-@CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE)
+@CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))
 def pythia(evidence: Evidence) -> Result:
     """Inside the family on which the rule was made."""
     rows = by_family(evidence, True)
     return replace(association(rows), audit=audit.density_in_the_family(evidence, rows, seed=SEED))
 
 
-@CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE)
+@CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE, views=VIEWS)
 def others(evidence: Evidence) -> Result:
     """Outside it."""
     return association(by_family(evidence, False))
@@ -183,7 +184,7 @@ AT_1 = dict.fromkeys(LEVELS, 1.0)
 PAIR = Trial(of_the_pair, by_prompts, "", worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE), "prompt")
 
 
-@CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR)
+@CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))
 def pair(evidence: Evidence) -> Result:
     """The two models that the study names."""
     rows = models(evidence).set_index("model_id")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -37,7 +37,7 @@ CLAIM = Claim.read(__file__)
 def pairs(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All pairs, and those of a base and a model tuned from it."""
     table = tuned_pairs.pairs(evidence, seed=SEED)
-    return table, table[table["base_and_child"]].reset_index(drop=True)
+    return table, table[table["base_and_child"].astype(bool)].reset_index(drop=True)
 
 
 def related(evidence: Evidence) -> pd.DataFrame:
@@ -91,11 +91,12 @@ def posterior(evidence: Evidence) -> dict[str, Any]:
     return {"fit": fit, "statements": asked}
 
 
+VIEWS = Views(models=2)
 SIGN = Trial(related, flips, "", worlds_of_share("flips", 0.0, MOST_FLIPS), "pair")
 MAGNITUDE = Trial(ratios, changes, "category", worlds_of_levels("log_ratio", np.log1p(STATED), 0.0), "prompt")
 
 
-@CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN)
+@CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN, views=VIEWS)
 def sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than its base?"""
     (table, true), fitted = pairs(evidence), posterior(evidence)
@@ -130,7 +131,11 @@ def sign(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding(
-    "magnitude", primary=Decide(Some("pairs", MOVED), Each("pairs", STILL)), robustness=MOVES, trial=MAGNITUDE
+    "magnitude",
+    primary=Decide(Some("pairs", MOVED), Each("pairs", STILL)),
+    robustness=MOVES,
+    trial=MAGNITUDE,
+    views=VIEWS,
 )
 def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""

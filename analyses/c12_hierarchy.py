@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.modelling.inference.fitted import Fitted
@@ -92,11 +92,16 @@ def with_order(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, st
     return {"fit": fit_members(evidence), "statements": {statement: rises}, "fit_tables": ("ranks", "shares")}
 
 
+VIEWS = Views(models=4, groups=4)
 TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
 
 
 @CLAIM.finding(
-    "families", primary=Decide(RISES & (BASES >= LEAST_BASES), FALLS), robustness=OF_FAMILIES, trial=TRIED(members)
+    "families",
+    primary=Decide(RISES & (BASES >= LEAST_BASES), FALLS),
+    robustness=OF_FAMILIES,
+    trial=TRIED(members),
+    views=VIEWS,
 )
 def families(evidence: Evidence) -> Result:
     """Every measured model of the families, tuned ones too."""
@@ -138,7 +143,9 @@ def four_models(rows: pd.DataFrame, name: str, **more: Any) -> Result:
     return replace(found, draw=draw, **more)
 
 
-@CLAIM.finding("models.last_gain", primary=Decide(RISES, FALLS), robustness=OF_MODELS, trial=TRIED(last_of_four))
+@CLAIM.finding(
+    "models.last_gain", primary=Decide(RISES, FALLS), robustness=OF_MODELS, trial=TRIED(last_of_four), views=VIEWS
+)
 def by_last_gain(evidence: Evidence) -> Result:
     """The four models of the abstract by last gain."""
     rows, own = last_gains(evidence), last_of_four(evidence)
@@ -147,7 +154,7 @@ def by_last_gain(evidence: Evidence) -> Result:
     return four_models(own, "last gain", words={"again": again}, **fitted)
 
 
-@CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four))
+@CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four), views=VIEWS)
 def by_total_amplification(evidence: Evidence) -> Result:
     """The same four by the norm after the last block over that after the first."""
     return four_models(total_of_four(evidence), "total amplification n_L/n_1")

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
@@ -16,7 +16,7 @@ from thermostats.plots.general import MUTED, reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
-from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of, gains
 
 SEED = 13
 THRESHOLD = 0.2
@@ -123,10 +123,13 @@ def every(evidence: Evidence) -> Result:
 
 def known_both_ways(evidence: Evidence) -> pd.DataFrame:
     """Models whose last block, in files with other prompts, was measured with the norm and without."""
-    gains = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
-    table = both_ways(evidence)
-    known = table.assign(last_gain=table["model_id"].map(gains.groupby("model_id")["value"].mean()))
-    known = known.dropna(subset="last_gain")[["model_id", "heritage", "last_gain", "normed_gain"]]
+    if evidence.name == PUBLISHED:
+        last = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+        known = both_ways(evidence)
+        known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
+    else:
+        known = gains(evidence)
+    known = known.dropna(subset=["last_gain", "normed_gain"])[["model_id", "heritage", "last_gain", "normed_gain"]]
     return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
 
 
@@ -141,7 +144,13 @@ def changed(known: pd.DataFrame) -> Result:
 SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
 
 
-@CLAIM.finding("sign", primary=Above("share that changes sides", MISJUDGED), needs=AtLeast(models=LEAST), trial=SIGN)
+@CLAIM.finding(
+    "sign",
+    primary=Above("share that changes sides", MISJUDGED),
+    needs=AtLeast(models=LEAST),
+    trial=SIGN,
+    views=Views(models=LEAST),
+)
 def sign(evidence: Evidence) -> Result:
     """Models whose last block lies on the other side of 1 with the norm."""
     table, found = both_ways(evidence), changed(known_both_ways(evidence))

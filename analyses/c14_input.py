@@ -7,7 +7,19 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import MEASURED, Audit, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import (
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Audit,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
@@ -19,6 +31,7 @@ from thermostats.studies.delia2026 import audit, by_prompt
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
 from thermostats.studies.delia2026.gains import PYTHIA
 from thermostats.studies.delia2026.hierarchy import ORDER
+from thermostats.tables.vocabulary import NURSERY
 
 SEED, ROBUST, HALF = 14, 0.90, 0.5
 NEARLY_ALL, MOSTLY = 0.97, 0.8
@@ -37,8 +50,8 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def last_gains(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of the published files, one run a model, with categories."""
-    rows = by_prompt.one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
-    return by_prompt.with_category(evidence, rows)
+    rows = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
+    return by_prompt.one_run_each(rows, LAST_GAIN_FILES)
 
 
 def logged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -52,8 +65,10 @@ def published(evidence: Evidence) -> pd.DataFrame:
 
 
 def of_the_family(evidence: Evidence) -> pd.DataFrame:
-    """Penultimate gains by prompt of the Pythia family."""
-    return logged(gain_by_prompt(evidence, "penultimate_gain", PYTHIA))
+    """Penultimate gains by prompt of the Pythia family; of other sets of evidence those of every model."""
+    if evidence.name == PUBLISHED:
+        return logged(gain_by_prompt(evidence, "penultimate_gain", PYTHIA))
+    return logged(by_prompt.published_or_set(evidence, "penultimate_gain"))
 
 
 def measured(evidence: Evidence) -> pd.DataFrame:
@@ -142,24 +157,26 @@ PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 FAMILY, SIDED = Trial(of_the_family, sides, "model_id", SIDES), Trial(published, sides, worlds=SIDES)
 SHARED = Trial(published, parts, worlds=PARTS)
 SIDED_HERE, SHARED_HERE = Trial(measured, sides, worlds=SIDES), Trial(measured, parts, worlds=PARTS)
+VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+"""What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 
 
-@CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY)
+@CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY, views=VIEWS)
 def of_pythia(evidence: Evidence) -> Result:
     """The Pythia family of figure 7."""
     rows = of_the_family(evidence)
     return own_side(rows, "penultimate gain, Pythia family", audit.figure_7_audit(evidence, rows))
 
 
-@CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED)
+@CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)
 def of_last_gains(evidence: Evidence) -> Result:
     """Every model whose last gain was published by prompt."""
     figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
     return own_side(published(evidence), "last gain, all models measured by prompt", figures)
 
 
-@CLAIM.finding("variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED)
+@CLAIM.finding("variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS)
 def variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
     return parts_of_variance(published(evidence), "last gain, all models measured by prompt")

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from thermostats.claims.claim import EVERY, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -107,7 +107,7 @@ TRAINED = Trial(lambda evidence: either(at_the_end_of_training(evidence)[1]), sh
 PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=EVERY, needs=ANY, trial=PUBLISHED)
+@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=PUBLISHED)
 def others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
     rows = evidence.table("layers")

@@ -5,7 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import EVERY, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -106,7 +106,7 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
 def trained(evidence: Evidence, measure: Case) -> Result:
     """Models trained here, with the right W_V; models measured here that others trained are shown."""
     table = of_training(evidence, measure)
-    found, every = shares(table), evidence.named(EVERY)
+    found, every = shares(table), evidence.named(POOLED)
     others = maps.by_layer(every.table("attention", variant="exact"))
     middle = maps.over_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90 % of models"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
@@ -28,6 +28,7 @@ SEED, ALPHA = 17, 0.02
 """At a level of 0.05 the stated exponent would be excluded falsely in more than 5 % of studies of eight models."""
 SCALE = 1.0
 """Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
+VIEWS = Views(models=4)
 PARTS = ("exponent", "attention", "last_mlp")
 INTERVAL = "Clopper–Pearson exact interval over models, 95 %"
 EXPONENT = V("exponent")
@@ -97,7 +98,9 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     return Result(table=last_blocks(evidence), words={"parts": parts, "follows": follows(evidence, gains.SCALING)})
 
 
-@CLAIM.finding("exponent", primary=Decide(WITHIN & HOLDS, EXCLUDED), robustness=AS_STATED, trial=LINE)
+@CLAIM.finding(
+    "exponent", primary=Decide(WITHIN & HOLDS, EXCLUDED), robustness=AS_STATED, trial=LINE, views=Views(models=8)
+)
 def exponent(evidence: Evidence) -> Result:
     """Exponent of the last MLP gain over the number of parameters."""
     last = last_blocks(evidence)
@@ -114,7 +117,7 @@ def exponent(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("attention", primary=always(CONTRACTS), trial=ATTENTION)
+@CLAIM.finding("attention", primary=always(CONTRACTS), trial=ATTENTION, views=VIEWS)
 def attention(evidence: Evidence) -> Result:
     """Is every attention gain below 1?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
@@ -135,7 +138,7 @@ def attention(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("last_mlp", primary=always(EXPANDED), robustness=EXPANDS, trial=MLP)
+@CLAIM.finding("last_mlp", primary=always(EXPANDED), robustness=EXPANDS, trial=MLP, views=VIEWS)
 def last_mlp(evidence: Evidence) -> Result:
     """Is the last MLP's gain above 1 in every model?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Finding, Result, Trial
+from thermostats.claims.claim import (
+    MEASURED,
+    POOLED,
+    REPLICATED,
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
@@ -18,6 +29,7 @@ from thermostats.plots.general import drawing, forest, strip_by_group
 from thermostats.studies.delia2026 import by_prompt, entropies
 from thermostats.studies.delia2026.anomalies import follows
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES
+from thermostats.tables.vocabulary import NURSERY
 
 SEED, RESAMPLES, RESAMPLES_PEARSON = 18, 4999, 999
 NATS = 1.0
@@ -30,6 +42,8 @@ POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
+OTHERS = Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+"""What was measured here has a finding of its own."""
 CLAIM = Claim.read(__file__)
 
 
@@ -70,7 +84,7 @@ def benchmark(evidence: Evidence) -> pd.DataFrame:
 def sensible(evidence: Evidence) -> pd.DataFrame:
     """Base models without the category of the highest entropy."""
     own = bases(evidence)
-    return own[own["category"] != highest(one_each(evidence))]
+    return own[own["category"] != highest(one_each(evidence))] if len(own) else own
 
 
 def measured(evidence: Evidence) -> pd.DataFrame:
@@ -124,7 +138,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     return Result(table=parts["cliches"].table, words={"parts": parts, "category": highest(rows(evidence))})
 
 
-@CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES)
+@CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES, views=OTHERS)
 def of_bases(evidence: Evidence) -> Result:
     """Base models, one run each."""
     own, every, files = (
@@ -142,7 +156,7 @@ def of_benchmark(evidence: Evidence) -> Result:
     return correlation(benchmark(evidence), "the benchmark's models")
 
 
-@CLAIM.finding("entropy.without_nonsense", primary=POSITIVE, trial=SENSIBLE)
+@CLAIM.finding("entropy.without_nonsense", primary=POSITIVE, trial=SENSIBLE, views=OTHERS)
 def without_category(evidence: Evidence) -> Result:
     """Base models without the category of the highest entropy."""
     return correlation(sensible(evidence), f"base models, without the category {highest(one_each(evidence))}")

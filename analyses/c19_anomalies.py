@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Finding, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
@@ -20,7 +20,7 @@ from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
 from thermostats.studies.delia2026 import anomalies
 from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_means, gain_by_prompt, with_category
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_means, published_or_set
 from thermostats.studies.delia2026.claim_figures import trace_by_norm
 from thermostats.studies.nursery.rows import trained_unembeddings
 from thermostats.tables.vocabulary import NURSERY
@@ -34,6 +34,8 @@ SMALL, CLEAR = 0.8, -0.7
 SCALE, BETWEEN = 0.25, 0.5
 """Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different labs, 1.6."""
 NONE = Audit()
+FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
+VIEW = Views(models=1)
 LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
 """Models that a correlation takes, that a line takes, and up to which p is exact over all permutations."""
 ENOUGH = AtLeast(models=24)
@@ -51,12 +53,14 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def gains(evidence: Evidence) -> pd.DataFrame:
     """Last gains by prompt of the models that the explanations are about."""
-    return with_category(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK, GPT2, GPTJ))
+    return published_or_set(evidence, "last_gain", BENCHMARK, GPT2, GPTJ)
 
 
 def of(evidence: Evidence, column: str, value: str) -> pd.DataFrame:
-    """Gains by prompt of one model, or of one file."""
+    """Gains by prompt of one model, or of one file; of other sets of evidence of the family that the file is about."""
     rows = gains(evidence)
+    if column == "source" and evidence.name != PUBLISHED:
+        column, value = "family", FAMILIES[value]
     return rows[rows[column] == value].assign(log_gain=lambda own: np.log(own["value"])).reset_index(drop=True)
 
 
@@ -223,6 +227,7 @@ ALL_DAMPEN = EveryRow(Below("last gain", 1), "models")
     primary=Below("last gain", 1),
     robustness=DAMPENS,
     trial=Trial(of_llama, by_prompts, "category", SMALLER, "prompt"),
+    views=VIEW,
 )
 def llama(evidence: Evidence) -> Result:
     """Does LLaMA's last block dampen at all?"""
@@ -245,6 +250,7 @@ def dampens(evidence: Evidence, own: pd.DataFrame, source: str) -> Result:
     primary=ALL_DAMPEN,
     robustness=EVERY_DAMPENS,
     trial=Trial(of_gpt2, by_prompts, "category", SMALLER, "prompt"),
+    views=VIEW,
 )
 def layer_norm(evidence: Evidence) -> Result:
     """GPT-2 in its sizes: an explanation that the study rejects itself."""
@@ -256,6 +262,7 @@ def layer_norm(evidence: Evidence) -> Result:
     primary=ALL_DAMPEN,
     robustness=EVERY_DAMPENS,
     trial=Trial(of_gptj, by_prompts, "category", SMALLER, "prompt"),
+    views=VIEW,
 )
 def parallel_block(evidence: Evidence) -> Result:
     """GPT-J: an explanation that the study rejects itself."""
@@ -270,6 +277,7 @@ SILENT = Posterior(f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean"
     primary=Within("last gain", 1 / MARGIN, MARGIN),
     robustness=SILENT,
     trial=Trial(of_mistral, by_prompts, "category", UNCHANGED, "prompt"),
+    views=VIEW,
 )
 def silent_exit(evidence: Evidence) -> Result:
     """Does Mistral's last block leave the norm of the stream as it is?"""

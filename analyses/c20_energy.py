@@ -6,14 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.amplification import amplification, product_audit, published_product
+from thermostats.studies.delia2026.gains import LEVEL, gains
 
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
@@ -64,6 +66,12 @@ def share(rows: pd.DataFrame) -> Result:
 
 def of_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
+    if evidence.name != PUBLISHED:
+        rows = gains(evidence).dropna(subset="total_amplification")
+        n = rows["n_prompts"]
+        error = rows["total_amplification_sd"] / rows["total_amplification"] / np.sqrt(n)
+        half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error
+        return rows[rows["comparable"]].assign(log=np.log(rows["total_amplification"]), half=half.fillna(0.0))
     return logs(amplification(evidence, seed=SEED))
 
 
@@ -75,7 +83,9 @@ def of_products(evidence: Evidence) -> pd.DataFrame:
 WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
 
 
-@CLAIM.finding("families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS))
+@CLAIM.finding(
+    "families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS), views=Views(models=4)
+)
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
     table = amplification(evidence, seed=SEED)

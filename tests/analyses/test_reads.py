@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EVERY, MEASURED, Evidence
+from thermostats.claims.evidence import MEASURED, POOLED, Evidence
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.tables.vocabulary import NURSERY
@@ -26,7 +26,7 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
         assert claim.rows == NURSERY and sets(claim) == {NURSERY}
     else:
         assert claim.rows in {"study", "study and measured"} and sets(claim) - {NURSERY}
-        assert claim.rows == "study and measured" or not sets(claim) & {EVERY, MEASURED}
+        assert claim.rows == "study and measured" or not sets(claim) & {POOLED, MEASURED}
 
 
 def test_a_claim_reads_the_sets_of_its_findings_alone() -> None:

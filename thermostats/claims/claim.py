@@ -21,19 +21,22 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.claims.evidence import EVERY, MEASURED, PUBLISHED, SETS, Evidence
+from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
-from thermostats.claims.judge import Question, answered, together, unmeasured
+from thermostats.claims.judge import Question, Views, answered, together, unmeasured
 from thermostats.claims.operating import Trial
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.template import Template
+from thermostats.claims.views import viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
-__all__ = ["EVERY", "MEASURED", "PUBLISHED", "Audit", "Case", "Claim", "Estimate", "Evidence", "Finding", "Result"]
-__all__ += ["TooFew", "Trial"]
+__all__ = ["EVERY", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim", "Estimate", "Evidence"]
+__all__ += ["Finding", "Result", "TooFew", "Trial", "Views"]
+EVERY = POOLED
+"""Its name in analyses written before the sets had theirs."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,6 +106,7 @@ class Claim:
         trial: Trial | None = None,
         evidence: str | None = PUBLISHED,
         needs: AtLeast | None = None,
+        views: Views | None = None,
         over: Sequence[Any] = (),
         group: str = "",
         section: str = "",
@@ -111,7 +115,8 @@ class Claim:
 
         primary decides; robustness is shown with it. trial: the rows that `primary` reads and the test on them, for
         leaving units out and for simulated worlds, by which it was chosen. evidence: a name of `SETS`, None for
-        mathematics. needs: fewer models or groups make "needs measurement". over: frozen records with an `id`, such as
+        mathematics. needs: fewer models or groups make "needs measurement". views: other sets of evidence that it is
+        put to, rows read and tested by `trial` and judged by `primary`. over: frozen records with an `id`, such as
         `Case`. group: what groups models, by default lab, in the controlled study recipe. section: of the words; by
         default the name.
         """
@@ -124,7 +129,9 @@ class Claim:
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 self.questions.append(
-                    Question(key, words, item, answer, primary, robustness, evidence or "", needs, groups, trial=trial)
+                    Question(
+                        key, words, item, answer, primary, robustness, evidence or "", needs, groups, trial, views=views
+                    )
                 )
             return answer
 
@@ -161,7 +168,7 @@ class Claim:
         return once
 
     def judge(self, evidence: Evidence) -> list[Finding]:
-        """Put every question to its evidence, in the order of the file.
+        """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 
         Raises DataError where words, rule and result do not fit one another.
         """
@@ -182,7 +189,9 @@ class Claim:
             else:
                 rows = question.trial.of(named, question.over) if question.trial else None
                 found[question.id] = answered(self.id, self.words, question, result, rows)
-        return [found[question.id] for question in self.questions]
+        own = [found[question.id] for question in self.questions]
+        seen = [(question, name) for question in self.questions if question.views for name in question.views.sets]
+        return own + [viewed(question, found[question.id], evidence.named(name)) for question, name in seen]
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

@@ -13,22 +13,15 @@ import pandas as pd
 from thermostats.claims.study import named, studies
 from thermostats.errors import UsageError
 from thermostats.tables import store
+from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
 
-PUBLISHED, MEASURED, EVERY = "published", "measured", "all"
-SETS = {
-    PUBLISHED: "what a study's own files say",
-    MEASURED: "models measured here or joined by the user",
-    NURSERY: "the controlled study",
-    EVERY: "published and measured together, without the controlled study",
-}
-"""Sets of evidence and what is in each."""
+__all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
+VIEWS = tuple(name for name in SETS if name != PUBLISHED)
+"""Sets that a question about published models is put to as well."""
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
-
-"""Tables of the controlled study beside those of the schema: its design, its trainings' records and losses."""
 BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
 """Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
 
@@ -39,7 +32,7 @@ class Evidence:
     The texts of prompts are left out: they are not on every machine, and their hashes stand for them.
     """
 
-    def __init__(self, data: str | Path | None = None, name: str = EVERY) -> None:
+    def __init__(self, data: str | Path | None = None, name: str = "") -> None:
         self.data, self.name = store.data_folder(data), name
         self.selections: dict[str, str] = {}
         self.memo: dict[Any, Any] = {}
@@ -62,7 +55,7 @@ class Evidence:
         Without `source` only rows of the named set are handed out. Tables of studies and BENCHMARKS are read too.
         """
         selected = self._select(name, equals)
-        self._remember(json.dumps([name, equals, *[self.name] * (self.name != EVERY)], sort_keys=True), selected)
+        self._remember(json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected)
         return selected
 
     def named(self, name: str) -> Evidence:
@@ -95,21 +88,12 @@ class Evidence:
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals:
-            frame = frame[self._in_set(frame["source"], "run_id" in frame)]
+            frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
         for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True)
-
-    def _in_set(self, source: pd.Series[str], measured: bool) -> pd.Series[bool]:
-        """Rows of the named set by their source; of what was not measured by a run, all but the nursery's."""
-        if self.name == NURSERY:
-            return source == NURSERY
-        if not measured or self.name == EVERY:
-            return source != NURSERY
-        published = source.isin(set(self._table("sources")["file"]))
-        return published if self.name == PUBLISHED else ~published & (source != NURSERY)
 
     def _joined(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:

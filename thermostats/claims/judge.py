@@ -8,19 +8,47 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.evidence import VIEWS
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, rates, table
 from thermostats.claims.posterior import Posterior as Fitted
-from thermostats.claims.result import Result
+from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Given, Posterior, Rule, wanted
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
 from thermostats.modelling.inference.draws import PASSED
-from thermostats.words import chance_of
+from thermostats.words import chance_of, listed
 
 EXACT = "The rule compares what was computed with a bar; no test of chance is part of it, so it was not tried."
+
+
+@dataclass(frozen=True)
+class Views:
+    """The other sets of evidence that a question is put to, and what each must have."""
+
+    models: int
+    groups: int = 1
+    including: tuple[str, ...] = ()
+    """Labs that must be among them."""
+    sets: tuple[str, ...] = VIEWS
+
+    @property
+    def needs(self) -> AtLeast:
+        """The counts."""
+        return AtLeast(self.models, self.groups if self.groups > 1 else 0)
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows handed on where they are enough; raises TooFew where not."""
+        if not set(self.including) <= set(rows["heritage"]):
+            raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique()))
+        return self.needs.of(rows)
+
+    def words(self) -> str:
+        """How many are needed."""
+        among = f", {listed(self.including)} among them" if self.including else ""
+        return f"{self.needs.words()}{among}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +69,7 @@ class Question:
     """The test that `primary` reads as a function of rows, to be put to other rows."""
     parts: tuple[str, ...] = ()
     """Ids of the findings that a verdict over findings rests on."""
+    views: Views | None = None
 
     def rule(self) -> str:
         """How it is decided, in words."""
@@ -79,14 +108,22 @@ def answered(claim: str, words: Template, question: Question, result: Result, ro
         unit = hangs_on(primary, question.trial, rows, verdict)
         known = Known(rates(question, len(rows)), unit, question.trial.larger)
     said = known.sentence(verdict, question.group)
+    verdict, reason = standing(primary, result, known, verdict, reason)
+    return _finding(claim, words, question, result, verdict, fitted, reason, known, said)
+
+
+def standing(
+    primary: Rule, result: Result, known: Known, verdict: Verdict, reason: Reason = Reason.NONE
+) -> tuple[Verdict, Reason]:
+    """The verdict that stands, and why it is open: it must not hang on one unit, nor be of a side that errs often."""
     if known.hangs_on:
-        verdict, reason = OPEN, Reason.ONE_UNIT
-    elif known.worst(verdict) is not None:
+        return OPEN, Reason.ONE_UNIT
+    if known.worst(verdict) is not None:
         verdict = OPEN
     if verdict == OPEN and reason == Reason.NONE:
         short = isinstance(primary, Given) and primary.short(result)
         reason = Reason.TOO_LITTLE if short or known.power < FAIR else Reason.UNDECIDED
-    return _finding(claim, words, question, result, verdict, fitted, reason, known, said)
+    return verdict, reason
 
 
 def unmeasured(claim: str, words: Template, question: Question, result: Result) -> Finding:

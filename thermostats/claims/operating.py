@@ -87,12 +87,16 @@ class Known:
     """The unit without which the verdict would not stand."""
     larger: str = "model"
     """What a larger study would have more of."""
+    design: str = "this design"
+    """What it was tried on."""
+    smaller: bool = False
+    """That design is smaller, so its power is not that of the rows at hand."""
 
     @property
     def power(self) -> float:
         """How often it supports the statement in the world of the declared size; NaN where that was not simulated."""
         declared = self.rates[self.rates["declared"].astype(bool)]
-        return float(declared["supported"].iloc[0]) if len(declared) else np.nan
+        return float(declared["supported"].iloc[0]) if len(declared) and not self.smaller else np.nan
 
     def worst(self, verdict: Verdict) -> pd.Series | None:
         """The world in which a decisive verdict is falsely given too often: beyond 5 % by more than chance.
@@ -112,7 +116,7 @@ class Known:
         if self.rates.empty:
             return "The rule has not been tried in simulated worlds of this design, so how often it errs is not known."
         true, false = (self.rates[self.rates["holds"].astype(bool) == holds] for holds in (True, False))
-        said = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on this design."]
+        said = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on {self.design}."]
         for world in true[true["declared"].astype(bool)].to_dict("records"):
             wrong = f"“not supported” in {world['not_supported']:.1%}"
             said.append(f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}.")
@@ -128,6 +132,16 @@ class Known:
                 f"({worst['words']}), “not supported” in {low:.0%} to {high:.0%}."
             )
         return " ".join(said)
+
+    def takes(self, group: str) -> str:
+        """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
+        declared = self.rates[self.rates["declared"].astype(bool) & self.rates["models_wanted"].notna()]
+        if declared.empty:
+            return ""
+        wanted = declared.iloc[0]
+        needed = plural(int(wanted["models_wanted"]), self.larger)
+        needed += f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else ""
+        return f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
 
     def sentence(self, verdict: Verdict, group: str) -> str:
         """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
@@ -317,6 +331,17 @@ def rates(question: Any, n_models: int) -> pd.DataFrame:
         return own.iloc[:0]
     same = (own["rule"] == key(question)) & (own["digest"] == digest(question)) & (own["n_models"] == n_models)
     return own[same].reset_index(drop=True)
+
+
+def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
+    """Rates of a finding's rule on the design nearest in size that it was tried on, and the size of that design."""
+    sizes = table().loc[lambda own: own["rule"] == key(question), "n_models"].unique()
+    found = {int(n): rates(question, int(n)) for n in sizes}
+    tried = [n for n, rows in found.items() if len(rows)]
+    if not tried:
+        return rates(question, n_models), n_models
+    size = min(tried, key=lambda n: (abs(math.log(n / max(n_models, 1))), n))
+    return found[size], size
 
 
 def missing(question: Any, rows: pd.DataFrame) -> Iterator[World]:

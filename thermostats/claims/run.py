@@ -125,7 +125,7 @@ def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
         module = _load(path)
         claim = _claim_of(module, path)
         findings = claim.judge(tables)
-        if len({finding.estimand for finding in findings}) < len(findings):
+        if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
         figures = {number: drawn(finding.draw) for number, finding in enumerate(findings, 1) if finding.draw}
         panels = {

@@ -131,12 +131,16 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
     return found
 
 
-def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a model and source: of its last revision the run with most gains."""
-    of = [rows["model_id"], rows["source"]]
+def of_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Rows of the last revision of each group of rows: `main`, else the highest number."""
     number = rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")
     number = number.fillna(-1.0).mask(rows["revision"] == MAIN, float("inf"))
-    rows = rows[number == number.groupby(of).transform("max")]
+    return rows[number == number.groupby([rows[label] for label in by]).transform("max")]
+
+
+def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a model and source: of its last revision the run with most gains."""
+    rows = of_last_revision(rows, "model_id", "source")
     named = rows[list(GAINS)].notna().any(axis=1)
     ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(
         ["_named", "_prompts"], ascending=False, kind="stable"

@@ -89,11 +89,15 @@ def correlation(
     y: ArrayLike,
     *,
     method: Literal["pearson", "spearman"] = "pearson",
+    groups: Sequence[object] | pd.Series | None = None,
     level: float = 0.95,
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Correlation:
     """Correlation r with its parametric and permutation p and its interval.
+
+    groups: where there are k > 1 of them, r is that within groups: both less the mean of their group, x shuffled within
+    groups, and n − k + 1 in the place of n in the interval.
 
     Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman (Bonett and Wright
     2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n! pairings for n ≤ 8, else Monte Carlo.
@@ -102,16 +106,25 @@ def correlation(
     x, y = numbers(x, "x", least=4, varied=True), numbers(y, "y", least=4, varied=True)
     same_length(x=x, y=y)
     statistic, pearson = _statistic(method), method == "pearson"
+    codes = np.zeros(x.size) if groups is None else pd.factorize(np.asarray(groups))[0]
+    k = len(set(codes))
+    if k > 1:
+        x, y = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (x, y))
     result: Any = stats.pearsonr(x, y) if pearson else stats.spearmanr(x, y)
-    r = float(statistic(x, y))
-    half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / (x.size - 3))
+    r, df = float(statistic(x, y)), x.size - k - 2
+    if df < 1:
+        raise UsageError("too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more")
+    half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
     lower, upper, interval = math.nan, math.nan, f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
     if abs(r) < 1 - 1e-12:
         lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
         interval = "Fisher-z confidence interval"
-    p_permutation, counted = permutation_p(
-        [x], lambda shuffled, axis: np.abs(statistic(shuffled, y, axis)), "pairings", seed=seed, resamples=resamples
-    )
+    if k > 1:
+        p_permutation, counted = _within_groups(x, y, codes, statistic, seed=seed, resamples=resamples)
+    else:
+        p_permutation, counted = permutation_p(
+            [x], lambda shuffled, axis: np.abs(statistic(shuffled, y, axis)), "pairings", seed=seed, resamples=resamples
+        )
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
         estimate=r,
@@ -135,6 +148,17 @@ def weakest_that_decides(n: int, level: float = 0.05) -> float:
     null = np.abs([np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]).round(9)
     decides = [value for value in np.unique(null) if (null >= value).mean() <= level]
     return float(min(decides, default=np.inf))
+
+
+def _within_groups(
+    x: Array, y: Array, codes: Array, statistic: Callable[..., Array], *, seed: int, resamples: int
+) -> tuple[float, str]:
+    """Permutation p of |r|, x shuffled within groups, and how it was counted."""
+    place = np.argsort(codes, kind="stable")
+    x, y, codes = x[place], y[place], codes[place]
+    shuffled = x[np.argsort(codes + np.random.default_rng(seed).random((resamples, x.size)), axis=1)]
+    extreme = np.sum(np.abs(statistic(shuffled, y[None], 1)) >= abs(float(statistic(x, y))) - 1e-12)
+    return float((extreme + 1) / (resamples + 1)), f"Monte Carlo within groups, (b + 1)/({resamples} + 1)"
 
 
 def within_correlation(

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import POOLED, VIEWS, Evidence
 from thermostats.modelling.inference.fitted import Fitted, side_by_side
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables import features
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 
 TWIN = "twin_test_results_20260105_160237.json"
@@ -27,29 +29,52 @@ RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
 def gain_by_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
 
+    Without files: of every run of the set of evidence at its model's last revision, a recipe in the place of the lab.
     Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
     """
-    chosen = list(sources)
-    runs, models = tables.table("runs", source=chosen), tables.table("models")
-    layers, summaries = tables.table("layers", source=chosen), tables.table("summaries", source=chosen)
+    chosen = {"source": list(sources)} if sources else {}
+    runs, models = tables.table("runs", **chosen), tables.table("models")
+    layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
+    if not sources:
+        runs = of_last_revision(runs, "model_id")
+        runs = runs.assign(heritage=runs["family"].where(runs["heritage"] == NURSERY, runs["heritage"]))
+        layers, summaries = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries))
     values = features.by_prompt(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
 def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
-    """Rows of one run a model: that of the first file of `sources` that has the model."""
-    order = rows["source"].map({source: place for place, source in enumerate(sources)})
+    """Rows of one run a model: that of the first file of `sources` that has the model; another source comes last."""
+    order = rows["source"].map({source: place for place, source in enumerate(sources)}).fillna(len(sources))
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
 
 
 def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
-    """A named gain by prompt as this package measured it, one run a model, with `category`; empty where there is none.
+    """A named gain by prompt as this package measured it: see `one_prompt_set`."""
+    return one_prompt_set(with_category(tables, gain_by_prompt(tables, gain, MEASURED)))
+
+
+def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
+    """A named gain by prompt with `category`: of the named files, or of another set of evidence all its models.
+
+    Of the set `pooled` the geometric mean of all runs of a model on the same prompts.
+    """
+    if tables.name not in VIEWS:
+        return with_category(tables, gain_by_prompt(tables, gain, *sources))
+    rows = with_category(tables, gain_by_prompt(tables, gain))
+    if tables.name == POOLED and len(rows):
+        logs = np.log(rows["value"].astype(float)).groupby([rows[n] for n in ("model_id", "prompt_set", "prompt_id")])
+        rows = rows.assign(value=np.exp(logs.transform("mean")))
+    return one_prompt_set(rows)
+
+
+def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by prompt of one run a model, on one prompt set; empty where there is none.
 
     Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
     of these the models on the prompt set that most of them have, since only one set can be crossed with models.
     """
-    rows = with_category(tables, gain_by_prompt(tables, gain, MEASURED))
     runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
     runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
     chosen = runs.drop_duplicates("model_id", keep="last")

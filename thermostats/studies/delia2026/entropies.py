@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, gain_by_prompt, with_category
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, published_or_set
 from thermostats.studies.delia2026.stated import audit_by_model, joined
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
@@ -31,15 +31,19 @@ CLICHES = {
 
 
 def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
-    """Gains by run and prompt with the entropy of the next token, of the files of last gains or the named sources."""
-    outputs = tables.table("outputs", source=list(sources or LAST_GAIN_FILES))[["run_id", "prompt_id", "entropy"]]
+    """Gains by run and prompt with the entropy of the next token, of the files of last gains or the named sources.
+
+    Of another set of evidence without sources: of the whole set.
+    """
+    chosen = {} if tables.name in VIEWS and not sources else {"source": list(sources or LAST_GAIN_FILES)}
+    outputs = tables.table("outputs", **chosen)[["run_id", "prompt_id", "entropy"]]
     rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
     return rows.astype({"value": float, "entropy": float})
 
 
 def published(tables: Evidence) -> pd.DataFrame:
     """Last gain and entropy by model and prompt of the files of last gains, with the prompt's category."""
-    return with_entropy(tables, with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)))
+    return with_entropy(tables, published_or_set(tables, "last_gain", *LAST_GAIN_FILES))
 
 
 def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:

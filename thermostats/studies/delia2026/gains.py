@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
+from thermostats.claims.model_rows import model_rows
 from thermostats.modelling.heritage.rows import chosen_rows
 from thermostats.tables.features import by_prompt, combine
 
@@ -85,11 +86,15 @@ def prompt_counts(tables: Evidence, rows: pd.DataFrame) -> dict[str, int]:
 def gains(tables: Evidence) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
 
+    Of another set of evidence those of `model_rows`.
+
     A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
     (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, `total_to_penultimate` = n_(L-1)/n_1 and
     `total_from_input` = n_(L-1)/n_0.
     Published standard deviations are of the population (divisor n) and are scaled to n - 1.
     """
+    if tables.name in VIEWS:
+        return model_rows(tables)
     rows = features_of(tables, PYTHIA, HUNT)
     sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
@@ -112,7 +117,7 @@ def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
 
     Columns: model_id, heritage, prompt_id, category (empty), gain.
     """
-    made = []
+    made = [pd.DataFrame(columns=["model_id", "heritage", "category", "prompt_id", "gain"])] if rows.empty else []
     for row in rows.itertuples():
         n = int(row.n_prompts)
         sd = (row.upper - row.lower) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n)

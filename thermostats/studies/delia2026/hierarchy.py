@@ -9,15 +9,8 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.by_prompt import (
-    BENCHMARK,
-    LAST_GAIN_FILES,
-    gain_by_prompt,
-    one_run_each,
-    wide,
-    with_category,
-)
+from thermostats.claims.result import Audit, Result, TooFew
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, one_run_each, published_or_set, wide
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
@@ -30,17 +23,18 @@ OVER_CATEGORIES = "ratio over categories"
 
 def last_gains(tables: Evidence) -> pd.DataFrame:
     """Last gains by prompt of every file, every run, with categories."""
-    return with_category(tables, gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES))
+    return published_or_set(tables, "last_gain", *LAST_GAIN_FILES)
 
 
 def amplifications(tables: Evidence) -> pd.DataFrame:
     """Total amplification by prompt of the benchmark's models, with categories."""
-    return with_category(tables, gain_by_prompt(tables, "total_amplification", BENCHMARK))
+    return published_or_set(tables, "total_amplification", BENCHMARK)
 
 
 def the_four(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the benchmark's four models."""
-    return rows[(rows["source"] == BENCHMARK) & rows["model_id"].isin(ORDER)].reset_index(drop=True)
+    """Rows of the four models, one run each: of the published files that of the benchmark."""
+    rows = one_run_each(rows, LAST_GAIN_FILES)
+    return rows[rows["model_id"].isin(ORDER)].reset_index(drop=True)
 
 
 def of_the_four(rows: pd.DataFrame) -> pd.DataFrame:
@@ -55,7 +49,12 @@ def members(last: pd.DataFrame) -> pd.DataFrame:
 
 
 def placed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `members` with `place`, that of the model's family in the published order from 0, and `log_gain`."""
+    """Rows of `members` with `place`, that of the model's family in the published order from 0, and `log_gain`.
+
+    Raises TooFew where one of the four models was not measured.
+    """
+    if not set(ORDER) <= set(rows["model_id"]):
+        raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique()))
     families = rows.drop_duplicates("model_id").set_index("model_id")["family"]
     place = {family: k for k, family in enumerate(families[list(ORDER)])}
     return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from scipy.stats import linregress
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import audit_by_model, stated
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import NURSERY
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 FIT = {
@@ -24,14 +27,28 @@ CONTRACTING = {
 
 
 def by_layer(tables: Evidence) -> pd.DataFrame:
-    """Columns model_id, heritage, layer, gain_attention, gain_mlp of the scaling file."""
+    """Columns model_id, heritage, layer, gain_attention, gain_mlp of the scaling file.
+
+    Of another set of evidence of every base model at its last revision, geometric means over prompts at the last token;
+    a recipe stands in the place of the lab.
+    """
+    if tables.name in VIEWS:
+        every = tables.table("layers", position="last").dropna(subset=["gain_attention", "gain_mlp"])
+        every = of_last_revision(every[every["gain_mlp"] > 0], "model_id")
+        every = every[~every["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
+        every = every.assign(heritage=every["family"].where(every["heritage"] == NURSERY, every["heritage"]))
+        logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
+        return np.exp(logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()).reset_index()
     layers = tables.table("layers", source=SCALING)
     return layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype({"layer": float})
 
 
 def of_last_block(tables: Evidence) -> pd.DataFrame:
     """One row a model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
-    layers, sizes = by_layer(tables), tables.table("models").set_index("model_id")["n_params"]
+    layers, sizes = (
+        by_layer(tables),
+        tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")["n_params"],
+    )
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
     last["n_params"] = last["model_id"].map(sizes).astype("float64")
     last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
+from thermostats.claims.model_rows import model_rows
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.words import short_name
@@ -64,8 +65,18 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
 def mean_traces(tables: Evidence) -> pd.DataFrame:
     """One row per model and file of stated behaviour: mean trace over the layers that are numbers, by variant.
 
-    Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model expands.
+    Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model expands. Of another
+    set of evidence `source`, `multi_head` (exact traces added over heads) and `by_gain`, by the penultimate gain.
     """
+    if tables.name in VIEWS:
+        models = model_rows(tables)
+        heads = tables.table("attention", variant="exact").dropna(subset="trace")
+        heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(models[["model_id", "revision"]])
+        whole = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()
+        means = whole.groupby("model_id").mean()
+        return models.assign(multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1).dropna(
+            subset="multi_head"
+        )
     groups = by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
     wide = groups.mean().unstack("variant").reset_index()
     layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()

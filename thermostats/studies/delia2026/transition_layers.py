@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
@@ -57,7 +59,19 @@ DEFINITIONS = (
 
 
 def empirical(tables: Evidence) -> pd.DataFrame:
-    """One row per model and definition: L* as the study counts it (index from 0 where its files hold indices)."""
+    """One row per model and definition: L* as the study counts it (index from 0 where its files hold indices).
+
+    Of another set of evidence the mean over prompts on the exact trace, counted in the same way.
+    """
+    if tables.name in VIEWS:
+        rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
+        rows = (
+            of_last_revision(rows, "model_id")
+            .rename(columns={"definition": "kind"})
+            .assign(layer=lambda r: r["layer"] - 1)
+        )
+        rows = rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
+        return rows.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
     figure = tables.table("statements", source="preprint")
     figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
     found = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
@@ -83,7 +97,9 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
+    shape = tables.table("models").drop_duplicates("model_id")
+    shape = shape.assign(heritage=shape["family"].where(shape["heritage"] == NURSERY, shape["heritage"]))
+    shape = shape[["model_id", "heritage", "n_layers", "n_heads"]]
     rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])

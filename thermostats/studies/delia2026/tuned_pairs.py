@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.modelling.classical.means import one_sample, paired_difference
-from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt, with_category
+from thermostats.studies.delia2026.by_prompt import TWIN, published_or_set
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
@@ -33,41 +33,46 @@ BY_MODEL = {
 def by_prompt(tables: Evidence) -> pd.DataFrame:
     """Last gains by model and prompt, with the model's `variant` and `parent`."""
     models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
-    return gain_by_prompt(tables, "last_gain", TWIN).merge(models, on="model_id")
+    return published_or_set(tables, "last_gain", TWIN).drop(columns="category").merge(models, on="model_id")
 
 
 def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     """One row a pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who was tuned from whom.
 
-    A tuned model stands with the base of its family; `base_and_child` is false where it was tuned from another.
+    A tuned model stands with the base of its family; `base_and_child` is false where it was tuned from another. Of
+    another set of evidence than the published one every tuned model stands with the base that it was tuned from.
     """
-    gains = gain_by_prompt(tables, "last_gain", TWIN)
-    models = tables.table("models").set_index("model_id")
+    gains = published_or_set(tables, "last_gain", TWIN)
+    models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
+    labs = gains.drop_duplicates("model_id").set_index("model_id")["heritage"]
     wide = gains.pivot(index="prompt_id", columns="model_id", values="value")
-    rows = []
-    tuned = [model for model in wide if models.loc[model, "variant"] == "instruct"]
-    for child in tuned:
-        family = models.loc[[m for m in wide if m not in tuned], "family"]
-        base = family.index[family == models.loc[child, "family"]][0]
+    rows, tuned = [], [model for model in wide if models.loc[model, "variant"] == "instruct"]
+    family = models.loc[[model for model in wide if model not in tuned], "family"]
+    if tables.name in VIEWS:
+        base_of = {model: models.loc[model, "parent"] for model in tuned if models.loc[model, "parent"] in wide}
+    else:
+        base_of = {child: family.index[family == models.loc[child, "family"]][0] for child in tuned}
+    for child, base in base_of.items():
         both = wide[[base, child]].dropna()
-        found = {"model_id": base, "instruct": child, "heritage": models.loc[child, "heritage"]}
+        found = {"model_id": base, "instruct": child, "heritage": labs[child]}
         found |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
         found |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
         found |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
-        found |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(tuned), seed=seed)
+        found |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
         rows.append(found | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"])
 
 
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage, prompt_id, category."""
-    gains = with_category(tables, gain_by_prompt(tables, "last_gain", TWIN))
+    gains = published_or_set(tables, "last_gain", TWIN)
     made = []
     for pair in table.itertuples():
         base, tuned = (gains[gains["model_id"] == model] for model in (pair.model_id, pair.instruct))
         both = base.merge(tuned[["prompt_id", "value"]], on="prompt_id", suffixes=("", "_tuned"))
         made.append(both.assign(log_ratio=np.log(both["value_tuned"] / both["value"])))
-    return pd.concat(made, ignore_index=True)[["model_id", "heritage", "prompt_id", "category", "log_ratio"]]
+    columns = ["model_id", "heritage", "prompt_id", "category", "log_ratio"]
+    return pd.concat(made, ignore_index=True)[columns] if made else pd.DataFrame(columns=columns)
 
 
 def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:

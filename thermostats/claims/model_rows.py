@@ -1,0 +1,68 @@
+"""One row a model of any set of evidence, with intervals over prompts: what a question about models is put to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.tables.pooling import LEVELS, pooled
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import GAINS, NURSERY
+
+LEVEL = 0.95
+SHALLOW = 2
+"""Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no penultimate gain."""
+OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
+"""Columns of `features` that another run of the same model may have."""
+
+
+def model_rows(evidence: Evidence) -> pd.DataFrame:
+    """One row a model with a penultimate gain, at its last revision; a tuned model only without its base.
+
+    Columns of `features`, and `gain` (penultimate), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
+    prompts, 95 %), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
+    the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`. In the controlled study a
+    recipe stands in the place of the lab (`heritage`).
+    """
+    every = of_last_revision(evidence.table("features"), "model_id")
+    rows = every[every["penultimate_gain"].notna() & (every["n_layers"] > SHALLOW)].copy()
+    rows = rows[~((rows["variant"] == "instruct") & rows["parent"].isin(rows["model_id"]))]
+    sizes = evidence.table("prompts").groupby("prompt_set").size()
+    known = rows["penultimate_gain_n"].astype("float64")
+    rows["n_prompts"] = known.where(known > 0, rows["prompt_set"].map(sizes).astype("float64"))
+    rows = rows.sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
+    first = rows.drop_duplicates("model_id").set_index("model_id")
+    others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
+    first[others] = first[others].fillna(every.groupby("model_id")[others].first())
+    error = _error(first, "penultimate_gain")
+    if evidence.name == POOLED:
+        for gain in GAINS:
+            measured = rows.dropna(subset=gain)
+            long = measured[["model_id", *LEVELS]].assign(
+                y=np.log(measured[gain]), e=_error(measured, gain).fillna(0.0)
+            )
+            one = pooled(long)
+            first[gain] = np.exp(one["y"]).reindex(first.index)
+            if gain == "penultimate_gain":
+                error = one["e"].reindex(first.index)
+    gain, n = first["penultimate_gain"], first["n_prompts"]
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error * gain
+    total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
+    layers = evidence.table("layers", position="last")
+    block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
+    return first.assign(
+        heritage=first["family"].where(first["heritage"] == NURSERY, first["heritage"]),
+        gain=gain,
+        log_gain=np.log(gain),
+        lower=gain - half,
+        upper=gain + half,
+        total_to_penultimate=total,
+        total_from_input=total * first["run_id"].map(block_1).astype("float64"),
+    ).reset_index()
+
+
+def _error(rows: pd.DataFrame, gain: str) -> pd.Series:
+    """Standard error over prompts of the log of a gain."""
+    return (rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows["n_prompts"])).astype("float64")

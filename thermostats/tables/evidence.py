@@ -1,0 +1,38 @@
+"""Sets of evidence: which measurements a question is put to. Sets share models; they are views, not replications."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from thermostats.tables.vocabulary import NURSERY
+
+PUBLISHED, REPLICATED, MEASURED, POOLED = "published", "replicated", "measured", "pooled"
+SETS = {
+    PUBLISHED: "what a study's own files say",
+    REPLICATED: "the study's models, measured here on its own prompts",
+    MEASURED: "every model measured here or joined by the user",
+    POOLED: "published and measured together, all measurements of a model in one estimate",
+    NURSERY: "the controlled study",
+}
+"""Sets of evidence and what is in each."""
+
+
+def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows with a `source` are of a set; what no run measured is of every set but the controlled study's.
+
+    rows of runs have `model_id` and `prompt_set` too. published: sources that are files of a study. runs: all runs,
+    from which the study's models and prompt sets are read.
+    """
+    source = rows["source"]
+    if name == NURSERY:
+        return source == NURSERY
+    here = source != NURSERY
+    if name == POOLED or "run_id" not in rows:
+        return here
+    theirs = source.isin(published)
+    if name == PUBLISHED:
+        return theirs
+    if name == REPLICATED:
+        study = runs[runs["source"].isin(published)]
+        here &= rows["model_id"].isin(study["model_id"]) & rows["prompt_set"].isin(study["prompt_set"])
+    return here & ~theirs

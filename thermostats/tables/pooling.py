@@ -1,0 +1,56 @@
+"""All measurements of a model in one estimate: instrument, prompt set and precision are levels of variance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+
+LEVELS = ("source", "prompt_set", "dtype")
+"""Whose instrument, which prompts, which precision; what is left differs from run to run."""
+
+EXACT = 1e-12
+"""Variance of a measurement of which no error is known, so that those of one model count alike."""
+
+
+def variances(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> dict[str, float]:
+    """Variances of a log measurement between the values of each level and between runs, by name (`run` the last).
+
+    Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k 1[k_r ≠ k_s]);
+    the variances are least squares of this over all pairs, none below 0, every model with the same weight. Method of
+    moments, as in Rao and Chaubey 1978 (doi:10.1080/03610927808827672).
+
+    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where no model was measured
+    twice every variance is 0.
+    """
+    design, seen = [], []
+    for _, own in rows.groupby("model_id"):
+        pairs = list(combinations(own.to_dict("records"), 2))
+        for a, b in pairs:
+            weight = len(pairs) ** -0.5
+            design.append([weight, *(weight * (a[name] != b[name]) for name in levels)])
+            seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
+    found = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(levels) + 1)
+    return dict(zip(("run", *levels), map(float, found), strict=True))
+
+
+def pooled(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> pd.DataFrame:
+    """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by `model_id`.
+
+    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
+    instrument more is worth more than one run more. rows: as for `variances`.
+    """
+    known = variances(rows, levels)
+    found = []
+    for model, own in rows.groupby("model_id", sort=False):
+        covariance = np.diag(own["e"].to_numpy(np.float64) ** 2 + known["run"])
+        for name in levels:
+            value = own[name].to_numpy()
+            covariance = covariance + known[name] * (value[:, None] == value[None, :])
+        weights = np.linalg.solve(covariance + EXACT * np.eye(len(own)), np.ones(len(own)))
+        mean = weights @ own["y"].to_numpy(np.float64) / weights.sum()
+        found.append((model, float(mean), float(weights.sum() ** -0.5), len(own)))
+    return pd.DataFrame(found, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
