@@ -76,13 +76,17 @@ def of_posteriors(was: Mapping[str, Any], now: Posterior) -> Iterator[tuple[str,
         yield "summary lacks", len(was["means"]), ", ".join(gone[:4])
 
 
+def key_of(finding: Finding) -> str:
+    """Stable id, with the set of evidence where the question was first asked of another."""
+    return f"{finding.id} on {finding.evidence}" if finding.view_of else finding.id
+
+
 def compared(run: Run, frozen: Mapping[str, Any], allowed: Mapping[str, Any], rounding: float) -> list[str]:
     """Lines on what differs in one claim's findings."""
     if run.claim is None or run.error:
         return [run.error]
     own = {key: value for key, value in frozen.items() if key.split(".")[0] == run.claim.id}
-    by_text = {value["estimand"]: key for key, value in own.items()}
-    found = {finding.id or by_text.get(finding.estimand, finding.estimand): finding for finding in run.findings}
+    found = {key_of(finding): finding for finding in run.findings}
     lines = [
         f"{key}: {'missing' if key in own else 'new'}"
         for key in sorted(own.keys() ^ found.keys())
@@ -101,7 +105,7 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
     if run.claim is None or run.error:
         raise SystemExit(run.error)
     others = {key: value for key, value in frozen.items() if key.split(".")[0] != run.claim.id}
-    own = {finding.id: as_frozen(finding) for finding in run.findings}
+    own = {key_of(finding): as_frozen(finding) for finding in run.findings}
     for key in sorted(own.keys() | {key for key in frozen if key.split(".")[0] == run.claim.id}):
         was, now = (
             f"{found['verdict']} ({found['reason']})" if found.get("reason") else found.get("verdict", "nothing")

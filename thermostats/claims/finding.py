@@ -73,8 +73,8 @@ class Finding:
     """Kinds of simulated worlds in which its rule was tried; None where there is nothing to try."""
     operating: pd.DataFrame | None = None
     """How often the rule says what in simulated worlds, a row a world."""
-    view: bool = False
-    """True where the question was asked of another set of evidence first."""
+    view_of: str = ""
+    """Set of evidence that the question was asked of first; empty: this one."""
     settles: str = ""
     """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
 

@@ -28,17 +28,18 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
     if trial is None or primary is None or needs is None:
         raise DataError("a question without a trial has one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.group
-    found = replace(
-        own,
-        view=True,
-        evidence=evidence.name,
+    found = Finding(
+        claim=own.claim,
+        estimand=own.estimand,
+        verdict=UNMEASURED,
+        plain=f"The same question, asked of {SETS[evidence.name]}.",
         group=group,
-        **dict.fromkeys(("estimate", "lower", "upper", "probability", "rhat_max", "ess_min", "divergences"), None),
-        **dict.fromkeys(("table", "draw", "posterior", "operating", "worlds"), None),
-        **dict.fromkeys(("interval", "probability_kind", "caption", "could"), ""),
-        published={},
-        reproduced={},
-        notes=(),
+        id=own.id,
+        evidence=evidence.name,
+        rule=own.rule,
+        above=own.above,
+        below=own.below,
+        view_of=own.evidence,
     )
     there = Result()
     try:
@@ -47,25 +48,24 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
         there = result = trial.test(rows)
     except TooFew as few:
         known = Known(nearest(question, needs.models)[0], larger=trial.larger)
-        takes = f"It {needs.words()}; {known.takes(group)}".rstrip("; ")
-        return _counted(found, few.result, verdict=UNMEASURED, reason="", settles=takes.rstrip(".") + ".")
+        takes = f"It {needs.words()}. {known.takes(group)}".strip()
+        return _counted(found, few.result, settles=takes)
     except UsageError as error:
-        return _counted(found, there, verdict=UNMEASURED, reason="", settles=f"The test cannot be made: {error.what}.")
+        return _counted(found, there, settles=f"The test cannot be made: {error.what}.")
     said, (tried, size) = primary.verdict(result), nearest(question, len(rows))
     design = "this design" if size == len(rows) else f"a design of {plural(size, trial.larger)}, the nearest in size"
     unit = hangs_on(primary, trial, rows, said)
     known = Known(tried, unit, trial.larger, design, smaller=size < len(rows) / ABOUT)
     verdict, reason = standing(primary, result, known, said)
     head = result.headline
-    return _counted(
+    judged = replace(
         found,
-        result,
         verdict=verdict,
         reason=reason,
         settles=known.sentence(said, group),
         could=known.could(),
-        worlds=len(known.rates),
-        operating=known.rates if len(known.rates) else None,
+        worlds=len(tried),
+        operating=tried if len(tried) else None,
         estimate=head.value,
         lower=head.lower,
         upper=head.upper,
@@ -73,9 +73,10 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
         probability=head.p,
         probability_kind=head.p_kind if head.p is not None else "",
     )
+    return _counted(judged, result)
 
 
-def _counted(found: Finding, result: Result, **more: object) -> Finding:
+def _counted(found: Finding, result: Result, settles: str = "") -> Finding:
     """The finding with a result's counts."""
-    plain = f"The same question, asked of {SETS[found.evidence]}."
-    return replace(found, n_models=result.n_models, n_heritages=result.n_groups, plain=plain, **more)  # type: ignore[arg-type]
+    settles = settles or found.settles
+    return replace(found, n_models=result.n_models, n_heritages=result.n_groups, settles=settles)

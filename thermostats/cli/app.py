@@ -46,8 +46,8 @@ LISTS = {
 OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
 """What own rows are good for; the study's claims keep to the rows that ship."""
 WHOSE_ROWS = (
-    "Claims of the study are judged on its own rows, some on measured models too (see thermostats ls claims); "
-    "your own models are asked by thermostats new heritage or thermostats new claim."
+    "The same questions are put to your models, in the sets measured and pooled: thermostats findings --evidence "
+    "measured. What they lack for it: thermostats needs."
 )
 
 
@@ -374,6 +374,13 @@ def findings(
     claims: Annotated[
         list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
     ] = None,
+    evidence: Annotated[
+        str | None,
+        typer.Option(
+            help="Set of evidence that the questions were put to: published, replicated, measured, pooled, nursery, or "
+            "all; without it of each question the set it was first asked of."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
     as_json: Json = False,
 ) -> None:
@@ -381,13 +388,13 @@ def findings(
 
     Numbers are rounded for reading; `--json` has every digit.
 
-    Example: `thermostats findings C04` or `thermostats findings --json`
+    Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
         raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
     from thermostats.cli import listing  # noqa: PLC0415
 
-    rows = listing.findings(out, claims or ())
+    rows = listing.findings(out, claims or (), evidence)
     shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
     columns = [
         "claim",
@@ -401,6 +408,8 @@ def findings(
         "n_models",
         "n_heritages",
     ]
+    if evidence is not None:
+        columns.insert(2, "evidence")
     print_rows(shown, columns, as_json, digits=5, spare=("headline", "n_heritages", "n_models"))
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 

@@ -179,7 +179,7 @@ def heritage(
 ) -> None:
     """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
 
-    C04 is judged on the study's rows; this asks its question of the models in your folder too.
+    C04 asks this of your models by a test; this fits the heritage model to them too.
 
     Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
     """

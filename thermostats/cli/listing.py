@@ -17,6 +17,7 @@ from thermostats.errors import DataError, UsageError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
 from thermostats.tables import states
+from thermostats.tables.evidence import ALL, check_set, is_asked
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
 from thermostats.tables.held import held, is_missing, keys
@@ -91,11 +92,14 @@ def rows(
     return [row for row, is_kept in zip(found, kept, strict=True) if is_kept], shown
 
 
-def findings(out: Path, claims: Sequence[str] = ()) -> list[dict[str, Any]]:
+def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
     """Findings of the last report, of some claims or all, each claim's headline first, named figures as objects.
 
-    Raises UsageError for a claim that the report does not have.
+    evidence: the set that they rest on, or `all`; None: of each question the set it was first asked of.
+
+    Raises UsageError for a claim that the report does not have, and for another set.
     """
+    check_set(evidence, ALL)
     path = findings_file(out)
     listed = plain(held(tables.read(path, "findings"), "findings", path))
     try:
@@ -106,7 +110,7 @@ def findings(out: Path, claims: Sequence[str] = ()) -> list[dict[str, Any]]:
         raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
     there = {row["claim"]: path for row in listed}
     wanted = chosen(claims or None, there)
-    listed = [row for row in listed if row["claim"] in wanted]
+    listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
     return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
+from thermostats.errors import unknown
 from thermostats.tables.vocabulary import NURSERY
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PUBLISHED, REPLICATED, MEASURED, POOLED = "published", "replicated", "measured", "pooled"
 SETS = {
@@ -15,6 +19,19 @@ SETS = {
     NURSERY: "the controlled study",
 }
 """Sets of evidence and what is in each."""
+ALL = "all"
+"""Findings on every set."""
+
+
+def check_set(name: str | None, *more: str) -> None:
+    """Raise UsageError where there is no such set of evidence."""
+    if name not in {None, *SETS, *more}:
+        raise unknown("no such set of evidence", str(name), [*SETS, *more])
+
+
+def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
+    """Whether a finding is asked for: None of the set that its question was first asked of, `all` of every set."""
+    return not view_of if evidence is None else evidence in (ALL, of)
 
 
 def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:

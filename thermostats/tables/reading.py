@@ -11,6 +11,7 @@ from thermostats.errors import UsageError, did_you_mean, listed, unknown
 from thermostats.tables import features as whole
 from thermostats.tables import store
 from thermostats.tables.arguments import check_table
+from thermostats.tables.evidence import check_set, in_set
 from thermostats.tables.features import LAST
 from thermostats.tables.vocabulary import GAINS, NURSERY
 
@@ -62,6 +63,7 @@ def features(
     family: str | Sequence[str] | None = None,
     model: str | Sequence[str] | None = None,
     source: str | Sequence[str] | None = None,
+    evidence: str | None = None,
     position: str = LAST,
     every: bool = False,
 ) -> pd.DataFrame:
@@ -73,19 +75,24 @@ def features(
     by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
 
     lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
-    name without its owner. position: token position of the gains, one of those in the table layers.
+    name without its owner. evidence: a set of measurements, one of `published`, `replicated`, `measured`, `pooled` and
+    `nursery`. position: token position of the gains, one of those in the table layers.
 
-    Raises UsageError for a lab, family, model, source or position that the tables do not have, DataError where a table
-    is damaged or refers to a run or model that is not there.
+    Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
+    DataError where a table is damaged or refers to a run or model that is not there.
     """
     rows = whole.features(data, position=position)
+    if evidence is not None:
+        check_set(evidence)
+        published = set(store.load("sources", data)["file"])
+        rows = rows[in_set(evidence, rows, published, store.load("runs", data))]
     asked = {name: listed(value, name) for name, value in zip(FILTERS, (lab, family, model, source), strict=True)}
     for name, values in asked.items():
         if values is not None:
             rows = rows[_matching(rows[FILTERS[name]], values, name)]
     if not every:
         named = [asked[name] or [] for name in ("lab", "model", "source")]
-        if not any(value.casefold().startswith(NURSERY) for values in named for value in values):
+        if evidence != NURSERY and not any(v.casefold().startswith(NURSERY) for values in named for v in values):
             rows = rows[rows["source"] != NURSERY]
         rows = _one_each(rows)
     return rows.reset_index(drop=True)

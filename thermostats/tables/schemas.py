@@ -317,6 +317,7 @@ FINDINGS = table(
         "claim": text("C01 … C20, N01 … N04"),
         "estimand": text("the quantity the verdict rests on"),
         "headline": column(FLAG, "its verdict is that of the claim"),
+        "view_of": text("set of evidence that its question was asked of first; empty: this one"),
         "published": text("published figures, a JSON object of named numbers"),
         "reproduced": text("the same recomputed from the tables, a JSON object of named numbers"),
         "verdict": text("by the decision rule of the analysis", VERDICTS),
@@ -416,6 +417,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "prompts": {"modality": "text"},
     "runs": {"proof": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
+    "findings": {"view_of": ""},
 }
 """Columns that were added to a table later, each with what it is in files without it."""
 

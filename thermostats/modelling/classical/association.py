@@ -103,27 +103,27 @@ def correlation(
     2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n! pairings for n ≤ 8, else Monte Carlo.
     Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
-    x, y = numbers(x, "x", least=4, varied=True), numbers(y, "y", least=4, varied=True)
-    same_length(x=x, y=y)
+    a, b = numbers(x, "x", least=4, varied=True), numbers(y, "y", least=4, varied=True)
+    same_length(x=a, y=b)
     statistic, pearson = _statistic(method), method == "pearson"
-    codes = np.zeros(x.size) if groups is None else pd.factorize(np.asarray(groups))[0]
+    codes: Array = np.zeros(a.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
     k = len(set(codes))
     if k > 1:
-        x, y = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (x, y))
-    result: Any = stats.pearsonr(x, y) if pearson else stats.spearmanr(x, y)
-    r, df = float(statistic(x, y)), x.size - k - 2
+        a, b = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (a, b))
+    result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
+    r, df = float(statistic(a, b)), a.size - k - 2
     if df < 1:
-        raise UsageError("too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more")
+        raise UsageError("too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more")
     half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
     lower, upper, interval = math.nan, math.nan, f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
     if abs(r) < 1 - 1e-12:
         lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
         interval = "Fisher-z confidence interval"
     if k > 1:
-        p_permutation, counted = _within_groups(x, y, codes, statistic, seed=seed, resamples=resamples)
+        p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
     else:
         p_permutation, counted = permutation_p(
-            [x], lambda shuffled, axis: np.abs(statistic(shuffled, y, axis)), "pairings", seed=seed, resamples=resamples
+            [a], lambda shuffled, axis: np.abs(statistic(shuffled, b, axis)), "pairings", seed=seed, resamples=resamples
         )
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
@@ -133,7 +133,7 @@ def correlation(
         level=level,
         interval=interval,
         p_value=float(result.pvalue),
-        n=x.size,
+        n=a.size,
         p_permutation=p_permutation,
         permutation=counted,
     )

@@ -19,6 +19,7 @@ from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
+from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError
 from thermostats.modelling.inference import checks, draws
 from thermostats.reporting.names import folder_of
@@ -98,6 +99,7 @@ def claim_files(
     views = [
         _view(number, finding, figures.get(number), panels.get(number, ()), files, number == min(figures, default=0))
         for number, finding in enumerate(findings, 1)
+        if not finding.view_of
     ]
     if lead := min(figures, default=0):  # the first figure there is heads the page
         views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
@@ -109,6 +111,7 @@ def claim_files(
         claim=claim,
         views=views,
         compared=compared_figures(views),
+        others=_others(findings),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
@@ -155,6 +158,15 @@ def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
         return "as the script states it"
     fitted = any(finding.posterior for finding in findings)
     return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
+
+
+def _others(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings put to other sets of evidence, one row each; sets that carry none of them are named in one row."""
+    seen = [finding for finding in findings if finding.view_of]
+    carried = [finding for finding in seen if finding.verdict != UNMEASURED]
+    first = {finding.evidence: finding for finding in reversed(seen) if finding.verdict == UNMEASURED}
+    short = [finding for name, finding in first.items() if name not in {one.evidence for one in carried}]
+    return [{"finding": finding, "n": finding.n_models} for finding in (*carried, *short)]
 
 
 def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:

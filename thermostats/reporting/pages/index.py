@@ -62,6 +62,7 @@ def index_text(
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
         illustrated=illustrated,
+        sets=SETS,
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
