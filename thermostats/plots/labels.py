@@ -91,7 +91,7 @@ def _places(
 
 def _along(line: Line2D, scale: float) -> Iterator[Box]:
     """Small boxes along a drawn line, so that no name stands on it; `scale`: points to a pixel."""
-    drawn = line.get_transform().transform(line.get_xydata()) * scale  # type: ignore[arg-type]
+    drawn = line.get_transform().transform(line.get_xydata()) * scale
     if line.get_linestyle() == "None":
         return
     for (x0, y0), (x1, y1) in pairwise(drawn):
