@@ -13,7 +13,8 @@ import pytest
 from workplaces import EVIL, make_workplace, report_of_five
 
 from thermostats.claims.evidence import Evidence
-from thermostats.reporting.pages import atlas
+from thermostats.reporting.pages import atlas, atlas_rows
+from thermostats.words import short_name
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -183,6 +184,7 @@ def test_print_leaves_out_what_paper_cannot_use(opened: Any, out: Path) -> None:
 
 def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipped: Path) -> None:
     page = opened(shipped)
+    page.get_by_role("button", name="All labs").click()
     before, box = lines_of(page), page.get_by_label("EleutherAI", exact=True)
     assert box.is_checked()
     box.focus()
@@ -194,6 +196,35 @@ def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipp
     assert lines_of(page) == 0
     page.get_by_role("button", name="All labs").press("Enter")
     assert lines_of(page) == before
+
+
+def names_of(page: Any) -> set[str]:
+    return {text for text in page.locator("#atlas .mark-text text").all_text_contents() if text}
+
+
+def test_the_atlas_opens_on_six_models_of_different_labs_with_their_names(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    shown = atlas_rows.contrasting(atlas_rows.rows(Evidence()), atlas.FIRST)
+    assert len(shown) == 6 and page.get_by_label("Only 6 models of different labs").is_checked()
+    assert {short_name(model) for model in shown} <= {name.strip() for name in names_of(page)}
+    heights = page.locator("#atlas .mark-group.role-scope > g > path.background").evaluate_all(
+        "all => all.map(path => path.getBBox().height)"
+    )
+    assert {round(height) for height in heights} == {atlas.HEIGHT}
+    assert "unsafe-eval" not in page.content()
+
+
+@pytest.mark.parametrize("words", ["bigscience", "Bloom"])
+def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choice(
+    opened: Any, shipped: Path, words: str
+) -> None:
+    page = opened(shipped)
+    page.get_by_label("Search").fill(words)
+    found = lines_of(page)
+    assert found == 8 and f"search={words}" in page.url
+    page.reload()
+    page.wait_for_selector("#atlas[data-ready]")
+    assert lines_of(page) == found and page.get_by_label("Search").input_value() == words
 
 
 def test_models_of_the_nursery_are_drawn_when_they_are_asked_for(opened: Any, shipped: Path) -> None:

@@ -103,10 +103,20 @@ def html(page: Page, read: Callable[[str], bytes], scripts: Sequence[str] = (), 
 def shell(content: Markup, anchor: str, title: str, scripts: Sequence[str], **values: Any) -> bytes:
     """Content within the frame that all pages have."""
     texts = ["\n" + (files("thermostats.reporting") / "templates" / name).read_text("utf-8") for name in scripts]
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
-    policy = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    shared = {"content": content, "page": anchor, "title": title, "policy": policy, "scripts": map(Markup, texts)}
+    shared = {
+        "content": content,
+        "page": anchor,
+        "title": title,
+        "policy": hashes(texts),
+        "scripts": map(Markup, texts),
+    }
     return _letters_once(environment().get_template("page.html").render(values | shared)).encode()
+
+
+def hashes(scripts: Sequence[str]) -> str:
+    """Sources of a content security policy that allow these scripts and no others."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
 
 def body(page: Page, read: Callable[[str], bytes], links: Links, level: int = 0) -> str:

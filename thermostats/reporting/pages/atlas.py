@@ -6,19 +6,22 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.resources import files as resources
 from math import log10
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import vl_convert
+from markupsafe import Markup
 from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import Affine2D
 
 from thermostats.claims.evidence import Evidence
+from thermostats.plots.dark import INK, dark
 from thermostats.plots.marks import mark
 from thermostats.reporting.pages import atlas_rows
-from thermostats.reporting.render import environment
+from thermostats.reporting.render import environment, hashes
 from thermostats.reporting.stale import machine
 from thermostats.reporting.text import Files, text
 from thermostats.words import number, short_name
@@ -29,17 +32,20 @@ EMBED = "window.vegaEmbed = vegaEmbed;"
 """What the script in the page offers to the page's own."""
 HEIGHT, WIDTH = 230, 420
 """Size of a panel in pixels; the page sets the width to what there is."""
+FIRST, APART = 6, 13
+"""Models that are shown at first, with their names, and pixels from name to name."""
 DIGITS = 5
 """Significant digits of a value in the page."""
 SHOWN_GAIN_FROM = 2
 """First block in the panel of gains: block 1 lifts the embedding and would set the scale."""
 SHOWN = 0.98
 """Quantile of the gains up to which, and one less it from which, they are shown unless the whole range is asked for."""
-WHOLE = "whole"
+WHOLE, FEW, SEARCH = "whole", "few", "search"
 DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.TRAINED_ORIGIN: [1, 3]}
 STEPS = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
 """Codes of matplotlib's paths as SVG writes them."""
-SOFT, INK = "#8a8d91", "#1d1f21"
+SPAN = alt.Scale(domain=[0, 1.015], nice=False)
+SOFT, GRID = "#8a8d91", "#ece9e2"
 
 
 def files(tables: Evidence) -> dict[str, bytes]:
@@ -55,6 +61,7 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     """The atlas as one HTML page without references to anything outside it: the same text for the same tables."""
     drawn = atlas_rows.rows(tables) if drawn is None else drawn
     shown, lines = _shown(drawn), curves(drawn)
+    scripts = [_bundle(), (resources("thermostats.reporting") / "templates" / "atlas.js").read_text("utf-8")]
     gains = shown.loc[shown["quantity"] == atlas_rows.GAIN, "value"].astype(float)
     low, high = _common_gains(shown)
     return (
@@ -64,7 +71,10 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
             labs=[{"name": lab, "svg": swatch(lab)} for lab in labs_of(shown)],
             origins=sorted(shown["origin"].unique(), reverse=True),
             spec=script_json(compiled(shown)) if len(shown) else "",
-            bundle=_bundle() if len(shown) else "",
+            scripts=[Markup(script) for script in scripts] if len(shown) else [],  # noqa: S704
+            policy=hashes(scripts),
+            recolored=[(color, dark(color)) for color in colors_of(shown)],
+            first=FIRST,
             curves=lines,
             lacking=lacking(drawn, tables),
             quantities=atlas_rows.QUANTITIES,
@@ -79,6 +89,11 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     )
 
 
+def colors_of(shown: pd.DataFrame) -> list[str]:
+    """Colours that the chart is drawn with."""
+    return [INK, SOFT, GRID, *dict.fromkeys(mark(lab).color for lab in labs_of(shown))]
+
+
 def labs_of(shown: pd.DataFrame) -> list[str]:
     """Labs in the order of the alphabet."""
     return sorted(str(lab) for lab in shown["heritage"].unique())
@@ -91,12 +106,17 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
     boxes = [_checkbox(f"lab_{i}", lab) for i, lab in enumerate(labs)]
     boxes += [_checkbox(f"origin_{i}", origin, origin in at_first(origins)) for i, origin in enumerate(origins)]
     boxes.append(_checkbox(WHOLE, "Whole range of gains", ticked=False))
+    boxes.append(_checkbox(FEW, f"Only {FIRST} models of different labs"))
+    find = alt.binding(input="search", name="Search ", placeholder="model, lab or family", element="#search")
+    boxes.append(alt.param(name=SEARCH, value="", bind=find))
     select = alt.binding_select(
         options=[None, *models], labels=["all models", *models], name="Model ", element="#model"
     )
     chosen = alt.selection_point(name="chosen", fields=["model"], bind=select, on="click", clear="dblclick")
     pointed = alt.selection_point(name="pointed", fields=["model"], on="pointerover", clear="pointerout", empty=False)
     kept = _any_of("lab", "heritage", labs) + " && " + _any_of("origin", "origin", origins)
+    few = f"(!{FEW} || datum.first || datum.model === chosen_model)"
+    kept += f" && ({SEARCH} ? indexof(datum.words, lower({SEARCH})) >= 0 : {few})"
     panels = [
         _panel(shown[shown["quantity"] == quantity], quantity, kept, labs, chosen, pointed)
         for quantity in atlas_rows.QUANTITIES
@@ -107,7 +127,7 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
         warnings.filterwarnings("ignore", "Automatically deduplicated selection parameter")
         whole = whole.add_params(*boxes, chosen, pointed)
     lines: dict[str, Any] = {
-        "gridColor": "#ece9e2",
+        "gridColor": GRID,
         "domainColor": SOFT,
         "tickColor": SOFT,
         "labelColor": INK,
@@ -193,8 +213,13 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
     rows = drawn[(drawn["quantity"] != atlas_rows.GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
     numbers = {name: [None if pd.isna(x) else _round(x) for x in rows[name]] for name in ("depth", "value", "norm")}
     shown = rows[["heritage", "origin", "quantity", "definition", "source"]].astype(object)
+    names = [_named(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
+    trained = rows["origin"] == atlas_rows.TRAINED_ORIGIN
+    words = [" ".join(of).lower() for of in zip(names, rows["heritage"], rows["family"], strict=True)]
     return shown.assign(
-        model=[_named(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)],
+        model=names,
+        words=words,
+        first=trained | rows["model_id"].isin(atlas_rows.contrasting(drawn, FIRST)),
         block=[f"{layer} of {L}" for layer, L in zip(rows["layer"], rows["n_layers"], strict=True)],
         **{name: pd.Series(values, index=rows.index, dtype=object) for name, values in numbers.items()},
     )
@@ -209,7 +234,7 @@ def _panel(
         alt.Chart()
         .transform_filter(f"datum.quantity === {json.dumps(quantity)} && {kept}")
         .encode(
-            x=alt.X("depth:Q", title="relative depth, l / L", scale=alt.Scale(domain=[0, 1.015]), axis=depth),
+            x=alt.X("depth:Q", title="relative depth, l / L", scale=SPAN, axis=depth),
             y=_vertical(quantity, rows),
             color=alt.Color("heritage:N", legend=None, scale=_scale({lab: mark(lab).color for lab in labs})),
             detail=[alt.Detail("model:N"), alt.Detail("origin:N")],
@@ -229,16 +254,47 @@ def _panel(
         size=alt.condition(pointed, alt.value(70), alt.value(26)),
         tooltip=tooltip,
     )
-    return alt.layer(lines, points).properties(width=WIDTH, height=HEIGHT, title=words)
+    named = f"datum.label && {FEW} && !{SEARCH}" + f" && !{WHOLE}" * clip
+    names = (
+        alt.Chart(alt.InlineData(values=_names(rows, quantity)))
+        .transform_filter(f"{named} && {kept}")
+        .mark_text(align="left", dx=5, fontSize=11, aria=False)
+        .encode(x=alt.XDatum(1.015, scale=SPAN), y="at:Q", text="label:N", color="heritage:N")
+    )
+    return alt.layer(lines, points, names).properties(width=WIDTH, height=HEIGHT, title=words)
+
+
+def _names(rows: pd.DataFrame, quantity: str) -> list[dict[str, Any]]:
+    """Names of the models shown at first at the ends of their lines in a panel, so far apart that each can be read."""
+    first = rows[rows["first"] & (rows["origin"] != atlas_rows.TRAINED_ORIGIN)]
+    ends = first.groupby(["model", "heritage", "origin"], sort=False)["value"].last().astype(float)
+    low, high = _ends(quantity, rows)
+    ends = ends[ends.between(low, high)].sort_values(ascending=False)
+    pixels = list((HEIGHT * (log10(high) - ends.map(log10)) / (log10(high) - log10(low))).clip(0, HEIGHT))
+    for place in range(1, len(pixels)):
+        pixels[place] = max(pixels[place], pixels[place - 1] + APART)
+    pixels = [pixel - max(0.0, max(pixels) - HEIGHT) for pixel in pixels]
+    return [
+        {"label": short_name(model), "heritage": lab, "origin": origin, "words": "", "first": True, "at": at}
+        for (model, lab, origin), at in zip(
+            ends.index, (high * (low / high) ** (y / HEIGHT) for y in pixels), strict=True
+        )
+    ]
+
+
+def _ends(quantity: str, rows: pd.DataFrame) -> list[float]:
+    """Ends of a panel's vertical axis at first."""
+    values = rows["value"].astype(float)
+    return _common_gains(rows) if quantity == atlas_rows.GAIN else [0.95 * values.min(), 1.05 * values.max()]
 
 
 def _vertical(quantity: str, rows: pd.DataFrame) -> alt.Y:
     """Logarithmic axis over all values whatever is chosen; the extreme gains only where they are asked for."""
-    values = rows["value"].astype(float)
-    ends: list[float | alt.ExprRef] = [0.95 * values.min(), 1.05 * values.max()]
+    ends: list[Any] = _ends(quantity, rows)
     if quantity == atlas_rows.GAIN:
-        common = _common_gains(rows)
-        ends = [alt.ExprRef(f"{WHOLE} ? {end} : {inner}") for end, inner in zip(ends, common, strict=True)]
+        values = rows["value"].astype(float)
+        whole = zip((0.95 * values.min(), 1.05 * values.max()), ends, strict=True)
+        ends = [alt.ExprRef(f"{WHOLE} ? {end} : {inner}") for end, inner in whole]
     scale = alt.Scale(type="log", nice=False, domain=ends)
     axis = alt.Axis(format="~s" if quantity == atlas_rows.TRACE else "~g", tickCount=6)
     return alt.Y("value:Q", title=None, scale=scale, axis=axis)

@@ -37,7 +37,7 @@ VARIANTS = {
 FEWEST = 2
 """Layers that a run must have to be drawn as a line."""
 MODEL = ["model_id", "revision", "heritage", "origin"]
-COLUMNS = [*MODEL, "n_layers", "quantity", "layer", "depth", "value", "norm", "definition", "source"]
+COLUMNS = [*MODEL, "family", "n_layers", "quantity", "layer", "depth", "value", "norm", "definition", "source"]
 
 
 def rows(tables: Evidence) -> pd.DataFrame:
@@ -48,17 +48,39 @@ def rows(tables: Evidence) -> pd.DataFrame:
     layers if there is one, then by the order of `POSITIONS` or `VARIANTS`, then the one with most layers. Over prompts
     it is the mean that the source gives, else the geometric mean (arithmetic for traces).
     """
-    depth = _read(tables, "models").drop_duplicates(["model_id", "revision"])[["model_id", "revision", "n_layers"]]
+    depth = _read(tables, "models").drop_duplicates(["model_id", "revision"])[
+        ["model_id", "revision", "family", "n_layers"]
+    ]
     stream = _stream(tables)
     parts = [_gains(stream), _norms(stream), _traces(tables), _weights(tables)]
     both = pd.concat([part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)])
-    both = both.drop(columns="n_layers", errors="ignore").merge(depth, on=["model_id", "revision"], how="left")
+    both = both.drop(columns=["family", "n_layers"], errors="ignore").merge(
+        depth, on=["model_id", "revision"], how="left"
+    )
     both["depth"] = both["layer"].astype(float) / both["n_layers"].astype(float)
     both["quantity"] = pd.Categorical(both["quantity"], list(QUANTITIES))
     both = both.reindex(columns=COLUMNS).dropna(subset=["value", "depth"])
     return both.sort_values(["quantity", *MODEL, "layer"], ignore_index=True).astype(
-        {"quantity": str, "layer": int, "n_layers": int, "value": float, "norm": float}
+        {"family": str, "quantity": str, "layer": int, "n_layers": int, "value": float, "norm": float}
     )
+
+
+def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
+    """Models that differ: of each lab the one with most quantities, and of these some with mean gains far apart."""
+    known = drawn[drawn["origin"] != TRAINED_ORIGIN]
+    gains = known[(known["quantity"] == GAIN) & (known["layer"] > 1)]
+    table = pd.DataFrame(
+        {
+            "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
+            "quantities": known.groupby("model_id")["quantity"].nunique(),
+            "layers": known.groupby("model_id")["layer"].nunique(),
+            "lab": known.groupby("model_id")["heritage"].first(),
+        }
+    ).dropna()
+    table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable").drop_duplicates("lab")
+    ordered = list(table.sort_values("gain").index)
+    places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
+    return [str(ordered[place]) for place in places]
 
 
 def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
