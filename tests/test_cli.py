@@ -17,10 +17,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from thermostats import __version__
+from thermostats.claims.run import claim_of
+from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
 from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
+from thermostats.tables.folders import shipped
 from thermostats.tables.join import join
 
 
@@ -105,12 +108,23 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
 def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
     listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
-    assert listed.stdout.splitlines() == ["claim\ttitle\treads", "U01\tDepth helps\tstudy and yours"]
+    assert listed.stdout.splitlines() == ["claim\treads\tneeds\ttitle", "U01\tstudy and yours\t\tDepth helps"]
     done = thermostats("report", "u01", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
     done = thermostats("report", "u01", "--data", "mine", cwd=tmp_path)
     assert "thermostats report u01 --analyses analyses --data mine --out my-report" in done.stderr
+
+
+def test_claims_say_whose_rows_and_how_many_they_need() -> None:
+    """The words hold what the first finding declares of every set of evidence."""
+    listed = {row["claim"]: row for row in json.loads(thermostats("ls", "claims", "--json").stdout)}
+    for name, script in scripts(shipped("analyses")).items():
+        assert listed[name]["needs"], name
+        views = next((question.views for question in claim_of(script).questions if question.views), None)
+        if views is not None:
+            said = [f"{views.models} model", *[f"of {views.groups} labs"] * (views.groups > 1), *views.including]
+            assert all(words in listed[name]["needs"] for words in said), name
 
 
 def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import small
 import torch
 import transformers
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.measurement import session
 from thermostats.measurement.asked import measure
 from thermostats.tables import store
 
@@ -139,6 +140,17 @@ def test_what_cannot_be_measured_names_what_can(model: Any, tokenizer: Any, tmp_
     with pytest.raises(UsageError, match="follows from its weights"):
         measure(model, tokenizer, data=tmp_path / "mine", revision="v2")
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_refused_part_says_which_runs_are_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise DataError("no gains today")
+
+    monkeypatch.setitem(session.MEASURE, "residual", refuse)
+    with pytest.raises(DataError, match="no gains today") as refused:
+        measure(str(folder), tmp_path / "mine", prompts=TEXTS, what=["weights", "gains"])
+    assert re.fullmatch(r"Kept: weights \(\w{16}\)\.", refused.value.__notes__[0])
+    assert not store.load("weights", tmp_path / "mine").empty
 
 
 def test_weights_alone_need_no_tokenizer(model: Any, tmp_path: Path) -> None:

@@ -134,9 +134,16 @@ def test_a_refused_join_leaves_nothing(tmp_path: Path, sources: Any) -> None:
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_join_that_refers_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [False, True])
+def test_a_join_that_refers_to_nothing_leaves_and_says_nothing(
+    there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if there:
+        (tmp_path / "mine").mkdir()
     rows = pd.DataFrame({"model_id": ["no/model"], "source": ["mine"], "layer": [1], "prompt_id": ["a"]})
     rows = rows.assign(position="last", gain_block=1.0)
     with pytest.raises(thermostats.errors.DataError):
         thermostats.join(rows, table="layers", data=tmp_path / "mine")
-    assert not (tmp_path / "mine").exists()
+    assert (tmp_path / "mine").exists() == there
+    assert not (tmp_path / "mine" / "store.toml").exists()
+    assert capsys.readouterr().err == ""

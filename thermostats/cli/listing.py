@@ -26,7 +26,7 @@ from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
 from thermostats.tables.vocabulary import NURSERY
 
 Rows = tuple[list[dict[str, Any]], list[str]]
-CLAIMED = ("claim", "title", "reads")
+CLAIMED = ("claim", "reads", "needs", "title")
 """What is shown of a claim."""
 OWN = ("models", "runs")
 """Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
@@ -115,22 +115,24 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
 
 
 def _titles(analyses: Path) -> Rows:
-    """The claims of a folder of analyses by their words, without loading what computes."""
+    """The claims of a folder of analyses by their words, without loading what computes: whose rows, and how many."""
     from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
 
     words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
-    return [{"claim": each.id, "title": each.title, "reads": each.facts.get("rows", "")} for each in words], [*CLAIMED]
+    return [
+        {"claim": each.id, "reads": each.facts.get("rows", ""), "needs": each.facts.get("needs", "")}
+        | {"title": each.title}
+        for each in words
+    ], [*CLAIMED]
 
 
 def _claims(analyses: Path) -> Rows:
     """The claims of a folder of analyses with their rules, without running them."""
     from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
 
-    listed = [
-        {"claim": claim.id, "title": claim.title, "reads": claim.rows, "said": claim.said, "rule": claim.rule}
-        for claim in claims(analyses)
-    ]
-    return listed, [*CLAIMED]
+    listed, shown = _titles(analyses)
+    ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
+    return [row | ruled[row["claim"]] for row in listed], shown
 
 
 def _tables(data: str | Path | None, own: bool) -> Rows:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError, listed
+from thermostats.errors import ThermostatsError, UsageError, listed
 from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
@@ -108,7 +108,12 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         for planned in plans:
             session.fill_heritage(planned, folder)
             if not planned.finished:
-                session.measure_plan(planned, folder, shown.report if shown else None)
+                try:
+                    session.measure_plan(planned, folder, shown.report if shown else None)
+                except ThermostatsError as error:
+                    if kept := session.kept_runs(planned, folder):
+                        error.add_note(session.kept_words(kept))
+                    raise
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)
             rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -177,10 +177,9 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
-        if planned is not None and (kept := _kept(planned, data)):
-            named = ", ".join(f"{run.kind} ({run.run['run_id']})" for run in kept)
-            finished = tuple(run.run["run_id"] for run in kept)
-            outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} Kept: {named}.")
+        if planned is not None and (kept := kept_runs(planned, data)):
+            finished = tuple(kept)
+            outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {kept_words(kept)}")
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, states.FAILED, outcome.reason, attempt)
         return outcome
@@ -188,9 +187,15 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     return outcome
 
 
-def _kept(planned: Plan, data: Path) -> list[Planned]:
-    """Runs of a plan that are whole in the data folder."""
-    return [run for run in planned.runs if all(store.has_run(name, run.run["run_id"], data) for name in run.tables)]
+def kept_runs(planned: Plan, data: Path) -> dict[str, str]:
+    """Runs of a plan that are whole in the data folder: id to kind."""
+    whole = (run for run in planned.runs if all(store.has_run(name, run.run["run_id"], data) for name in run.tables))
+    return {run.run["run_id"]: run.kind for run in whole}
+
+
+def kept_words(kept: Mapping[str, str]) -> str:
+    """Which runs are kept."""
+    return f"Kept: {', '.join(f'{kind} ({name})' for name, kind in kept.items())}."
 
 
 def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Outcome:

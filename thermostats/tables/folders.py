@@ -138,15 +138,19 @@ def _chosen(data: str | Path | None) -> Path | None:
 
 @contextmanager
 def begun(data: str | Path | None = None) -> Iterator[Path]:
-    """Data folder to write to; one that was begun for what follows is taken away again where that is refused."""
+    """Data folder to write to; what is begun for what follows is taken away again where that is refused, unsaid."""
     there = own_folder(data).exists()
-    folder = writable_folder(data)
+    folder, new = _begun(data)
     try:
         yield folder
     except BaseException:
-        if not there and all(path.name == MARK or path.name.startswith(".") for path in folder.iterdir()):
-            shutil.rmtree(folder, ignore_errors=True)
+        if new and all(path.name == MARK or path.name.startswith(".") for path in folder.iterdir()):
+            (folder / MARK).unlink(missing_ok=True)
+            if not there:
+                shutil.rmtree(folder, ignore_errors=True)
         raise
+    if new:
+        _say_new(folder)
 
 
 BEGINNING = """\
@@ -162,13 +166,24 @@ def writable_folder(data: str | Path | None = None) -> Path:
 
     Raises UsageError where none is named, DataError where it cannot be made.
     """
+    folder, new = _begun(data)
+    if new:
+        _say_new(folder)
+    return folder
+
+
+def _say_new(folder: Path) -> None:
+    print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
+
+
+def _begun(data: str | Path | None) -> tuple[Path, bool]:
+    """Data folder to write to, and whether it is new."""
     folder = own_folder(data)
     if any((folder / name).exists() for name in (MARK, *HELD)):
-        return folder
+        return folder, False
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError("cannot begin a data folder", where=folder, got=reason(error)) from error
     write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
-    print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
-    return folder
+    return folder, True
