@@ -225,6 +225,20 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
     assert shown in text
 
 
+@pytest.mark.parametrize(
+    ("verdict", "bar", "shown"),
+    [
+        ("supported", {"above": 0.5}, "interval lies below 0.500 would"),
+        ("not supported", {"above": 0.5}, "interval lies above 0.500 would"),
+        ("supported", {"below": 0.0}, "interval lies above 0 would"),
+        ("supported", {"above": 0.0, "below": 1.0}, "comes out the other way"),
+    ],
+)
+def test_what_would_reopen_a_decision_is_said_by_its_number(verdict: str, bar: dict[str, float], shown: str) -> None:
+    _, text = made_by_hand(0, 0, verdict=verdict, estimate=0.7, lower=0.6, upper=0.8, **bar)
+    assert shown in text
+
+
 def test_published_figures_of_equal_names_say_which_finding_they_belong_to() -> None:
     values = ({"mean": 1.0, "p": 0.5}, {"mean": 2.0, "p": 0.5})
     views = [{"number": n, "compared": comparison(figures, {})} for n, figures in enumerate(values, 1)]

@@ -19,8 +19,9 @@ SIZE = 7.0
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
-STEP = 4.0
-"""Points along a line between places that a name should not stand on."""
+STEP, LINE, WRONG = 4.0, 1.0, 40.0
+"""Points along a line between places that a name should not stand on, and the cost of an area of a line and of a point
+of another name that lies nearer."""
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
@@ -80,11 +81,19 @@ def _places(
     points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE, lines: Sequence[Box] = ()
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up."""
-    taken: list[Box] = [*lines, *((x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points)]
+    taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
         boxes = {offset: _box(points[index], offset, width, height) for offset in _offsets(width, height)}
-        place = min(boxes, key=lambda offset: _cost(boxes[offset], taken, bounds, offset))
+        crossed = {offset: sum(_overlap(box, line) for line in lines) for offset, box in boxes.items()}
+        others = np.delete(points, index, axis=0)
+        wrong = {offset: _nearer(box, points[index], others) for offset, box in boxes.items()}
+        place = min(
+            boxes,
+            key=lambda offset: (
+                _cost(boxes[offset], taken, bounds, offset) + LINE * crossed[offset] + WRONG * wrong[offset]
+            ),
+        )
         taken.append(boxes[place])
         yield int(index), place, bool(np.hypot(*place) > width / 2 + NEAR[1])
 
@@ -118,6 +127,13 @@ def _offsets(width: float, height: float) -> list[tuple[float, float]]:
 def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
     cx, cy = point[0] + offset[0], point[1] + offset[1]
     return (cx - width / 2 - 1, cy - height / 2 - 0.5, cx + width / 2 + 1, cy + height / 2 + 0.5)
+
+
+def _nearer(box: Box, own: np.ndarray, others: np.ndarray) -> int:
+    """How many other points lie nearer to a name than its own."""
+    low, high = np.array(box[:2]), np.array(box[2:])
+    off, away = (np.maximum(0.0, np.maximum(low - of, of - high)) for of in (own[None, :], others))
+    return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
 
 
 def _cost(box: Box, taken: Sequence[Box], bounds: Box, offset: tuple[float, float]) -> float:

@@ -23,9 +23,9 @@ DRAWN: dict[str, pd.DataFrame] = {}
 
 
 def table_of(figure: Figure) -> pd.DataFrame:
-    if figure.id not in DRAWN:
-        DRAWN[figure.id] = figure.table(TABLES)
-    return DRAWN[figure.id].copy()
+    if figure.title not in DRAWN:
+        DRAWN[figure.title] = figure.table(TABLES)
+    return DRAWN[figure.title].copy()
 
 
 def draw(figure: Figure) -> tuple[Canvas, Axes]:

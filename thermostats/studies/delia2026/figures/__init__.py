@@ -7,14 +7,14 @@ from thermostats.claims.evidence import Evidence
 from thermostats.plots.svg import compact
 from thermostats.reporting.text import Files, slug
 from thermostats.studies.delia2026.figures.figure import EMPTY, Figure, combine, svg
-from thermostats.studies.delia2026.figures.gains import DEPTH, LABS, PROMPTS, SIZE
+from thermostats.studies.delia2026.figures.gains import BESIDE, DEPTH, LABS, PROMPTS, SIZE
 from thermostats.studies.delia2026.figures.spectra import LAYERS, SPECTRA, SQUARED
 from thermostats.studies.delia2026.figures.transition import TRANSITION
 
 SINGLE = (DEPTH, LABS, SPECTRA, LAYERS, TRANSITION, SIZE, PROMPTS, SQUARED)
 """In the order of the preprint."""
 COMBINED = combine(SINGLE)
-FIGURES: tuple[Figure, ...] = (*SINGLE, COMBINED)
+FIGURES: tuple[Figure, ...] = (BESIDE, *SINGLE[1:], COMBINED)
 
 INTRODUCTION = (
     "The preprint’s figures, redrawn from the tables: uncertainty shown where the tables hold it, models by name, a "

@@ -11,7 +11,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.classical.association import correlation
-from thermostats.plots.column import lab_entry, legend_over_rows, name_points
+from thermostats.plots.column import COLUMN, lab_entry, legend_over_rows, name_points
 from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
@@ -57,10 +57,37 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
+def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
+    """What the study prints: means and standard deviations over prompts, with the bound 10^(1/L)."""
+    reference(axes, 1.0)
+    color = mark(str(table["heritage"].iloc[0])).color
+    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
+    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1)
+    axes.errorbar(table["n_layers"], table["stated_mean"], table["stated_sd"], fmt="o", markersize=4, color=color)
+    axes.set(xlabel="layers, L", ylabel="as printed: mean ± SD over prompts")
+    axes.margins(0.1)
+    return axes
+
+
+def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
+    """Figure 1 from the figures that the study prints, and ours beside it on the same scale."""
+    place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
+    if place is None or canvas is None:
+        raise ValueError("two figures side by side need axes that stand in a grid, as add_subplot makes them")
+    axes.set_axis_off()
+    grid = place.subgridspec(1, 2)
+    left = canvas.add_subplot(grid[0])
+    right = canvas.add_subplot(grid[1], sharey=left)
+    draw_published_depth(table, left)
+    draw_depth(table, right)
+    return axes
+
+
 def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
     return {
         "n": len(table),
+        "beside": "stated_mean" in table,
         "prompts": _prompts(table),
         "r": correlation(table["n_layers"], table["gain"], seed=SEED),
         "above": int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum()) or "None",
@@ -202,7 +229,26 @@ def pythia(tables: Evidence) -> pd.DataFrame:
     return penultimate_gains(tables, PYTHIA)
 
 
+def with_stated(tables: Evidence) -> pd.DataFrame:
+    """`pythia` with the mean and the standard deviation that the study prints: columns stated_mean, stated_sd."""
+    rows, said = pythia(tables), tables.table("statements", source=PYTHIA)
+    for column, pointer in (("stated_mean", "residual_gain_mean"), ("stated_sd", "residual_gain_std")):
+        own = said[said["pointer"].str.endswith(f"/{pointer}")].drop_duplicates("model_id").set_index("model_id")
+        rows[column] = rows["model_id"].map(own["value"]).astype(float)
+    return rows
+
+
 DEPTH = Figure("figure-1", "Gain over depth, Pythia family", ("C01", "C02"), pythia, draw_depth, numbers_depth)
+BESIDE = Figure(
+    "figure-1",
+    DEPTH.title + ": the study’s and ours",
+    DEPTH.claims,
+    with_stated,
+    draw_beside,
+    numbers_depth,
+    width=2.05 * COLUMN,
+    height=3.2,
+)
 LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, numbers_labs, height=4.0)
 SIZE = Figure("figure-6", "Gain over size, Pythia family", ("C04", "C10"), pythia, draw_size, numbers_size)
 PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, numbers_prompts, height=4.2)
