@@ -69,6 +69,8 @@ class Claim:
     """Section or figure of the preprint, and files."""
     rows: str = ""
     """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
+    measures: tuple[str, ...] = ()
+    """What its questions read of a model: gains, weights, outputs, attention."""
     history: tuple[str, ...] = ()
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +91,8 @@ class Claim:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
-        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, words.history)
+        measures = tuple(filter(None, facts.get("measures", "").split(", ")))
+        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         by_verdict = words.by_verdict("Answer"), words.by_verdict("Practice")
         return cls(words.id, words.title, *stated, *by_verdict, words)
 
@@ -199,7 +202,7 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (self.source, self.rows, self.history, self.answers, self.practice)
+        rest = (self.source, self.rows, self.measures, self.history, self.answers, self.practice)
         return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, *rest)
 
     def main(self) -> None:

@@ -2,7 +2,8 @@
 
     # C04 Heritage > geometry > scale
     Source: abstract, section 7
-    Rows: study
+    Rows: study and measured
+    Measures: gains
 
     ## Said
     Who trained a model matters more …

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from thermostats.tables.arguments import check_export
 from thermostats.tables.vocabulary import TABLE_NAMES
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import NEW, Data, Json, Verbs
+
+if TYPE_CHECKING:
+    from thermostats.claims.needs import Lacking
 
 app = Verbs()
 new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
@@ -65,6 +68,49 @@ def set_(
     if known := spelt_otherwise(given.get("heritage", ""), folder):
         print(f"Another lab is spelt {known}: two labs now. If it is the same, set heritage={known}.", file=sys.stderr)
     say_next("thermostats report", data=folder, shown=watched(as_json))
+
+
+@app.command()
+def needs(
+    claims: Annotated[list[str], typer.Argument(help="Claims, such as C05.")], data: Data = None, as_json: Json = False
+) -> None:
+    """Say what is missing for a claim: how far each set of evidence carries it, which models lack rows, what to run.
+
+    Nothing is measured or downloaded. Disk and memory are those of weights in float32, time that of the forward passes
+    over the core prompts at this machine's speed.
+
+    Example: `thermostats needs C05 --data mine`
+    """
+    from thermostats.claims.needs import needs as computed  # noqa: PLC0415 - loads what analyses use
+    from thermostats.claims.run import claim_of  # noqa: PLC0415
+    from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
+
+    found = scripts(folders.shipped("analyses"))
+    all_of = [computed(claim_of(found[name]), data) for name in chosen(claims, found)]
+    if as_json:
+        print_json([asdict(one) for one in all_of])
+        return
+    for one in all_of:
+        print(f"{one.claim} {one.title}")
+        columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
+        print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
+        if not one.sets:
+            print("Its questions are put to one set of evidence only.")
+        columns = ["model_id", "lacks", "disk", "memory", "minutes"]
+        print_rows([_costs(model) for model in one.models], columns)
+        print("\n".join(["Next:", *one.commands] if one.commands else ["Every model has what it reads."]))
+
+
+def _costs(model: Lacking) -> dict[str, str]:
+    """A model that lacks rows, with its costs rounded for reading."""
+    gib, minutes = 2**30, 60
+    return {
+        "model_id": model.model_id + " (yours)" * model.own,
+        "lacks": ", ".join(model.lacks),
+        "disk": f"{model.disk / gib:.2g} GiB",
+        "memory": f"{model.memory / gib:.2g} GiB",
+        "minutes": f"{model.seconds / minutes:.2g}",
+    }
 
 
 @app.command()

@@ -1,0 +1,134 @@
+"""What a claim's questions still need: how far each set of evidence carries them, which models lack which rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
+from thermostats.claims.finding import Finding
+from thermostats.claims.judge import Question
+from thermostats.claims.verdict import UNMEASURED
+from thermostats.claims.views import viewed
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import NURSERY
+
+TABLES = {"gains": "layers", "weights": "weights", "outputs": "outputs", "attention": "attention"}
+"""What can be measured, and the table that shows that it was."""
+BYTES, PROCESS = 4, 600 * 2**20
+"""Bytes of a weight in float32, and those of a process without its model."""
+PROMPTS, TOKENS = "core", 12
+"""Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
+PRODUCT = 1024
+"""Size of the matrix product by which the machine is timed."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """How far one set of evidence carries a question."""
+
+    finding: str
+    evidence: str
+    verdict: str
+    models: int
+    groups: int
+    needs: str
+    """What the question takes, and how many models its rule needs for a power of 0.8; empty where it has a verdict."""
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """A model that a claim could read and that lacks rows."""
+
+    model_id: str
+    lacks: tuple[str, ...]
+    """What was not measured: of `TABLES`; `lab` where nobody said who trained it."""
+    own: bool
+    """Whether it lies in the user's folder."""
+    disk: float
+    """Bytes of its weights in float32, the most that it downloads."""
+    memory: float
+    """Bytes that a process takes with it in float32."""
+    seconds: float
+    """Forward passes over the core prompts at this machine's speed; loading comes on top."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one claim still needs."""
+
+    claim: str
+    title: str
+    sets: tuple[Carried, ...]
+    models: tuple[Lacking, ...]
+    commands: tuple[str, ...]
+    """Lines that bring the models in, the user's own first."""
+
+
+def needs(claim: Claim, data: str | Path | None = None) -> Needs:
+    """What the questions of a claim still need, computed from the rows at hand; nothing is downloaded.
+
+    Models are those of published rows and the user's own. A claim that reads no set but its own has none.
+    """
+    evidence = Evidence(data)
+    asked = [question for question in claim.questions if question.views]
+    sets = tuple(_carried(question, evidence, name) for question in asked for name in question.views.sets)  # type: ignore[union-attr]
+    models = _lacking(claim.measures, evidence) if asked else ()
+    return Needs(claim.id, claim.title, sets, models, _commands(claim.measures, models, data))
+
+
+def _carried(question: Question, evidence: Evidence, name: str) -> Carried:
+    empty = Finding(claim=question.id.partition(".")[0], estimand="", verdict=UNMEASURED, plain="", id=question.id)
+    found = viewed(question, empty, evidence.named(name))
+    return Carried(
+        question.id,
+        name,
+        found.verdict,
+        found.n_models,
+        found.n_heritages,
+        found.settles * (found.verdict == UNMEASURED),
+    )
+
+
+def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:
+    published = set(evidence.named(PUBLISHED).table("runs")["model_id"])
+    here = evidence.named(MEASURED)
+    own = set(here.table("runs")["model_id"]) - published
+    models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
+    models = models[models["model_id"].isin(published | own) & (models["heritage"] != NURSERY)]
+    has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
+    tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
+    found = []
+    for row in models.sort_values("n_params").itertuples():
+        lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (not row.heritage)
+        n = float(row.n_params) if pd.notna(row.n_params) else np.nan
+        if lacks:
+            costs = (n * BYTES, n * BYTES + PROCESS, 2 * n * tokens / rate)
+            found.append(Lacking(str(row.model_id), lacks, row.model_id in own, *costs))
+    return tuple(sorted(found, key=lambda one: not one.own))
+
+
+def _rate() -> float:
+    """Floating-point operations a second of this machine, by the fastest of three matrix products."""
+    a = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        a @ a
+        took.append(time.perf_counter() - start)
+    return 2 * PRODUCT**3 / min(took)
+
+
+def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None) -> tuple[str, ...]:
+    folder = f" --data {data}" if data is not None else " --data mine"
+    lines = [f"thermostats set {one.model_id} heritage=LAB{folder}" for one in models if "lab" in one.lacks]
+    named = [one.model_id for one in models if set(one.lacks) - {"lab"}]
+    if named:
+        lines.append(f"thermostats measure {' '.join(named)} --what {','.join(measures)}{folder}")
+    return tuple(lines)
