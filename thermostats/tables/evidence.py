@@ -51,5 +51,7 @@ def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFram
         return theirs
     if name == REPLICATED:
         study = runs[runs["source"].isin(published)]
-        here &= rows["model_id"].isin(study["model_id"]) & rows["prompt_set"].isin(study["prompt_set"])
+        here &= rows["model_id"].isin(study["model_id"])
+        if "matrix" not in rows:  # weights need no prompts
+            here &= rows["prompt_set"].isin(set(study["prompt_set"]) - {""})
     return here & ~theirs

@@ -1,0 +1,204 @@
+"""Questions put to sets of evidence beside the published rows: by the same rule, or with what they need."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, VIEWS, Evidence
+from thermostats.claims.finding import Finding
+from thermostats.claims.judge import Question
+from thermostats.claims.model_rows import model_rows
+from thermostats.claims.needs import needs
+from thermostats.claims.run import claim_of
+from thermostats.claims.scripts import scripts
+from thermostats.claims.verdict import SUPPORTED, UNMEASURED
+from thermostats.claims.views import viewed
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.vocabulary import NURSERY
+
+CLAIMS = {name: claim_of(path) for name, path in scripts(store.shipped("analyses")).items() if name.startswith("C")}
+KEY = ["model_id", "revision"]
+
+
+def asked(claim: Claim) -> list[Question]:
+    return [question for question in claim.questions if question.views]
+
+
+def view(question: Question, data: Path | None, name: str) -> Finding:
+    empty = Finding(question.id[:3], "", UNMEASURED, "", id=question.id, evidence=question.evidence)
+    return viewed(question, empty, tables(data).named(name))
+
+
+@cache
+def tables(data: Path | None) -> Evidence:
+    return Evidence(data)
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with gains of five models of one family and three of another, joined from one table."""
+    folder = tmp_path_factory.mktemp("five")
+    rng, rows = np.random.default_rng(3), []
+    models = thermostats.load("models")
+    chosen = models[models["family"].isin(["pythia", "opt"]) & (models["norm_place"] != "post")]
+    for model in chosen.itertuples():
+        for prompt in range(6):
+            gains = np.exp(rng.normal(0.3 - 0.02 * model.n_layers, 0.05, model.n_layers))
+            rows += [
+                {"model_id": model.model_id, "layer": layer, "prompt_id": f"p{prompt}", "gain_block": gain}
+                for layer, gain in enumerate(gains, 1)
+            ]
+    table = pd.DataFrame(rows).assign(revision="main", position="last", source="my hooks")
+    thermostats.join(table, table="layers", mapping=same_columns(folder), data=folder / "mine")
+    return folder / "mine"
+
+
+def same_columns(folder: Path) -> Path:
+    """A mapping of columns that have their names already."""
+    names = ("model_id", "revision", "layer", "prompt_id", "gain_block", "position", "source")
+    path = folder / "map.toml"
+    lines = ['table = "layers"', "[columns]", *(f'{name} = "{name}"' for name in names)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_sets_hold_what_they_say(five: Path) -> None:
+    sources = {name: set(Evidence(five).named(name).table("runs")["source"]) for name in SETS}
+    files = set(store.load("sources")["file"])
+    assert sources[PUBLISHED] <= files and sources[NURSERY] == {NURSERY}
+    assert sources[MEASURED] == {"thermostats", "my hooks"} and sources[REPLICATED] == set()
+    assert sources[POOLED] == sources[PUBLISHED] | sources[MEASURED]
+
+
+def test_joined_gains_are_judged_by_the_rule_of_every_claim_that_they_allow(five: Path) -> None:
+    before = {q.id: view(q, None, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
+    after = {q.id: view(q, five, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
+    assert set(before.values()) == {UNMEASURED}
+    assert after["C01.depth.penultimate_gain"] == SUPPORTED
+    assert after["C02.bound.max_gain"] != UNMEASURED
+    assert after["C01.depth.normed_gain"] == after["C10.pair"] == UNMEASURED
+
+
+def test_a_row_changes_the_sets_that_it_enters_and_no_other(five: Path) -> None:
+    (question, *_) = asked(CLAIMS["C01"])
+    for name in (PUBLISHED, NURSERY, REPLICATED):
+        found, other = (question.trial.rows(tables(data).named(name), question.over) for data in (None, five))
+        pd.testing.assert_frame_equal(found, other)
+
+
+@pytest.mark.parametrize("name", sorted(CLAIMS))
+def test_every_view_has_a_verdict_or_says_what_it_takes(name: str) -> None:
+    for question in asked(CLAIMS[name]):
+        for of in question.views.sets:
+            found = view(question, None, of)
+            assert found.verdict != UNMEASURED or "needs at least" in found.settles or "cannot be made" in found.settles
+            assert found.view_of == question.evidence and found.evidence == of
+
+
+def test_claims_of_one_set_are_those_of_mathematics_and_of_sets_that_they_name() -> None:
+    assert {name for name, claim in CLAIMS.items() if not asked(claim)} == {"C06", "C07", "C15", "C16"}
+
+
+def test_a_lab_that_is_asked_about_must_be_there() -> None:
+    (question, *_) = asked(CLAIMS["C03"])
+    found = view(question, None, NURSERY)
+    assert found.verdict == UNMEASURED and "EleutherAI among them" in found.settles and found.n_models > 40
+
+
+def test_the_rates_are_those_of_the_nearest_design() -> None:
+    question = next(q for q in asked(CLAIMS["C10"]) if q.id == "C10.threshold")
+    found = view(question, None, NURSERY)
+    assert "a design of 14 models, the nearest in size" in found.could
+
+
+def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> None:
+    every = Evidence().named(POOLED)
+    rows = model_rows(every).set_index("model_id")
+    single = model_rows(Evidence().named(PUBLISHED)).set_index("model_id")
+    assert rows.index.is_unique
+    once = [
+        name
+        for name in single.index
+        if every.table("features").query("penultimate_gain == penultimate_gain")["model_id"].eq(name).sum() == 1
+    ]
+    np.testing.assert_allclose(rows.loc[once, "gain"], single.loc[once, "gain"], rtol=1e-9)
+    twice = rows.loc["EleutherAI/gpt-j-6b", "gain"]
+    assert 1.132 < twice < 1.136
+
+
+def test_needs_name_models_and_the_line_that_brings_them_in(five: Path) -> None:
+    found = needs(CLAIMS["C05"], five)
+    lacking = {one.model_id: one.lacks for one in found.models}
+    assert lacking["EleutherAI/pythia-70m"] == ("weights",)
+    assert lacking["openai-community/gpt2"] == ("weights", "gains")
+    (line,) = found.commands
+    assert line.startswith("thermostats measure ") and line.endswith(f"--what weights,gains --data {five}")
+    assert all(one.disk > 0 and one.memory > one.disk and one.seconds > 0 for one in found.models)
+    assert needs(CLAIMS["C07"]).sets == ()
+
+
+def test_no_such_set_is_named() -> None:
+    with pytest.raises(UsageError, match="measured"):
+        thermostats.features(evidence="mesured")
+
+
+def test_features_of_a_set() -> None:
+    assert set(thermostats.features(evidence="nursery")["source"]) == {NURSERY}
+    assert set(thermostats.features(evidence="measured")["source"]) == {"thermostats"}
+
+
+def test_a_question_without_a_trial_has_no_views() -> None:
+    question = Question("T01.x", "x", None, lambda _: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(DataError, match="one set of evidence"):
+        viewed(question, Finding("T01", "", UNMEASURED, ""), Evidence().named(MEASURED))
+
+
+@pytest.fixture(scope="module")
+def own_nursery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The controlled study's models at the end of training as a user's own rows, recipes as labs."""
+    folder = tmp_path_factory.mktemp("nursery") / "mine"
+    whole = Evidence().named(NURSERY)
+    models = whole.table("models")
+    last = models.groupby("model_id")["revision"].max()
+    models = models[models["revision"] == models["model_id"].map(last)]
+    renamed = models.assign(
+        model_id=models["model_id"].str.replace(NURSERY, "mine"),
+        parent=models["parent"].str.replace(NURSERY, "mine"),
+        heritage=models["family"],
+        source="mine",
+    )
+    runs = store.load("runs")
+    runs = runs[(runs["source"] == NURSERY) & (runs["revision"] == runs["model_id"].map(last))]
+    kept = {
+        "models": renamed,
+        "runs": runs.assign(model_id=runs["model_id"].str.replace(NURSERY, "mine"), source="mine"),
+    }
+    for name in ("layers", "summaries", "outputs", "weights", "attention", "transitions"):
+        frame = store.load(name)
+        kept[name] = frame[frame["run_id"].isin(runs["run_id"])]
+    new = {row["run_id"]: thermostats.run_id(row) for row in kept["runs"].to_dict("records")}
+    for name, frame in kept.items():
+        own = frame.assign(run_id=frame["run_id"].map(new)) if "run_id" in frame else frame
+        thermostats.join(own[list(store.dtypes(name))], table=name, data=folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_nursery: Path) -> None:
+    said = {}
+    for claim in CLAIMS.values():
+        for question in asked(claim):
+            if MEASURED in question.views.sets:
+                said[question.id] = view(question, own_nursery, MEASURED)
+    assert {key[:3] for key in said} >= {"C01", "C02", "C03", "C04", "C05", "C08", "C09", "C10", "C11", "C12", "C13"}
+    assert all(found.verdict != UNMEASURED or found.settles for found in said.values())
+    assert sum(found.verdict != UNMEASURED for found in said.values()) > 15
+    assert VIEWS == (REPLICATED, MEASURED, POOLED, NURSERY)
