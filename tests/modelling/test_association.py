@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -48,6 +50,37 @@ def test_pearson_p_and_interval_agree_with_scipy() -> None:
     assert (result.p_value, result.lower, result.upper) == pytest.approx((expected.pvalue, low, high))
     assert result.p_permutation == pytest.approx(expected.pvalue, abs=5e-3)
     assert "Monte Carlo" in result.permutation
+
+
+def in_groups(rng: np.random.Generator, slope_within: float = 0.0) -> pd.DataFrame:
+    """Four groups of five points whose means go up together."""
+    group = np.repeat(np.arange(4), 5)
+    x = rng.normal(size=20) + 3 * group
+    return pd.DataFrame({"g": group, "x": x, "y": slope_within * (x - 3 * group) + 5 * group + rng.normal(size=20)})
+
+
+def test_correlation_within_groups_is_the_partial_correlation_given_the_groups() -> None:
+    rows = in_groups(np.random.default_rng(1), -0.8)
+    found = correlation(rows.x, rows.y, groups=rows.g, seed=0)
+    of = {name: sm.OLS(rows[name], pd.get_dummies(rows.g).astype(float)).fit().resid for name in "xy"}
+    assert found.estimate == pytest.approx(np.corrcoef(of["x"], of["y"])[0, 1])
+    fit = smf.ols("y ~ x + C(g)", rows).fit()
+    assert found.p_value == pytest.approx(fit.pvalues["x"])
+    assert found.p_permutation == pytest.approx(found.p_value, abs=0.03)
+    assert correlation(rows.x, rows.y, seed=0).estimate > 0.5 > found.estimate
+
+
+def test_correlation_within_groups_errs_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(2)
+    found = [correlation(r.x, r.y, groups=r.g, seed=0, resamples=199) for r in (in_groups(rng) for _ in range(400))]
+    p = np.array([one.p_permutation for one in found])
+    covered = np.mean([one.lower < 0 < one.upper for one in found])
+    assert 0.025 < np.mean(p <= 0.05) < 0.08 and 0.92 < covered < 0.98
+
+
+def test_one_group_changes_nothing() -> None:
+    whole = correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0)
+    assert correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], groups=["a"] * 11, seed=0) == whole
 
 
 @pytest.mark.parametrize("method", ["pearson", "spearman"])

@@ -112,6 +112,7 @@ def correlation(
         a, b = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (a, b))
     result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
     r, df = float(statistic(a, b)), a.size - k - 2
+    p_value = float(result.pvalue)
     if df < 1:
         raise UsageError("too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more")
     half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
@@ -120,6 +121,7 @@ def correlation(
         lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
         interval = "Fisher-z confidence interval"
     if k > 1:
+        p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1))
         p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
     else:
         p_permutation, counted = permutation_p(
@@ -132,7 +134,7 @@ def correlation(
         upper=upper,
         level=level,
         interval=interval,
-        p_value=float(result.pvalue),
+        p_value=p_value,
         n=a.size,
         p_permutation=p_permutation,
         permutation=counted,
