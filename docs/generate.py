@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,6 +22,24 @@ from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04")
+SETTING = """
+import thermostats
+
+rows = thermostats.gain_rows("penultimate_gain")
+fit = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form")
+features = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
+"""
+FIGURES = {
+    "Shares of variance": "fit.plot()",
+    "Labs": 'fit.plot(kind="labs")',
+    "Orders": 'fit.plot(kind="orders")',
+    "Without each lab": 'fit.plot(kind="left-out-lab")',
+    "Prior and posterior": 'fit.plot(kind="prior")',
+    "Replicated data": 'fit.plot(kind="replicated")',
+    "A line": "line.plot()",
+    "Intervals": 'line.plot(kind="intervals")',
+}
 BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
 
 
@@ -120,8 +139,22 @@ def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], .
     return found
 
 
+def gallery(folder: Path) -> str:
+    """Figures of two fits, each with the line that made it; they are drawn into the folder."""
+    lines = ["# Figures", "", "Each with the line that makes it; `axes.figure.savefig(...)` keeps it.", ""]
+    lines += ["```python", SETTING.strip(), "```", ""]
+    names: dict[str, Any] = {}
+    exec(SETTING, names)  # noqa: S102 - the lines above
+    for title, code in FIGURES.items():
+        image = f"gallery-{title.lower().replace(' ', '-')}.svg"
+        eval(code, names).figure.savefig(folder / image)  # noqa: S307 - the lines above
+        lines += [f"## {title}", "", "```python", code, "```", "", f"![{title}]({image})", ""]
+    return "\n".join(lines)
+
+
 def write(folder: Path) -> None:
     """Write the pages that follow from the code alone into a folder."""
+    (folder / "gallery.md").write_text(gallery(folder), encoding="utf-8")
     for name, text in {"cli.md": commands(), "tables.md": tables(), "worlds.md": worlds()}.items():
         (folder / name).write_text(text, encoding="utf-8")
 

@@ -7,7 +7,8 @@ A page is read from top to bottom in an empty folder. Fences with these words do
 - any other: shown, not run.
 
 A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a file of that name,
-``<!-- slow -->`` leaves it to the slow tests, and with it all that follows, ``<!-- not run: WHY -->`` leaves it out.
+``<!-- slow -->`` leaves it to the slow tests, and with it all that follows, ``<!-- not run: WHY -->`` leaves it out,
+``<!-- needs: MODULE -->`` skips the page where that module is not installed.
 In what is printed, ``...`` stands for anything.
 """
 
@@ -29,7 +30,7 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE = ("cli.md", "models.md", "tables.md")
+MADE = ("cli.md", "gallery.md", "models.md", "tables.md")
 """Pages that follow from the code; `docs/generate.py` writes them."""
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]

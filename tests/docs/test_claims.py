@@ -11,6 +11,8 @@ import pytest
 from page_blocks import PAGES, ROOT, loaded
 from surface import commands
 
+from thermostats.tables.vocabulary import GAINS
+
 COMMAND = re.compile(r"(?<![\w.])thermostats((?: [^\s`|>$()\\]+)+)")
 NAMES = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 NAMES["CHANGELOG.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -106,3 +108,8 @@ def test_the_tree_in_contributing_is_that_of_the_project() -> None:
             if len(parts) >= depth and not parts[0].startswith("."):
                 folders.add("/".join(parts[:depth]) + "/")
     assert folders <= shown
+
+
+def test_the_readme_defines_every_gain_before_its_example() -> None:
+    before = NAMES["README.md"].split("## Ten lines")[1].split("```python")[0]
+    assert [name for name in GAINS if f"`{name}`" not in before] == []

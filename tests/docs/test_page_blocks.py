@@ -15,6 +15,7 @@ from thermostats.studies.nursery.plan import shipped_models
 FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
 RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+NEEDS = "needs: "
 ENVIRONMENT = {"COLUMNS": "100", "MPLBACKEND": "Agg", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "PATH": PATH}
 
 
@@ -43,6 +44,9 @@ def test_page_to_the_end(name: str, page_folder: Path) -> None:
 
 def _lay(name: str, folder: Path) -> None:
     """Put the model and the report that a page reads where it expects them, unless the page makes them."""
+    for block in FOUND[name]:
+        if block.note.startswith(NEEDS):
+            pytest.importorskip(block.note.removeprefix(NEEDS))
     code = "".join(block.code for block in FOUND[name])
     lacks_model = "my-model" in code and "cp -r" not in code
     if "thermostats measure" in code or lacks_model:
@@ -59,7 +63,9 @@ def test_what_is_not_run_says_why() -> None:
         for block in found:
             shell = block.language in {"sh", "bash"}
             assert not shell or block.note.startswith("not run: "), f"{name}:{block.line} neither runs nor says why not"
-            assert block.note in {"", "slow"} or block.note.startswith(("file: ", "not run: ")), f"{name}: {block.note}"
+            assert block.note in {"", "slow"} or block.note.startswith(("file: ", "not run: ", NEEDS)), (
+                f"{name}: {block.note}"
+            )
 
 
 def test_most_blocks_run() -> None:
