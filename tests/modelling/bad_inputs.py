@@ -100,11 +100,7 @@ CASES = {
         lambda t: t.assign(n_heads=2 * t["n_layers"]),
     ),
     "kleiber": Case(
-        gains,
-        lambda t: fit_kleiber(t, GAIN, seed=1, cache=False),
-        lambda t: bounded_rows(t, GAIN).warnings,
-        GAIN,
-        ("n_layers",),
+        gains, lambda t: fit_kleiber(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
     ),
     "transition": Case(
         networks,

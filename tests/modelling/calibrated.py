@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from thermostats.modelling.inference.draws import LEVEL
+from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import LEVEL, Draws
 
 FALSE_ALARM = 0.001
 """Probability that a test of coverage fails where the intervals are calibrated, over all its quantities together."""
@@ -36,3 +37,21 @@ def within(truth: ArrayLike, draws: ArrayLike, level: float = LEVEL) -> np.ndarr
     """Whether the equal-tailed interval of draws (draws × …) holds the truth (…)."""
     lower, upper = np.quantile(np.asarray(draws), [(1 - level) / 2, (1 + level) / 2], axis=0)
     return (lower <= np.asarray(truth)) & (np.asarray(truth) <= upper)
+
+
+def assert_same_means(one: Draws, other: Draws) -> None:
+    """Every quantity that both drew has the same mean and nearly the same spread; means by z and Bonferroni."""
+    names = sorted(set(one.values) & set(other.values))
+    pairs = [(columns(one[name]), columns(other[name]), name) for name in names]
+    bound = stats.norm.isf(FALSE_ALARM / 2 / sum(a.shape[2] for a, _, _ in pairs))
+    for a, b, name in pairs:
+        for k in range(a.shape[2]):
+            x, y = a[:, :, k], b[:, :, k]
+            z = (x.mean() - y.mean()) / np.hypot(sampling.mcse(x), sampling.mcse(y))
+            assert abs(z) < bound, f"{name}[{k}]: z {z:.1f}"
+            assert 0.8 < x.std() / y.std() < 1.25, f"{name}[{k}]: spreads {x.std():.3g} and {y.std():.3g}"
+
+
+def columns(values: np.ndarray) -> np.ndarray:
+    """chain × draw × every element."""
+    return values.reshape(*values.shape[:2], -1)

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from by_pymc import envelope_data, envelope_model
 from calibrated import assert_covered, within
 from scipy import optimize, stats
 from scipy.special import logsumexp
@@ -9,6 +10,7 @@ from simulated import depth_outcomes, depth_truth, model_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
+from thermostats.modelling.inference.draws import Settings
 from thermostats.modelling.inference.quadrature import log_evidence
 from thermostats.modelling.laws import depth
 from thermostats.modelling.laws.depth import (
@@ -22,7 +24,6 @@ from thermostats.modelling.laws.depth import (
     bounded_rows,
     curve,
     draw_curve,
-    envelope_model,
     fit_kleiber,
     frontier,
     frontier_density,
@@ -33,6 +34,7 @@ from thermostats.modelling.laws.depth import (
 )
 
 LN10 = np.log(10)
+STEPS = Settings(target_accept=0.97)
 
 
 def frontier_table(seed: int, *, k: float = 2.0, beta: float = 0.6, below: float = 0.06, n: int = 24):
@@ -48,7 +50,7 @@ def law_table(L, y, *, labs: int = 6):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit_kleiber(frontier_table(1), "penultimate_gain", seed=1, cache=False)
+    return fit_kleiber(frontier_table(1), "penultimate_gain", seed=1)
 
 
 def test_frontier_recovers_its_truth_and_lies_above_the_middle(fitted):
@@ -106,11 +108,11 @@ def test_result_says_what_it_is_about(fitted):
 def test_above_the_bound_everywhere_and_nowhere():
     L = np.tile([6, 12, 24, 48], 5)
     # three times the bound: a constant above it would leave a second mode, β = 1 with labs that all lie as far above
-    far = fit_kleiber(model_table(3 * LN10 / L, L=L), "penultimate_gain", seed=1, cache=False)
+    far = fit_kleiber(model_table(3 * LN10 / L, L=L), "penultimate_gain", seed=1)
     assert far.status == "passed"
     assert far.table("models")["p_above"].to_numpy() == pytest.approx(1, abs=1e-6)
     assert far.probabilities["new model at the middle depth above 10^(1/L)"] > 0.95
-    under = fit_kleiber(model_table(LN10 / L - 0.2, L=L), "penultimate_gain", seed=1, cache=False)
+    under = fit_kleiber(model_table(LN10 / L - 0.2, L=L), "penultimate_gain", seed=1)
     assert under.table("models")["p_above"].to_numpy() == pytest.approx(0, abs=1e-6)
 
 
@@ -119,11 +121,11 @@ def test_rivals_find_what_made_the_gains():
     rng = np.random.default_rng(4)
     L = rng.choice([6, 12, 24, 32, 48], 30)
     claimed = model_table((1 / L + rng.normal(0, 0.005, 30)) * LN10, L=L, error=0.001)
-    by_depth = fit_kleiber(claimed, "penultimate_gain", seed=1, cache=False)
+    by_depth = fit_kleiber(claimed, "penultimate_gain", seed=1)
     assert by_depth.table("rivals")["rival"].iloc[0] == "published"
     x = np.linspace(-3, 0, 30)
     dense = model_table((0.1 - 0.05 * x + rng.normal(0, 0.005, 30)) * LN10, L=L, rho=np.exp(x))
-    by_density = fit_kleiber(dense, "penultimate_gain", seed=1, cache=False).table("rivals")
+    by_density = fit_kleiber(dense, "penultimate_gain", seed=1).table("rivals")
     assert by_density["rival"].iloc[0] == "density"
     assert by_density.set_index("rival").loc["density", ["difference_model", "difference_lab"]].tolist() == [0, 0]
 
@@ -145,14 +147,14 @@ def test_the_exponent_is_recovered_and_zero_is_not_taken_for_a_fall():
 
 
 def test_envelope_and_labs_are_told_by_the_table():
-    fitted = fit_kleiber(frontier_table(5, n=12).assign(heritage="one"), "penultimate_gain", seed=1, cache=False)
+    fitted = fit_kleiber(frontier_table(5, n=12).assign(heritage="one"), "penultimate_gain", seed=1)
     assert any("one lab only" in words for words in fitted.warnings)
     assert "lab_sd" not in fitted.quantities
     assert "elpd_lab" not in fitted.table("rivals")
     assert not any("u_lab" in line for line in fitted.equations)
     each = frontier_table(6, n=8)
     each = each.assign(heritage=each["model_id"], rho=np.nan, n_params_nonembedding=7.0)
-    said = " ".join(fit_kleiber(each, "penultimate_gain", seed=1, cache=False).warnings)
+    said = " ".join(fit_kleiber(each, "penultimate_gain", seed=1).warnings)
     for words in ("one model of every lab", "rival density left out", "rival scale left out"):
         assert words in said
 
@@ -181,7 +183,7 @@ def test_a_thousand_models_are_fitted_and_checked():
     rng = np.random.default_rng(9)
     truth = {**depth_truth(rng), "middle": 0.12, "beta": 0.7, "sigma": 0.03, "tau": 0.02}
     L, y = depth_outcomes(rng, truth, envelope=False, n=1000, labs=120)
-    fitted = fit_kleiber(law_table(L, y, labs=120), "max_gain", seed=1, cache=False)
+    fitted = fit_kleiber(law_table(L, y, labs=120), "max_gain", seed=1)
     rows = fitted.summary().set_index("quantity")
     assert rows.loc["beta", "lower"] < 0.7 < rows.loc["beta", "upper"]
     said = " ".join(fitted.warnings)
@@ -369,7 +371,7 @@ def curve_model(pm, data):
 
 
 def sampled_envelope(depths: Depths, seed: int) -> sampling.Draws:
-    return sampling.fit(envelope_model, depth._envelope_data(depths), seed=seed, settings=depth.STEPS, cache=False)
+    return sampling.fit(envelope_model, envelope_data(depths), seed=seed, settings=STEPS, cache=False)
 
 
 @pytest.mark.slow
@@ -379,7 +381,7 @@ def test_the_seam_and_the_exact_posteriors_agree(labs):
     depths = Depths(**{**vars(depths), "n_groups": labs, "y": depths.y + 0.1})
     data = {name: getattr(depths, name) for name in ("y", "x", "error", "scale", "share")}
     data |= {"labs": labs, "member": (depths.groups[:, None] == np.arange(labs)).astype(float)}
-    sampled = sampling.fit(curve_model, data, seed=1, settings=depth.STEPS, cache=False)
+    sampled = sampling.fit(curve_model, data, seed=1, settings=STEPS, cache=False)
     assert sampled.status == "passed"
     through, _ = draw_curve(depths, seed=1)
     top = sampled_envelope(depths, seed=1)

@@ -3,14 +3,16 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from calibrated import assert_calibrated, assert_covered, within
+from by_pymc import pairs_arrays, pairs_model
+from calibrated import assert_calibrated, assert_covered, assert_same_means, within
 from scipy import stats
 from simulated import pairs_of_log_gains, pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.laws.pairs import PROMPTS, RESIDUAL, SHARE, arrays, fit_invariance, pairs_model, pairs_of
+from thermostats.modelling.laws.pairs import fit_invariance, pairs_of, prompted
+from thermostats.modelling.laws.pairs_draws import PROMPTS, RESIDUAL, SHARE, sweeps
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +119,9 @@ def test_leaving_a_pair_out_leaves_the_others():
     pairs = pairs_of(pairs_table(np.random.default_rng(6), levels=[0.5, 0.1, 0.3], changes=[0.1, 0.2, 0.3]))
     rest = pairs.without(["b1 → t1"])
     assert rest.pairs["pair"].tolist() == ["b0 → t0", "b2 → t2"]
-    data, whole = arrays(rest), arrays(pairs)
-    assert data["n_pairs"] == 2
-    assert data["change_observed"][data["pair"] == 1].tolist() == whole["change_observed"][whole["pair"] == 2].tolist()
+    left, whole = prompted(rest), prompted(pairs)
+    assert left.member.shape[1] == 2
+    assert left.change[left.pair == 1].tolist() == whole.change[whole.pair == 2].tolist()
 
 
 SHORT = Settings(chains=2, draws=1000, tune=500)
@@ -144,13 +146,22 @@ def test_weights_of_the_alternatives_agree_with_new_sampling():
     found = fit_invariance(table.assign(source="file"), seed=1, settings=SHORT, cache=False)
     asked = {"mean change below 1": lambda q: q["ratio_of_all"] < 1}
     weighed = found.sensitivity(asked).set_index("alternative")
-    data = arrays(pairs_of(table))
+    data = pairs_arrays(pairs_of(table))
     others = {"half the prior scales": {"factor": 0.5}, "normal errors of the same variance": {"normal": True}}
     for name, changed in others.items():
         again = sampling.fit(pairs_model, data | changed, seed=2, settings=SHORT, cache=False)
         assert weighed["pareto_k"][name] <= 0.7
         assert weighed["probability"][name] == pytest.approx((again["shift"] < 0).mean(), abs=0.06), name
     assert not any("no source" in words for words in found.warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [[0.1], [0.1, 0.1, 0.12], [-0.4, 0.1, 0.5, 0.2, 0.0]])
+def test_gibbs_sampling_and_pymc_agree(changes):
+    pairs = pairs_of(pairs_table(np.random.default_rng(10), levels=len(changes) * [0.2], changes=changes))
+    own = sampling.by_gibbs(sweeps, prompted(pairs), seed=1, settings=Settings(draws=3000, tune=200), cache=False)
+    settings = Settings(draws=3000, target_accept=0.95)
+    assert_same_means(own, sampling.fit(pairs_model, pairs_arrays(pairs), seed=1, settings=settings))
 
 
 def test_one_pair_has_no_other_to_leave_out():

@@ -4,7 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from calibrated import assert_calibrated, assert_covered, within
+from by_pymc import benchmark_arrays, benchmark_model
+from calibrated import assert_calibrated, assert_covered, assert_same_means, within
+from scipy import stats
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
@@ -20,12 +22,17 @@ from thermostats.modelling.laws.ranking import (
     RESIDUAL,
     RESIDUAL_SD,
     SCALE,
-    arrays,
-    benchmark_model,
+    SPREAD,
+    SPREAD_SD,
     blocks,
+    expected,
     fit_benchmark,
+    from_prior,
+    heavy,
     in_order,
     log_ratios,
+    outcomes,
+    sweeps,
 )
 from thermostats.modelling.laws.ranking import SHARE as EFFECTS
 
@@ -145,7 +152,7 @@ def simulated_cells(rng, categories, n_models=4):
     """Gains and entropies of models × 16 prompts from the priors of the model, with what they were made from."""
     table = benchmark_table(rng, [0.0] * n_models, prompts=16, categories=categories)
     cells = crossed(table)
-    data, slopes = arrays(cells), entropy_slopes.components(cells)
+    data, slopes = benchmark_arrays(cells), entropy_slopes.components(cells)
     truth = {
         "centre": rng.normal(0, CENTRE),
         "apart": abs(rng.normal(0, SCALE)),
@@ -168,7 +175,7 @@ def simulated_cells(rng, categories, n_models=4):
     }
     own = rng.normal(0, slopes.kind @ of_slopes["own_spreads"])
     expected = slopes.U @ np.concatenate([of_slopes["fixed"], own])
-    return arrays(cells), truth, replace(slopes, z=rng.normal(expected, of_slopes["rest"])), of_slopes
+    return cells, truth, replace(slopes, z=rng.normal(expected, of_slopes["rest"])), of_slopes
 
 
 @pytest.mark.parametrize("n_models", [2, 11])
@@ -180,13 +187,14 @@ def test_the_prior_covers_tables_of_a_known_truth(n_models):
         for common, apart in truths
         for rng in [np.random.default_rng([n_models, round(100 * apart)])]
     ]
-    model = tables[0].model
+    of = tables[0].model
 
     def told(y):
-        means = np.stack([y[..., model == m].mean(axis=-1) for m in range(n_models)], axis=-1)
+        means = np.stack([y[..., of == m].mean(axis=-1) for m in range(n_models)], axis=-1)
         return np.stack([means.mean(axis=-1), means.std(axis=-1), y.max(axis=-1), y.min(axis=-1)])
 
-    simulated = told(sampling.prior_predictive(benchmark_model, arrays(tables[0]), seed=1, draws=1000)["gains"])
+    model, rng = heavy(tables[0]), np.random.default_rng(1)
+    simulated = told(outcomes(tables[0], model, from_prior(model, n_models, rng, 1000), rng))
     for cells in tables:
         below = (simulated < told(cells.y)[:, None]).mean(axis=1)
         assert ((below > 0.005) & (below < 0.995)).all(), below
@@ -239,8 +247,8 @@ def test_intervals_and_orders_are_calibrated(categories, tables):
     """Truth from the priors, with and without prompt categories: every quantity's interval, and P(order) of three."""
     inside, stated, ordered = [], [], []
     for i in range(tables):
-        data, truth, *_ = simulated_cells(np.random.default_rng(1000 + i), categories)
-        draws = sampling.fit(benchmark_model, data, seed=i, settings=SHORT, retry=False, cache=False)
+        cells, truth, *_ = simulated_cells(np.random.default_rng(1000 + i), categories)
+        draws = sampling.by_gibbs(sweeps, heavy(cells), seed=i, settings=SHORT, cache=False)
         inside.append(
             np.concatenate(
                 [
@@ -269,7 +277,6 @@ def test_intervals_of_slopes_of_entropy_are_calibrated():
 
 
 def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitted):
-    """The ratios against PyMC's own likelihoods and priors."""
     table = fitted.sensitivity().set_index(["statement", "alternative"])["probability"]
     names = {"as fitted", "half the prior scales", "twice the prior scales", "normal errors of the same variance"}
     assert names < set(table["order"].index)
@@ -277,17 +284,35 @@ def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitt
     for statement in ("order", "slope > 0"):
         assert table[statement, "as fitted"] == fitted.probabilities[statement]
     cells = crossed(benchmark_table(np.random.default_rng(1), LEVELS))
-    data, draws = arrays(cells), fitted.parts["gains"].draws
-    few = replace(draws, values={k: v[:, :3] for k, v in draws.values.items()})
-    normal, t = (
-        sampling.log_likelihood(benchmark_model, one, few)["gains"].sum(axis=-1)
-        for one in ({**data, "normal": True}, data)
-    )
-    found = log_ratios(cells, data, few)
-    assert found["normal errors of the same variance"] == pytest.approx((normal - t).ravel(), rel=1e-6)
-    tops = ["centre", "apart", "sigma_centre", "sigma_spread", "spreads"]
-    wide, stated = (sampling.log_prior(benchmark_model, one, few, tops) for one in ({**data, "factor": 2.0}, data))
-    assert found["twice the prior scales"] == pytest.approx(wide - stated, rel=1e-6)
+    model, draws = heavy(cells), fitted.parts["gains"].draws
+    few = replace(draws, values={name: drawn[:, :3] for name, drawn in draws.values.items()})
+    mean, scale = expected(cells, model, {name: few.flat(name) for name in few.values})
+    t, normal = stats.t.logpdf(cells.y, 4, mean, scale), stats.norm.logpdf(cells.y, mean, 2**0.5 * scale)
+    found = log_ratios(cells, model, few)
+    assert found["normal errors of the same variance"] == pytest.approx((normal - t).sum(axis=1), rel=1e-6)
+
+    def prior(factor):
+        half = stats.halfnorm.logpdf
+        return (
+            stats.norm.logpdf(few["centre"], 0, CENTRE * factor)
+            + half(few["apart"], scale=SCALE * factor)
+            + stats.norm.logpdf(few["sigma_centre"], RESIDUAL, RESIDUAL_SD * factor)
+            + stats.lognorm.logpdf(few["sigma_spread"], SPREAD_SD * factor, scale=SPREAD)
+            + half(few["spreads"], scale=EFFECTS * factor).sum(axis=-1)
+        )
+
+    assert found["twice the prior scales"] == pytest.approx(prior(2.0) - prior(1.0), rel=1e-6)
+    powers = fitted.parts["gains"].log_prior() - fitted.parts["gains"].log_prior()[0, 0]
+    assert powers[:, :3] == pytest.approx(prior(1.0) - prior(1.0)[0, 0], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("levels", "categories"), [(LEVELS, 5), ([-0.2, 0.3], 1), (7 * [0.1], 3)])
+def test_gibbs_sampling_and_pymc_agree(levels, categories):
+    cells = crossed(benchmark_table(np.random.default_rng(6), levels, categories=categories).iloc[3:])
+    settings = Settings(draws=3000, target_accept=0.98)
+    own = sampling.by_gibbs(sweeps, heavy(cells), seed=1, settings=Settings(draws=3000, tune=200), cache=False)
+    assert_same_means(own, sampling.fit(benchmark_model, benchmark_arrays(cells), seed=1, settings=settings))
 
 
 def test_labs_of_several_models_are_left_out_whole():

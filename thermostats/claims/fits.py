@@ -16,7 +16,7 @@ from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Draws, Weights
+from thermostats.modelling.inference.draws import GIBBS, Draws, Weights
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.shown import update_table
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
@@ -123,6 +123,9 @@ def _computation(name: str, draws: Draws) -> str:
         return f"{name}: {own.chains * own.draws} independent draws, without chains."
     if draws.short:
         return f"{name}: {own.chains} groups of short chains that began at weighted draws, {own.draws} draws a group."
+    if own.sampler == GIBBS:
+        again = "" if draws.attempts == 1 else ", after a first attempt with half as many"
+        return f"{name}: Gibbs sampling, {own.chains} chains of {own.draws} draws after {own.tune} thrown away{again}."
     attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
     return (
         f"{name}: {own.sampler}, {own.chains} chains of {own.draws} draws after {own.tune} of adaptation, target "

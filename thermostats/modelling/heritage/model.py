@@ -29,6 +29,10 @@ from thermostats.modelling.inference.draws import Array, Draws
 AUTO, SAMPLING, CLOSED = "auto", "sampling", "closed form"
 TOTAL_SD = 0.5
 """Prior scale of τ: models that differ by a factor of e^0.5 = 1.6 are no surprise."""
+CATEGORIES = 0.1
+"""Prior scale of what categories do, and of what they do to one model."""
+TAILS = 2.0, 10.0
+"""Shape and scale of the gamma prior of ν."""
 PRIOR_DRAWS, PRIOR_SHOWN = 20_000, 500
 PRIOR_NUMBERS = 6_000_000
 """Draws times models: of very many models fewer draws."""
@@ -83,16 +87,15 @@ def heritage_model(pm: Any, data: Mapping[str, Any]) -> None:
     if data["n_prompted"]:
         if data["crossed"]:
             size = data["n_categories"] - 1
-            category = pm.HalfNormal("category_sd", 0.1) * pm.Normal("category", 0.0, 1.0, shape=size)
+            category = pm.HalfNormal("category_sd", CATEGORIES) * pm.Normal("category", 0.0, 1.0, shape=size)
             crossed = pm.Normal("crossed", 0.0, 1.0, shape=(data["n_prompted"], size))
-            effects = pm.math.dot(category + pm.HalfNormal("crossed_sd", 0.1) * crossed, data["contrasts"].T)
+            effects = pm.math.dot(category + pm.HalfNormal("crossed_sd", CATEGORIES) * crossed, data["contrasts"].T)
             cells = m[data["prompted"]][:, None] + effects
             centre = cells[data["y_prompted"], data["y_category"]]
         else:
             centre = m[data["y_model"]]
-        pm.StudentT(
-            "log_gain", nu=pm.Gamma("nu", 2.0, 0.1), mu=centre, sigma=sigma[data["y_model"]], observed=data["y"]
-        )
+        nu = pm.Gamma("nu", TAILS[0], 1 / TAILS[1])
+        pm.StudentT("log_gain", nu=nu, mu=centre, sigma=sigma[data["y_model"]], observed=data["y"])
 
 
 def priors(

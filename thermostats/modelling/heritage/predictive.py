@@ -7,21 +7,24 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
+from thermostats.modelling.heritage.averages import CENTRE, SPREAD
 from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.calibration import of_posterior
 from thermostats.modelling.heritage.densities import log_density_of
 from thermostats.modelling.heritage.laws import NORMAL, law
 from thermostats.modelling.heritage.model import (
+    CATEGORIES,
     CLOSED,
     SAMPLING,
+    TAILS,
     HeritagePosterior,
     explained,
-    heritage_model,
     prior_blocks,
 )
 from thermostats.modelling.heritage.sensitivity import log_ratios
-from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.parts import Part, Update
 
@@ -106,27 +109,46 @@ def density_of_means(posterior: HeritagePosterior) -> Array:
 
 def prompt_pit(posterior: HeritagePosterior, seed: int) -> checks.Check:
     """LOO-PIT of the log gains of prompts."""
-    given = (heritage_model, posterior.data(), posterior.draws)
-    prompts = sampling.posterior_predictive(*given, seed=seed, draws=REPLICATED)["log_gain"]
-    density = sampling.log_likelihood(*given)["log_gain"]
-    density = density.reshape(-1, density.shape[-1])
-    chosen = np.linspace(0, len(density) - 1, REPLICATED).astype(int)
-    return checks.loo_pit(density[chosen], prompts, posterior.design.y, seed=seed)
+    size = posterior.draws["tau"].size
+    at = np.linspace(0, size - 1, REPLICATED).astype(int)
+    centre, sigma, nu = _prompts(posterior, {name: posterior.draws.flat(name)[at] for name in posterior.draws.values})
+    again = centre + sigma * np.random.default_rng(seed).standard_t(nu, centre.shape)
+    density = stats.t.logpdf(posterior.design.y, nu, centre, sigma)
+    return checks.loo_pit(density, again, posterior.design.y, seed=seed)
 
 
 def from_prior(posterior: HeritagePosterior, seed: int) -> Array:
     """Means of models under the prior, draws × M: over prompts where they were sampled, else about the model's mean."""
-    design = posterior.design
+    design, rng = posterior.design, np.random.default_rng(seed)
+    m = prior_of(posterior, seed)["m"][:REPLICATED]
     if posterior.method == CLOSED:
-        m = prior_of(posterior, seed)["m"][:REPLICATED]
-        return np.asarray(m + np.random.default_rng(seed).normal(size=m.shape) * design.means()[1])
-    drawn = sampling.prior_predictive(heritage_model, posterior.data(), seed=seed, draws=REPLICATED)
-    means = np.empty((REPLICATED, design.n_models))
-    if "average_gain" in drawn:
-        means[:, design.average_model] = drawn["average_gain"]
-    for i in design.prompted:
-        means[:, i] = drawn["log_gain"][:, design.y_model == i].mean(axis=1)
+        return np.asarray(m + rng.normal(size=m.shape) * design.means()[1])
+    draws, (middle, spread) = len(m), (rng.normal(*CENTRE, (len(m), 1)), np.exp(rng.normal(*SPREAD, (len(m), 1))))
+    log_sigma = rng.normal(middle, spread, m.shape)
+    means, averaged = np.empty(m.shape), design.average_model
+    means[:, averaged] = rng.normal(m[:, averaged], np.exp(log_sigma[:, averaged]) / design.average_n**0.5)
+    if design.prompted.size:
+        contrasts = len(design.categories) - 1
+        drawn = {"m": m, "log_sigma": log_sigma, "nu": rng.gamma(*TAILS, draws)}
+        drawn |= {name: np.abs(rng.normal(0, CATEGORIES, draws)) for name in ("category_sd", "crossed_sd")}
+        drawn["category"] = rng.normal(size=(draws, contrasts))
+        drawn["crossed"] = rng.normal(size=(draws, design.prompted.size, contrasts))
+        centre, sigma, nu = _prompts(posterior, drawn)
+        gains = centre + sigma * rng.standard_t(nu, centre.shape)
+        for i in design.prompted:
+            means[:, i] = gains[:, design.y_model == i].mean(axis=1)
     return means
+
+
+def _prompts(posterior: HeritagePosterior, drawn: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Centre, scale and degrees of freedom of the t of every prompt's log gain, draws × prompts."""
+    design, data = posterior.design, posterior.data()
+    centre, sigma = drawn["m"][:, design.y_model], np.exp(drawn["log_sigma"][:, design.y_model])
+    if data["crossed"]:
+        of_all, own = (drawn[f"{name}_sd"][:, None, None] for name in ("category", "crossed"))
+        effects = (of_all * drawn["category"][:, None, :] + own * drawn["crossed"]) @ data["contrasts"].T
+        centre = centre + effects[:, data["y_prompted"], data["y_category"]]
+    return centre, sigma, drawn["nu"][:, None]
 
 
 def _chosen(posterior: HeritagePosterior, draws: int = REPLICATED) -> tuple[Array, Array, NDArray[np.int64]]:

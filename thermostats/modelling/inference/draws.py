@@ -32,6 +32,7 @@ KIND = "ETI"
 """Equal-tailed: the interval of a log gain, exponentiated, is the interval of the gain."""
 PASSED = "passed"
 SAMPLER = "inconclusive: sampler"
+GIBBS = "gibbs"
 RHAT_LIMIT, ESS_LIMIT, BFMI_LIMIT = 1.01, 400.0, 0.3
 MOST_DIVERGENT = 0.001
 """Share of divergent transitions above which draws are not used; up to there they warn."""
@@ -50,7 +51,7 @@ class Settings:
     """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 where it is not told."""
     target_accept: float = 0.9
     sampler: str = "nutpie"
-    """nutpie, or pymc for PyMC's own"""
+    """nutpie, pymc for PyMC's own, or gibbs for models that are drawn so whatever is asked"""
 
     def __post_init__(self) -> None:
         """Refuse what no sampler takes."""
@@ -62,7 +63,7 @@ class Settings:
             )
         if not 0 < self.target_accept < 1:
             raise UsageError("target_accept is no probability", got=self.target_accept, allowed="above 0 and below 1")
-        if self.sampler not in {"nutpie", "pymc"}:
+        if self.sampler not in {"nutpie", "pymc", GIBBS}:
             raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
 
     def retried(self) -> Settings:
@@ -145,7 +146,8 @@ class Draws:
     @property
     def short(self) -> bool:
         """Whether its chains are groups of short ones, one after another: without energy, and so no divergences."""
-        return isinstance(self.diagnostics, Diagnostics) and math.isnan(self.diagnostics.bfmi_min)
+        judged = isinstance(self.diagnostics, Diagnostics) and math.isnan(self.diagnostics.bfmi_min)
+        return judged and self.settings.sampler != GIBBS
 
     @property
     def effective(self) -> float:

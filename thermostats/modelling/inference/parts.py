@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import checks, sampling
+from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.calibration import Simulator
 from thermostats.modelling.inference.checks import MOST_STATISTICS, SHAPES, Check, Statistic
 from thermostats.modelling.inference.draws import Array, Draws, element_names
@@ -74,33 +74,6 @@ class Part:
 def names_of(table: pd.DataFrame) -> dict[str, list[str]]:
     """Names of what the rows of a table are of, by the dimension that ArviZ is given: models, pairs, prompts, labs."""
     return {axis: table[column].astype(str).tolist() for column, axis in AXES.items() if column in table}
-
-
-def sampled_part(
-    model: sampling.Model, data: Mapping[str, Any], draws: Draws, outcome: str, *, top: Sequence[str], **own: Any
-) -> Part:
-    """A part whose outcome is an observed variable of the model; `top`: quantities whose priors the checks scale.
-
-    `own`: the part's other fields.
-    """
-
-    def density() -> Array:
-        found = sampling.log_likelihood(model, data, draws)[outcome]
-        return np.asarray(found.reshape(-1, found.shape[-1])[spaced(draws)])
-
-    def updates(seed: int) -> dict[str, Update]:
-        prior = sampling.prior_predictive(model, data, seed=seed, draws=UPDATED)
-        return updates_of({name: prior[name] for name in top}, draws.values)
-
-    return Part(
-        draws=draws,
-        prior=lambda seed: sampling.prior_predictive(model, data, seed=seed, draws=CHECKED)[outcome],
-        replicate=lambda seed: sampling.posterior_predictive(model, data, draws, seed=seed, draws=CHECKED)[outcome],
-        density=density,
-        log_prior=lambda: sampling.log_prior(model, data, draws, list(top)),
-        updates=updates,
-        **own,
-    )
 
 
 def direct_part(

@@ -16,6 +16,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +26,7 @@ import pandas as pd
 from thermostats.choices import options
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.inference.draws import (
+    GIBBS,
     KIND,
     LEVEL,
     Array,
@@ -73,6 +75,44 @@ def fit(
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
     _check(data)
+    if settings.sampler == GIBBS:
+        raise UsageError("this model has no Gibbs sampler", got=GIBBS, allowed="nutpie, pymc")
+    alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
+    bar = alone and looked_at() if progress is None else progress
+    once = partial(_attempt, model, data, progress=bar)
+    return _kept(model, data, once, seed=seed, settings=settings, retry=retry, cache=cache)
+
+
+def by_gibbs(
+    sweeps: Callable[..., Mapping[str, Array]], model: Any, *, seed: int, settings: Settings, cache: bool = True
+) -> Draws:
+    """Draws of `sweeps(model, seed=…, settings=…)`, kept, judged and tried again as those of `fit`; `model`: a record.
+
+    Its chains have no energy, and so no divergences.
+    """
+
+    def once(seed: int, settings: Settings) -> Draws:
+        start = time.perf_counter()
+        values = sweeps(model, seed=seed, settings=settings)
+        flat = {name: drawn.reshape(-1, *drawn.shape[2:]) for name, drawn in values.items()}
+        drawn = exact_draws(flat, seed=seed, settings=settings, start=start)
+        return replace(drawn, diagnostics=_diagnostics(values, np.full((2, 2), np.nan), 0), exact=False)
+
+    own = replace(settings, sampler=GIBBS)
+    return _kept(sweeps, vars(model), once, seed=seed, settings=own, retry=True, cache=cache)
+
+
+def _kept(
+    model: Callable[..., Any],
+    data: Data,
+    once: Callable[[int, Settings], Draws],
+    *,
+    seed: int,
+    settings: Settings,
+    retry: bool,
+    cache: bool,
+) -> Draws:
+    """Draws from the cache, or one attempt, and another where a diagnostic is beyond its limit."""
     folder = cache_folder() if cache else None
     path = None
     if folder is not None:
@@ -80,11 +120,9 @@ def fit(
         path = folder / "draws" / f"{key}.npz"
         if (stored := load_draws(path)) is not None:
             return stored
-    alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
-    bar = alone and looked_at() if progress is None else progress
-    draws = _attempt(model, data, seed, settings, bar)
+    draws = once(seed, settings)
     if retry and draws.beyond_limits():
-        second = _attempt(model, data, seed + 1, settings.retried(), bar)
+        second = once(seed + 1, settings.retried())
         seconds = {n: getattr(draws, n) + getattr(second, n) for n in ("compile_seconds", "sample_seconds")}
         draws = replace(second, attempts=2, seed=seed, **seconds)
     if path is not None:
@@ -150,40 +188,6 @@ def prior_predictive(model: Model, data: Data, *, seed: int, draws: int = 500) -
     return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
 
 
-def posterior_predictive(
-    model: Model, data: Data, posterior: Draws, *, seed: int, draws: int = 500
-) -> dict[str, Array]:
-    """Replicated data for `draws` posterior draws at even spacing, each of shape draws × …"""
-    size = posterior.settings.chains * posterior.settings.draws
-    chosen = np.linspace(0, size - 1, min(draws, size)).astype(int)
-    built, trace = _given(model, data, lambda name: posterior.flat(name)[None, chosen])
-    replicates = _pymc().sample_posterior_predictive(trace, model=built, random_seed=seed, progressbar=False)
-    group = replicates.posterior_predictive
-    return {str(name): np.asarray(group[name].values[0]) for name in group.data_vars}
-
-
-def log_likelihood(model: Model, data: Data, posterior: Draws) -> dict[str, Array]:
-    """Log density of every observation under every draw, chain × draw × …, by name of the observed variable."""
-    built, trace = _given(model, data, posterior.__getitem__)
-    densities = _pymc().compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
-    return {str(name): np.asarray(densities[name].values) for name in densities.data_vars}
-
-
-def log_prior(model: Model, data: Data, posterior: Draws, names: Sequence[str]) -> Array:
-    """Joint log prior density of the named quantities under every draw, chain × draw."""
-    built, trace = _given(model, data, posterior.__getitem__)
-    compute = importlib.import_module("pymc.stats").compute_log_prior
-    densities = compute(trace, var_names=list(names), model=built, extend_inferencedata=False, progressbar=False)
-    parts = [np.asarray(densities[name].values) for name in densities.data_vars]
-    return np.asarray(sum(part.reshape(*part.shape[:2], -1).sum(axis=2) for part in parts))
-
-
-def _given(model: Model, data: Data, drawn: Callable[[str], Array]) -> tuple[Any, Any]:
-    """The model with constant data, and a trace of its free variables."""
-    built = _build(model, data, constant=True)
-    return built, _trace({rv.name: drawn(rv.name) for rv in built.free_RVs})
-
-
 def summary(quantities: Mapping[str, Array], *, level: float = LEVEL, exact: Collection[str] = ()) -> pd.DataFrame:
     """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence.
 
@@ -244,7 +248,7 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
 
 
-def _attempt(model: Model, data: Data, seed: int, settings: Settings, progress: bool) -> Draws:
+def _attempt(model: Model, data: Data, seed: int, settings: Settings, *, progress: bool) -> Draws:
     start = time.perf_counter()
     sample = _with_nutpie if settings.sampler == "nutpie" else _with_pymc
     trace, compiled_at = sample(model, data, seed, settings, progress)
@@ -321,19 +325,12 @@ def _cores(settings: Settings) -> int:
     return min(settings.chains, max(1, int(given)) if given.isdigit() else options.cores or available)
 
 
-def _build(model: Model, data: Data, *, constant: bool = False) -> Any:
-    """The PyMC model; with `constant` arrays cannot change.
-
-    Predictions need constants: PyMC draws anew every variable that depends on `pm.Data` which its trace does not hold.
-    """
+def _build(model: Model, data: Data) -> Any:
+    """The PyMC model."""
     pm = _pymc()
-    as_tensor = importlib.import_module("pytensor.tensor").as_tensor_variable
     with pm.Model() as built:
-        wrapped = {
-            name: value if not isinstance(value, np.ndarray) else as_tensor(value) if constant else pm.Data(name, value)
-            for name, value in data.items()
-        }
-        model(pm, wrapped)
+        arrays = {name: pm.Data(name, value) for name, value in data.items() if isinstance(value, np.ndarray)}
+        model(pm, {**data, **arrays})
     open_shapes = [rv.name for rv in built.free_RVs if None in rv.type.shape]
     if open_shapes:
         raise ThermostatsError(
@@ -406,10 +403,6 @@ def to_arviz(
             if unit in group.dims and not set(of) & set(group.dims):
                 found[name] = group.assign_coords({label: (unit, list(names)) for label, names in of.items()})
     return found
-
-
-def _trace(values: Mapping[str, Array]) -> Any:
-    return to_arviz({"posterior": values}, {}, {}, {})
 
 
 def _pymc() -> Any:

@@ -2,8 +2,8 @@
 
 The curve goes through the middle and is drawn exactly by quadrature. An envelope of the same form lies above,
 y = m e^(−β x) − w + v (w half-normal, v normal: a stochastic frontier, Aigner, Lovell and Schmidt 1977,
-doi:10.1016/0304-4076(77)90052-5), sampled through the seam, and by importance weights for refits. Without a model:
-quantile lines, and who lies above 10^(1/L), errors and all.
+doi:10.1016/0304-4076(77)90052-5), drawn by importance weights. Without a model: quantile lines, and who lies above
+10^(1/L), errors and all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, by_sampling, weighed
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, chances
@@ -58,7 +58,8 @@ ASKED: dict[str, Statement] = {
 }
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
-STEPS = Settings(target_accept=0.97)
+SETTINGS = Settings()
+"""Of the draws, which are independent."""
 RIVAL_NODES = 41
 NODES, REACH, NEGLIGIBLE = 31, 3.5, 10.0
 """First nodes of β, prior standard deviations to either side, log density below the highest that is left out."""
@@ -69,6 +70,8 @@ LEAST_EFFECTIVE = 200.0
 """Effective draws below which a refit of the envelope says nothing."""
 PROPOSED, WANTED, ROUNDS, TAIL = 3000, 600, 40, 5
 """Draws a round of the importance sampler, their effective number, rounds at most, degrees of freedom of a proposal."""
+MANY = 4000.0
+"""Effective number of the draws that are reported."""
 FOLDED = np.array([True, False, True, True])
 """Which of (m, β, below, noise) are never below 0."""
 IMAGES = np.array([(a, 1, b, c) for a in (1, -1) for b in (1, -1) for c in (1, -1)])
@@ -159,7 +162,6 @@ def fit_kleiber(
     prompt_counts: Mapping[str, int] | None = None,
     scale: float | None = None,
     seed: int = SEED,
-    cache: bool = True,
 ) -> Fitted:
     """Exponent and constant of log10 G = k L^(−β), the envelope twice, who lies above 10^(1/L), and rivals of depth.
 
@@ -176,7 +178,7 @@ def fit_kleiber(
     )
     depths, L, middle = bounded.depths, bounded.L, bounded.middle_depth
     frame, said, y = bounded.rows.table, list(bounded.warnings), bounded.depths.y
-    top = sampling.fit(envelope_model, _envelope_data(depths), seed=seed, settings=STEPS, cache=cache)
+    top = draw_frontier(depths, seed=seed)
     through, effects = draw_curve(depths, seed=seed)
     draws = {**through.values, **top.values}
     above = probability_above(y, depths.error, 1 / L, frame["n_prompts"].astype("float64").to_numpy())
@@ -204,7 +206,6 @@ def fit_kleiber(
                 stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], draws["tau"])).mean()
             )
         },
-        exact=OF_CURVE,
         numbers={"middle_depth": middle, "prior_scale": depths.scale},
         tables={"models": models, "quantiles": quantile_power_law(L, y, seed=seed), "rivals": rivals},
         warnings=tuple(said),
@@ -338,7 +339,7 @@ def _left_out(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
     ways = [few_folds(frame["model_id"].astype(str).tolist(), "models")]
     if depths.n_groups:
         ways.insert(0, few_folds(frame["heritage"].astype(str).tolist(), "labs"))
-    excess = _excess(bounded, STEPS, seed)["excess"]
+    excess = _excess(bounded, SETTINGS, seed)["excess"]
     for way in ways:
         for name in dict.fromkeys(way):
             kept = np.asarray(way) != name
@@ -363,27 +364,6 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.set_ylabel(fitted.estimand.replace("_", " "))
     axes.legend()
     return axes
-
-
-def envelope_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """y_i = m (L_i/L₀)^(−β) − w_i + v_i, w ~ half-normal(below), v ~ N(0, noise² + error_i²).
-
-    w is summed out: with s² = below² + v² and λ = below/v the density of e = y − frontier is (2/s) φ(e/s) Φ(−e λ/s).
-    Data tell below and noise together better than apart: they are sampled as size r and angle θ, below = r sin θ and
-    noise = r cos θ, so that d below d noise = r² d log r dθ.
-    """
-    middle = pm.HalfNormal("frontier_middle", data["scale"])
-    beta = pm.Normal("frontier_beta", data["beta_mean"], data["beta_sd"])
-    log_size, angle = pm.Flat("log_size"), pm.Uniform("angle", 0.0, math.pi / 2)
-    in_scales = pm.math.stack([pm.math.sin(angle), pm.math.cos(angle) / NOISE]) * pm.math.exp(log_size)
-    pm.Potential("half_normals", 2 * log_size - 0.5 * pm.math.sum(in_scales**2))
-    below = pm.Deterministic("below", data["scale"] * in_scales[0])
-    noise = pm.Deterministic("noise", NOISE * data["scale"] * in_scales[1])
-    either = pm.math.sqrt(noise**2 + data["error"] ** 2)
-    spread = pm.math.sqrt(below**2 + either**2)
-    z = (data["y"] - middle * pm.math.exp(-beta * data["x"])) / spread
-    tilt = pm.logcdf(pm.Normal.dist(0.0, 1.0), -z * below / either)
-    pm.Potential("envelope", pm.math.sum(tilt - pm.math.log(spread) - 0.5 * z**2))
 
 
 def curve_part(depths: Depths, draws: Draws, effects: Array, **asked: Any) -> Part:
@@ -430,31 +410,22 @@ def frontier_part(depths: Depths, draws: Draws, **asked: Any) -> Part:
         own = _from_prior(depths, rng, size)
         return {name: own[name] for name in FRONTIER}, _below(*_frontier(depths, own), rng)
 
+    def again(y: Array, seed: int) -> Refit:
+        return weighed(draw_frontier(replace(depths, y=y), seed=seed, settings=SHORT))
+
     return direct_part(
         draws,
         observed=depths.y,
         **asked,
         priors={name: priors[name] for name in FRONTIER},
-        simulator=by_sampling(
-            envelope_model,
-            _envelope_data(depths),
-            joint,
-            lambda y: {"y": y},
-            settings=replace(SHORT, target_accept=STEPS.target_accept),
-        ),
+        simulator=Simulator(joint=joint, posterior=again),
         replicate=lambda seed: _below(*found, np.random.default_rng(seed)),
         density=lambda: frontier_density(depths.y, *found),
         loo=partial(_left_out_check, depths, True),
     )
 
 
-def _envelope_data(depths: Depths) -> dict[str, Array]:
-    priors = {"scale": depths.scale, "beta_mean": depths.beta[0], "beta_sd": depths.beta[1]}
-    rows = {name: getattr(depths, name) for name in ("y", "x", "error")}
-    return rows | {name: np.array(value) for name, value in priors.items()}
-
-
-def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tuple[Draws, Array]:
+def draw_curve(depths: Depths, *, seed: int, settings: Settings = SETTINGS) -> tuple[Draws, Array]:
     """Independent draws of m, β, σ and τ, and of the labs' effects, draws × labs.
 
     Where the quadrature did not settle the diagnostics fail.
@@ -469,6 +440,14 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = STEPS) -> tupl
         weights=Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature"),
     )
     return draws, found.found.effects
+
+
+def draw_frontier(depths: Depths, *, seed: int, settings: Settings = SETTINGS) -> Draws:
+    """Draws of the envelope; where their weights are too uneven the diagnostics fail."""
+    start = time.perf_counter()
+    values, effective, _ = frontier(depths, seed=seed, draws=settings.chains * settings.draws, wanted=MANY)
+    weights = Weights(effective=effective, name="weights of the envelope")
+    return sampling.exact_draws(values, seed=seed, settings=settings, start=start, weights=weights)
 
 
 def _priors(depths: Depths) -> dict[str, tuple[float, float]]:
@@ -613,7 +592,9 @@ def frontier_density(y: Array, top: Array, below: Array, noise: Array) -> Array:
     return np.asarray(math.log(2) - 0.5 * math.log(2 * math.pi) - np.log(s) - 0.5 * z**2 + log_ndtr(-z * below / noise))
 
 
-def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> tuple[dict[str, Array], float, float]:
+def frontier(
+    depths: Depths, *, seed: int, draws: int = 4000, wanted: float = WANTED
+) -> tuple[dict[str, Array], float, float]:
     """Draws of the envelope, the effective number of their weights, and log p(y).
 
     By tempered adaptive importance sampling of (m, β, below, noise).
@@ -633,7 +614,7 @@ def frontier(depths: Depths, *, seed: int, draws: int = 4000) -> tuple[dict[str,
             break
     batches: list[tuple[Array, Array]] = []
     effective = 0.0
-    while effective < WANTED and len(batches) < ROUNDS:
+    while effective < wanted and len(batches) < ROUNDS:
         batches += [_propose(depths, centre, factor, rng) for _ in range(2)]
         every, ratios = (np.concatenate(part) for part in zip(*batches, strict=True))
         weights = np.exp(ratios - logsumexp(ratios))

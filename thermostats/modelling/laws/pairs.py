@@ -21,26 +21,18 @@ from thermostats.choices import options
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, is_constant, labels, named, numbers
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.calibration import SHORT, Simulator, by_sampling
-from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator
+from thermostats.modelling.inference.draws import GIBBS, SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
-from thermostats.modelling.inference.parts import Part, names_of, sampled_part
+from thermostats.modelling.inference.parts import CHECKED, Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_of
+from thermostats.modelling.laws.pairs_draws import PROMPTS, RESIDUAL, SHARE, SLOPE, Prompted, from_prior, sweeps
 
-SCALE = 0.5
-"""Prior scale of log gains, a factor 1.6; a mean and its spread over pairs share it, 0.5/√2 each."""
-SHARE = SCALE / 2**0.5
-PROMPTS = SCALE / 2
-"""Prior scale of the spread over prompts within a model: half of that over models."""
-RESIDUAL = PROMPTS / 2
-"""Of what tuning adds prompt by prompt, which is the part that the base does not tell, PROMPTS/√2: t_4 has SD √2 r."""
-SLOPE = 0.5
-"""Prior scale of how far changes follow the base's prompts."""
 HYPER = ("centre", "level_sd", "shift", "shift_sd")
 RANKED = (*HYPER, "level", "change", "slope", "spread", "residual")
-"""What calibration looks at."""
+"""What is drawn."""
 EQUATIONS = (
     "log g_jp(base) ~ N(μ_j, s_j²)",
     "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
@@ -53,10 +45,13 @@ PRIORS = (
     ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
     ("r_j", f"half-normal({RESIDUAL:g})", "changes prompt by prompt: SD √2 r_j, half the variance of prompts"),
 )
-LONGER = Settings(draws=2000)
-"""The level of a base and its change go together where tuning undoes the base's differences between prompts."""
+SETTINGS = Settings(draws=2000, tune=200, sampler=GIBBS)
+REFIT = Settings(draws=500, tune=150, sampler=GIBBS)
+"""Of refits, which are asked for probabilities alone."""
 MARGIN = 1.1
 """Changes by less than this factor count as none."""
+OF_PRIOR = 20_000
+"""Draws from the prior of pairs not seen."""
 FEW = 10
 ASKED = (0.1, 0.25, 0.5)
 """Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
@@ -71,7 +66,7 @@ def fit_invariance(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int = SEED,
-    settings: Settings = LONGER,
+    settings: Settings = SETTINGS,
     cache: bool = True,
 ) -> Fitted:
     """Multiplicative change exp(δ) of the gain by tuning, by pair and over pairs, and P(the gain changes sides of 1).
@@ -88,10 +83,10 @@ def fit_invariance(
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     pairs = pairs_of(table, only_related=only_related)
-    names, data = tuple(pairs.pairs["pair"]), arrays(pairs)
-    draws = sampling.fit(pairs_model, data, seed=seed, settings=settings, cache=cache)
+    names, model = tuple(pairs.pairs["pair"]), prompted(pairs)
+    draws = sampling.by_gibbs(sweeps, model, seed=seed, settings=settings, cache=cache)
     level, change = (draws.flat(name) for name in ("level", "change"))
-    shown, more = _quantities(draws), {name: draws[name] for name in ("level", "change")}
+    shown, more = _quantities(draws.values), {name: draws[name] for name in ("level", "change")}
     asked: dict[str, Statement] = {
         "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
         "every pair within the margin": lambda q: (np.abs(q["change"]) < math.log(margin)).all(axis=-1),
@@ -100,7 +95,7 @@ def fit_invariance(
     }
     rng = np.random.default_rng(seed)
     new = _new_pairs({name: draws.flat(name) for name in HYPER}, rng, margin)
-    prior = _new_pairs(_hyperprior(rng), rng, margin)
+    prior = _new_pairs(from_prior(0, rng, OF_PRIOR), rng, margin)
     models = set(pairs.pairs["base"]) | set(pairs.pairs["tuned"])
     sources = sources_of(table[table["model_id"].isin(list(models))])
     return Fitted(
@@ -109,7 +104,7 @@ def fit_invariance(
         sources=sources,
         n_models=len(models),
         n_heritages=pairs.pairs["heritage"].nunique(),
-        parts=_parts(data, draws, names_of(pairs.prompts)),
+        parts=_parts(model, draws, names_of(pairs.prompts)),
         quantities=shown,
         more=more,
         statements=asked,
@@ -125,7 +120,7 @@ def fit_invariance(
         },
         warnings=(*pairs.warnings, *_warnings(len(names), level), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
-        left_out=partial(_left_out, pairs, settings, cache) if len(names) > 1 else None,
+        left_out=partial(_left_out, pairs) if len(names) > 1 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -145,9 +140,9 @@ def _warnings(n: int, level: Array) -> list[str]:
     return said
 
 
-def _quantities(draws: Draws) -> dict[str, Array]:
-    found = {"ratio": np.exp(draws["change"]), "ratio_of_all": np.exp(draws["shift"])}
-    return found | {name: draws[name] for name in ("shift_sd", "level_sd")}
+def _quantities(drawn: Mapping[str, Array]) -> dict[str, Array]:
+    found = {"ratio": np.exp(drawn["change"]), "ratio_of_all": np.exp(drawn["shift"])}
+    return found | {name: drawn[name] for name in ("shift_sd", "level_sd")}
 
 
 def changes_sides(drawn: Quantities) -> NDArray[np.bool_]:
@@ -155,16 +150,15 @@ def changes_sides(drawn: Quantities) -> NDArray[np.bool_]:
     return np.asarray((drawn["level"] > 0) != (drawn["level"] + drawn["change"] > 0))
 
 
-def log_ratios(data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
+def log_ratios(model: Prompted, draws: Draws) -> dict[str, Array]:
     """Other prior scales, and normal changes of the same variance: log(other/this joint density) of every draw."""
     scales = dict.fromkeys(HYPER, SHARE) | {"slope": SLOPE, "spread": PROMPTS, "residual": RESIDUAL}
     ratios = {
         name: np.asarray(sum(rescaled(draws[part], scale, f) for part, scale in scales.items()))
         for name, f in FACTORS.items()
     }
-    pair, r = data["pair"], draws["residual"]
-    expected = (draws["change"] - draws["slope"] * draws["level"])[..., pair] + draws["slope"][..., pair] * data["base"]
-    e = (data["change_observed"] - expected) / r[..., pair]
+    middle, scale = expected(model, draws.values)
+    e = (model.change - middle) / scale
     ratios[NORMAL] = (stats.norm.logpdf(e, scale=SAME_SD) - stats.t.logpdf(e, NU)).sum(axis=-1)
     return ratios
 
@@ -181,15 +175,14 @@ def _shown(n: int) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in ASKED})
 
 
-def _left_out(pairs: Pairs, settings: Settings, cache: bool, seed: int) -> Iterator[tuple[str, Quantities]]:
+def _left_out(pairs: Pairs, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each pair, and without all pairs of a lab that has several."""
     ways = {name: [name] for name in pairs.pairs["pair"]}
     by_lab = pairs.pairs.groupby("heritage", sort=False)["pair"]
     ways |= {f"all pairs of {lab}": own.tolist() for lab, own in by_lab if 1 < len(own) < len(ways)}
     for number, (name, out) in enumerate(ways.items()):
-        rest = arrays(pairs.without(out))
-        draws = sampling.fit(pairs_model, rest, seed=seed + number, settings=settings, cache=cache)
-        yield name, _quantities(draws) | {of: draws[of] for of in ("level", "change")}
+        drawn = sweeps(prompted(pairs.without(out)), seed=seed + number, settings=REFIT)
+        yield name, _quantities(drawn) | {of: drawn[of] for of in ("level", "change")}
 
 
 def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator, margin: float = MARGIN) -> dict[str, float]:
@@ -208,12 +201,6 @@ def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator, margin: flo
     }
     found = {name: float(flips[kind].mean()) if kind.any() else math.nan for name, kind in kinds.items()}
     return found | {"within": float((np.abs(change) < math.log(margin)).mean())}
-
-
-def _hyperprior(rng: np.random.Generator, draws: int = 20_000) -> dict[str, Array]:
-    level_sd, shift_sd = np.abs(rng.normal(0, SHARE, (2, draws)))
-    centre, shift = rng.normal(0, SHARE, (2, draws))
-    return {"centre": centre, "level_sd": level_sd, "shift": shift, "shift_sd": shift_sd}
 
 
 def _by_pair(pairs: Pairs, level: Array, change: Array, margin: float) -> pd.DataFrame:
@@ -242,36 +229,63 @@ def _by_pair(pairs: Pairs, level: Array, change: Array, margin: float) -> pd.Dat
     return pairs.pairs[["pair", "heritage", "related"]].merge(pd.DataFrame(rows), on="pair")
 
 
-def _parts(data: Mapping[str, Any], draws: Draws, of: Mapping[str, Sequence[str]]) -> dict[str, Part]:
-    own = [data["pair"] == j for j in range(data["n_pairs"])]
+def _parts(model: Prompted, draws: Draws, of: Mapping[str, Sequence[str]]) -> dict[str, Part]:
+    """Both outcomes of one model, with the same draws and priors."""
+    own, chosen = model.member.astype(bool).T, spaced(draws)
+    few = {name: draws.flat(name)[chosen] for name in RANKED}
 
     def means(y: Array) -> Array:
         return np.array([y[rows].mean() for rows in own])
 
-    of_pairs = simulator(data, draws.settings.target_accept)
-    own_ratios = partial(log_ratios, data, draws)
-    sampled = partial(sampled_part, pairs_model, data, draws, top=HYPER, of=of)
-    part = partial(sampled, simulator=of_pairs, alternatives=own_ratios)
-    changes = part(
-        "changes",
-        observed=data["change_observed"],
+    def bases(drawn: Mapping[str, Array], seed: int) -> Array:
+        at, scale = (drawn[name][:, model.pair] for name in ("level", "spread"))
+        return np.asarray(np.random.default_rng(seed).normal(at, scale))
+
+    def changes(drawn: Mapping[str, Array], seed: int) -> Array:
+        middle, scale = expected(model, drawn)
+        return np.asarray(middle + scale * np.random.default_rng([seed, 1]).standard_t(NU, middle.shape))
+
+    def prior(seed: int) -> dict[str, Array]:
+        return from_prior(len(own), np.random.default_rng(seed), CHECKED)
+
+    part = partial(
+        direct_part,
+        draws,
+        of=of,
+        priors=dict.fromkeys(HYPER, (0.0, SHARE)),
+        simulator=simulator(model),
+        alternatives=partial(log_ratios, model, draws),
+    )
+    of_changes = part(
+        observed=model.change,
         statistics={
             "largest mean change": lambda y: float(np.abs(means(y)).max()),
             "spread": lambda y: float(y.std()),
-            "share that change sides": lambda y: float(((data["base"] > 0) != (data["base"] + y > 0)).mean()),
+            "share that change sides": lambda y: float(((model.base > 0) != (model.base + y > 0)).mean()),
         },
+        replicate=partial(changes, few),
+        density=lambda: stats.t.logpdf(model.change, NU, *expected(model, few)),
     )
-    bases = part(
-        "bases",
-        observed=data["base"],
+    of_bases = part(
+        observed=model.base,
         statistics={
             "share that dampen": lambda y: float((y < 0).mean()),
             "spread of means": lambda y: float(means(y).std()),
         },
+        replicate=partial(bases, few),
+        density=lambda: stats.norm.logpdf(model.base, few["level"][:, model.pair], few["spread"][:, model.pair]),
     )
-    scaled = sum(np.square(draws[name] / SHARE) for name in HYPER)
-    parts = {"changes": changes, "bases": bases}
-    return {name: replace(part, log_prior=lambda: np.asarray(-0.5 * scaled)) for name, part in parts.items()}
+    return {
+        "changes": replace(of_changes, prior=lambda seed: changes(prior(seed), seed)),
+        "bases": replace(of_bases, prior=lambda seed: bases(prior(seed), seed)),
+    }
+
+
+def expected(model: Prompted, drawn: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Expected change and its scale, … × rows, given the bases."""
+    pair, slope = model.pair, drawn["slope"]
+    middle = (drawn["change"] - slope * drawn["level"])[..., pair] + slope[..., pair] * model.base
+    return middle, drawn["residual"][..., pair]
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -288,71 +302,28 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     return axes
 
 
-def pairs_model(pm: Any, data: Mapping[str, Any]) -> None:
-    """base_jp ~ N(μ_j, s_j²), change_jp | base_jp ~ t_4(δ_j + γ_j (base_jp − μ_j), r_j); and
-    μ_j ~ N(m, s_μ²), δ_j ~ N(Δ, s_δ²).
-
-    Pairs stand apart in level and spread; m, Δ and the two spreads over pairs speak of pairs not seen. m and Δ are
-    summed out, (μ_1 … μ_n) ~ N(0, s_μ² I + SHARE² 11ᵀ), and drawn given the rest: sampled with their spreads they
-    leave divergences with one pair. Q turns pairs so that this covariance is diagonal. δ_j is sampled by way of the
-    change at the mean of the prompts, δ_j + γ_j (b̄_j − μ_j), which the data tell apart from the level.
-    `factor` times all prior scales and `normal` errors of the same variance are alternatives.
-    """
-    n, pair, Q, factor = data["n_pairs"], data["pair"], data["rotation"], data.get("factor", 1.0)
-    share = SHARE * factor
-    level_sd = pm.HalfNormal("level_sd", share)
-    shift_sd = pm.HalfNormal("shift_sd", share)
-    level_at = pm.Normal("level_at", 0.0, pm.math.sqrt(level_sd**2 + share**2 * data["common"]), shape=n)
-    level = pm.Deterministic("level", pm.math.dot(Q, level_at))
-    slope = pm.Normal("slope", 0.0, SLOPE * factor, shape=n)
-    offset = slope * (data["base_mean"] - level)
-    scale = pm.math.sqrt(shift_sd**2 + share**2 * data["common"])
-    at_mean = pm.math.dot(Q, pm.Normal("change_at", pm.math.dot(offset, Q), scale, shape=n))
-    change = pm.Deterministic("change", at_mean - offset)
-    for name, values, sd in (("centre", level, level_sd), ("shift", change, shift_sd)):
-        total = sd**2 + n * share**2
-        rest = pm.Normal(f"{name}_z", 0.0, 1.0) * share * sd / pm.math.sqrt(total)
-        pm.Deterministic(name, share**2 * pm.math.sum(values) / total + rest)
-    spread = pm.HalfNormal("spread", PROMPTS * factor, shape=n)
-    residual = pm.HalfNormal("residual", RESIDUAL * factor, shape=n)
-    pm.Normal("bases", level[pair], spread[pair], observed=data["base"])
-    expected = at_mean[pair] + slope[pair] * (data["base"] - data["base_mean"][pair])
-    if data.get("normal"):
-        pm.Normal("changes", expected, SAME_SD * residual[pair], observed=data["change_observed"])
-    else:
-        pm.StudentT("changes", nu=NU, mu=expected, sigma=residual[pair], observed=data["change_observed"])
+def prompted(pairs: Pairs) -> Prompted:
+    """What `sweeps` takes."""
+    rows = pairs.prompts
+    return Prompted(base=rows["base"].to_numpy(), change=rows["change"].to_numpy(), pair=pd.factorize(rows["pair"])[0])
 
 
-def arrays(pairs: Pairs) -> dict[str, Any]:
-    """What `pairs_model` takes."""
-    pair, n = pd.factorize(pairs.prompts["pair"])[0], len(pairs.pairs)
-    turned = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
-    outcomes = _outcomes(pair, pairs.prompts["base"].to_numpy(), pairs.prompts["change"].to_numpy())
-    return {**outcomes, "pair": pair, "rotation": turned, "common": n * np.eye(n)[0], "n_pairs": n}
-
-
-def _outcomes(pair: NDArray[np.int64], base: Array, change: Array) -> dict[str, Array]:
-    return {"base": base, "base_mean": np.bincount(pair, base) / np.bincount(pair), "change_observed": change}
-
-
-def simulator(data: Mapping[str, Any], target_accept: float) -> Simulator:
+def simulator(model: Prompted) -> Simulator:
     """These pairs with other gains: an outcome is the bases and then the changes of all prompts."""
-    pair, n = data["pair"], data["pair"].size
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
-        drawn = sampling.prior_predictive(pairs_model, data, seed=seed, draws=size)
-        bases, slope = drawn["bases"], drawn["slope"][:, pair]
+        rng, pair = np.random.default_rng(seed), model.pair
+        drawn = from_prior(pair.max() + 1, rng, size)
+        bases, slope = rng.normal(drawn["level"][:, pair], drawn["spread"][:, pair]), drawn["slope"][:, pair]
         middle = drawn["change"][:, pair] + slope * (bases - drawn["level"][:, pair])
-        noise = np.random.default_rng([seed, 1]).standard_t(NU, (size, n)) * drawn["residual"][:, pair]
-        return {name: drawn[name] for name in RANKED}, np.concatenate([bases, middle + noise], axis=1)
+        noise = rng.standard_t(NU, bases.shape) * drawn["residual"][:, pair]
+        return drawn, np.concatenate([bases, middle + noise], axis=1)
 
-    return by_sampling(
-        pairs_model,
-        data,
-        joint,
-        lambda outcome: _outcomes(pair, *np.split(outcome, 2)),
-        settings=replace(SHORT, target_accept=target_accept),
-    )
+    def again(outcome: Array, seed: int) -> Refit:
+        base, change = np.split(outcome, 2)
+        return Refit(values=sweeps(replace(model, base=base, change=change), seed=seed, settings=SHORT))
+
+    return Simulator(joint=joint, posterior=again)
 
 
 @dataclass(frozen=True, kw_only=True)

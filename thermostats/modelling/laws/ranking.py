@@ -19,10 +19,11 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.calibration import SHORT, by_sampling
-from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
+from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator
+from thermostats.modelling.inference.draws import GIBBS, SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, chances
-from thermostats.modelling.inference.parts import Part, sampled_part
+from thermostats.modelling.inference.gibbs import Heavy, sample
+from thermostats.modelling.inference.parts import Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import (
@@ -63,10 +64,10 @@ PRIORS = (
     ("ν", f"N({RESIDUAL:g}, {RESIDUAL_SD:g}²)", "residual scale of a middling model: 5 %, and 1 % to 20 %"),
     ("ω", "log-normal(log 0.5, 0.5²)", "models differ in residual scale by a factor 1.6 or so"),
 )
-LONGER = Settings(draws=3000, target_accept=0.98)
-"""With four models the spread of models by category mixes slowly."""
-REFIT = Settings(draws=1500, tune=750, target_accept=0.95)
-"""Enough for the slowest spread to pass the gate at the first attempt."""
+LONGER = Settings(draws=2000, tune=200, sampler=GIBBS)
+"""Enough for the spreads of effects, which move most slowly."""
+REFIT = Settings(draws=500, tune=150, sampler=GIBBS)
+"""Of refits, which are asked for probabilities alone."""
 TOP = ("centre", "apart", "sigma_centre", "sigma_spread", "spreads")
 """Quantities that no other depends on."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
@@ -93,21 +94,21 @@ def fit_benchmark(
     Raises UsageError as `crossed`, and for an order of models that are not there.
     """
     cells = crossed(table)
-    data = arrays(cells)
+    model = heavy(cells)
     said = list(warnings_of(table, cells, "an order of models"))
     asked = _order(cells, order, said)
-    draws = sampling.fit(benchmark_model, data, seed=seed, settings=settings, cache=cache)
+    draws = sampling.by_gibbs(sweeps, model, seed=seed, settings=settings, cache=cache)
     slopes = fit_slopes(table, estimand, seed=seed) if components(cells) is not None else None
     if slopes is None and "entropy" in table:
         said.append("no slopes of entropy: fewer than two models whose gain and entropy vary over 4 prompts or more")
     level = draws.flat("level")
-    shown = _quantities(cells, data, draws)
+    shown = _quantities(cells, model, draws.values)
     more = dict(zip(cells.models, np.moveaxis(draws["level"], -1, 0), strict=True))
     ordered: dict[str, Statement] = {"order": partial(in_order, asked)}
     fitted = Fitted(
         family="benchmark",
         **about(table, cells, estimand),
-        parts={"gains": _gains(cells, data, draws)},
+        parts={"gains": _gains(cells, model, draws)},
         quantities=shown,
         more=more,
         statements=ordered,
@@ -123,7 +124,7 @@ def fit_benchmark(
         },
         warnings=tuple(said),
         figure=_figure,
-        left_out=partial(_left_out, table, cells, cache) if len(cells.models) > 2 else None,
+        left_out=partial(_left_out, table, cells) if len(cells.models) > 2 else None,
         seed=seed,
         equations=EQUATIONS,
         priors=PRIORS,
@@ -167,24 +168,29 @@ def _order(cells: Crossed, order: Sequence[str] | None, said: list[str]) -> list
     return list(order)
 
 
-def _shares(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Array:
+def _shares(cells: Crossed, model: Heavy, drawn: Mapping[str, Array]) -> Array:
     """Share of each part in the sum of the variances over the cells, chain × draw × part."""
-    level, effects = draws.flat("level"), draws.flat("effects")
-    parts = {"model": level[:, cells.model]}
-    for k, name in enumerate(blocks(cells)):
-        own = data["kind"][:, k] > 0
-        parts[name] = effects[:, own] @ data["design"][:, own].T
+    level, effects = drawn["level"][..., cells.model], drawn["effects"]
+    parts = {"model": level}
+    for name, design, own in _by_kind(cells, model):
+        parts[name] = effects[..., own] @ design.T
     parts["residual"] = cells.y - sum(parts.values())
-    none = np.zeros(len(level))
-    variance = np.column_stack([parts[name].var(axis=1) if name in parts else none for name in PARTS])
-    share = variance / variance.sum(axis=1, keepdims=True)
-    return np.asarray(share.reshape(*draws["level"].shape[:2], len(PARTS)))
+    none = np.zeros(level.shape[:2])
+    variance = np.stack([parts[name].var(axis=-1) if name in parts else none for name in PARTS], axis=-1)
+    return np.asarray(variance / variance.sum(axis=-1, keepdims=True))
 
 
-def _quantities(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
-    found = {"gain": np.exp(draws["level"])}
-    found |= {f"{name}_sd": draws["spreads"][..., i] for i, name in enumerate(blocks(cells))}
-    return found | {"share": _shares(cells, data, draws)}
+def _by_kind(cells: Crossed, model: Heavy) -> Iterator[tuple[str, Array, NDArray[np.bool_]]]:
+    """Every kind of effect: its name, its design, and which of the effects are of it."""
+    first = 1 + len(cells.models)
+    for name, own in zip(blocks(cells), model.kind[first - 1 :, 1:].T > 0, strict=True):
+        yield name, model.U[:, first:][:, own], own
+
+
+def _quantities(cells: Crossed, model: Heavy, drawn: Mapping[str, Array]) -> dict[str, Array]:
+    found = {"gain": np.exp(drawn["level"])}
+    found |= {f"{name}_sd": drawn["spreads"][..., i] for i, name in enumerate(blocks(cells))}
+    return found | {"share": _shares(cells, model, drawn)}
 
 
 def in_order(models: Sequence[str], drawn: Quantities) -> NDArray[np.bool_]:
@@ -218,46 +224,95 @@ def _by_part(shares: Array) -> pd.DataFrame:
     return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def _gains(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> Part:
+def _gains(cells: Crossed, model: Heavy, draws: Draws) -> Part:
+    """What the checks need."""
+
     def by(codes: NDArray[np.int64], y: Array) -> Array:
         return np.stack([y[..., codes == k].mean(axis=-1) for k in range(codes.max() + 1)])
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
-        drawn = sampling.prior_predictive(benchmark_model, data, seed=seed, draws=size)
-        return {name: drawn[name] for name in (*TOP, "level")}, drawn["gains"]
+        drawn = from_prior(model, len(cells.models), np.random.default_rng(seed), size)
+        truths = {name: drawn[name] for name in (*TOP, "level")}
+        return truths, outcomes(cells, model, drawn, np.random.default_rng([seed, 1]))
 
-    return sampled_part(
-        benchmark_model,
-        data,
+    def again(y: Array, seed: int) -> Refit:
+        return Refit(values=sweeps(replace(model, y=y), seed=seed, settings=SHORT))
+
+    def log_prior() -> Array:
+        sure = {name: (draws[name] - centre) / scale for name, (centre, scale) in priors.items()}
+        sure["sigma_spread"] = np.log(draws["sigma_spread"] / SPREAD) / SPREAD_SD
+        squares = (np.square(z).reshape(*z.shape[:2], -1).sum(axis=-1) for z in sure.values())
+        return np.asarray(-0.5 * sum(squares) - np.log(draws["sigma_spread"]))
+
+    chosen = spaced(draws)
+    few = {name: draws.flat(name)[chosen] for name in ("level", "effects", "log_sigma")}
+    priors = {
+        "centre": (0.0, CENTRE),
+        "apart": (0.0, SCALE),
+        "spreads": (0.0, SHARE),
+        "sigma_centre": (RESIDUAL, RESIDUAL_SD),
+    }
+    simulator = Simulator(joint=joint, posterior=again)
+    part = direct_part(
         draws,
-        "gains",
         observed=cells.y,
         of=cells.names(cells.model, cells.prompt),
-        top=TOP,
         statistics={
             "share of dampeners": lambda y: (y < 0).mean(axis=-1),
             "spread of model means": lambda y: by(cells.model, y).std(axis=0),
             "spread of prompt means": lambda y: by(cells.prompt, y).std(axis=0),
         },
-        alternatives=partial(log_ratios, cells, data, draws),
-        simulator=by_sampling(
-            benchmark_model,
-            data,
-            joint,
-            lambda y: {"y": y, "centred": centred(data, y)},
-            settings=replace(SHORT, target_accept=draws.settings.target_accept),
-        ),
+        alternatives=partial(log_ratios, cells, model, draws),
+        priors=dict.fromkeys(TOP, (0.0, 1.0)) | priors,
+        simulator=simulator,
+        replicate=lambda seed: outcomes(cells, model, few, np.random.default_rng(seed)),
+        density=lambda: stats.t.logpdf(cells.y, NU, *expected(cells, model, few)),
+    )
+    return replace(part, log_prior=log_prior)
+
+
+def from_prior(model: Heavy, n_models: int, rng: np.random.Generator, size: int) -> dict[str, Array]:
+    """Draws from the prior of what `sweeps` draws, each draws × …"""
+    every = np.abs(rng.normal(0, model.scales, (size, model.scales.size)))
+    centre, own = rng.normal(0, CENTRE, size), rng.normal(0, every @ model.kind.T)
+    sigma_centre, sigma_spread = (
+        rng.normal(RESIDUAL, RESIDUAL_SD, size),
+        SPREAD * np.exp(rng.normal(0, SPREAD_SD, size)),
+    )
+    log_sigma = rng.normal(sigma_centre[:, None], sigma_spread[:, None], (size, n_models))
+    return named_draws(
+        {
+            "fixed": centre[:, None],
+            "own": own,
+            "spreads": every,
+            "log_sigma": log_sigma,
+            "sigma_centre": sigma_centre,
+            "sigma_spread": sigma_spread,
+        },
+        n_models,
     )
 
 
-def _left_out(table: pd.DataFrame, cells: Crossed, cache: bool, seed: int) -> Iterator[tuple[str, Quantities]]:
+def expected(cells: Crossed, model: Heavy, drawn: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Expected log gain and residual scale of every cell, draws × cells."""
+    mean = drawn["level"][:, cells.model] + drawn["effects"] @ model.U[:, 1 + len(cells.models) :].T
+    return mean, np.exp(drawn["log_sigma"])[:, cells.model]
+
+
+def outcomes(cells: Crossed, model: Heavy, drawn: Mapping[str, Array], rng: np.random.Generator) -> Array:
+    """Log gains of every draw, draws × cells."""
+    mean, scale = expected(cells, model, drawn)
+    return np.asarray(mean + scale * rng.standard_t(NU, mean.shape))
+
+
+def _left_out(table: pd.DataFrame, cells: Crossed, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each model and each lab of several."""
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
         if rest is not None:
-            data = arrays(rest)
-            draws = sampling.fit(benchmark_model, data, seed=seed + number, settings=REFIT, cache=cache)
-            levels = np.moveaxis(draws["level"], -1, 0)
-            yield name, _quantities(rest, data, draws) | dict(zip(rest.models, levels, strict=True))
+            model = heavy(rest)
+            drawn = sweeps(model, seed=seed + number, settings=REFIT)
+            levels = np.moveaxis(drawn["level"], -1, 0)
+            yield name, _quantities(rest, model, drawn) | dict(zip(rest.models, levels, strict=True))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
@@ -272,7 +327,7 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     return axes
 
 
-def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
+def heavy(cells: Crossed) -> Heavy:
     """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε, ε ~ t_4(σ_m); effects sum to zero, prompts within their category.
 
     The priors are on the unit of the data, the log of a ratio of norms, whose 0 is a gain of 1. Every model passes the
@@ -281,28 +336,46 @@ def benchmark_model(pm: Any, data: Mapping[str, Any]) -> None:
     prompt does to one model beyond all effects is small against them (0.25 in all): below 1 % a gain of a prompt of a
     few tokens is not reproduced by a change of wording, above 20 % it would outdo all effects of prompts, so that the
     middle of that, 5 %, has two standard deviations of its logarithm to either side (ν).
-    Levels and log scales are centred on their distributions, since each rests on its model's own prompts.
-    All effects are one vector that meets one design matrix: a graph that compiles in a third of the time of one
-    variable for each kind. `factor` times all prior scales and `normal` errors of the same variance are alternatives.
+    Columns of U: c, what every model's level is beyond it, and the effects, kind by kind.
+
+    Raises UsageError for a design of more than `LARGEST` entries.
     """
-    n, f = data["n_models"], data.get("factor", 1.0)
-    level = pm.Normal("level", pm.Normal("centre", 0.0, CENTRE * f), pm.HalfNormal("apart", SCALE * f), shape=n)
-    sigma_centre = pm.Normal("sigma_centre", RESIDUAL, RESIDUAL_SD * f)
-    sigma_spread = pm.LogNormal("sigma_spread", np.log(SPREAD), SPREAD_SD * f)
-    log_sigma = pm.Normal("log_sigma", sigma_centre, sigma_spread, shape=n)
-    spreads = pm.HalfNormal("spreads", SHARE * f, shape=data["n_spreads"])
-    spread = pm.math.dot(data["kind"], spreads)
-    z = pm.Normal("z", 0.0, spread ** data["centred"], shape=data["n_effects"])
-    effects = pm.Deterministic("effects", z * spread ** (1 - data["centred"]))
-    fitted = pm.math.dot(data["which"], level) + pm.math.dot(data["design"], effects)
-    sigma = pm.math.exp(pm.math.dot(data["which"], log_sigma))
-    if data.get("normal"):
-        pm.Normal("gains", fitted, SAME_SD * sigma, observed=data["y"])
-    else:
-        pm.StudentT("gains", nu=NU, mu=fitted, sigma=sigma, observed=data["y"])
+    n_models, n_kinds = len(cells.models), len(cells.categories) - 1
+    refuse_large(cells, cells.y.size, n_models * (1 + n_kinds) + len(cells.prompts))
+    which = (cells.model[:, None] == np.arange(n_models)).astype(np.float64)
+    effects = list(blocks(cells).values())
+    own, kind = stack([which, *effects])
+    return Heavy(
+        y=cells.y,
+        U=np.column_stack([np.ones(cells.y.size), own]),
+        sd=np.array([CENTRE]),
+        kind=kind,
+        scales=np.array([SCALE, *[SHARE] * len(effects)]),
+        group=cells.model,
+        centre=(RESIDUAL, RESIDUAL_SD),
+        spread=(SPREAD, SPREAD_SD),
+    )
 
 
-def log_ratios(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[str, Array]:
+def sweeps(model: Heavy, *, seed: int, settings: Settings) -> dict[str, Array]:
+    """Draws of centre (c), level (μ), apart (s_μ), effects, spreads (of their kinds), log_sigma, and ν and ω."""
+    return named_draws(sample(model, seed=seed, settings=settings), int(model.group.max()) + 1)
+
+
+def named_draws(drawn: Mapping[str, Array], n_models: int) -> dict[str, Array]:
+    """Draws as `Heavy` has them by the names of this model."""
+    own, spreads = drawn["own"], drawn["spreads"]
+    return {
+        "centre": drawn["fixed"][..., 0],
+        "level": drawn["fixed"] + own[..., :n_models],
+        "apart": spreads[..., 0],
+        "effects": own[..., n_models:],
+        "spreads": spreads[..., 1:],
+        **{name: drawn[name] for name in ("log_sigma", "sigma_centre", "sigma_spread")},
+    }
+
+
+def log_ratios(cells: Crossed, model: Heavy, draws: Draws) -> dict[str, Array]:
     """log(joint density under an alternative / under the model) of every draw, for importance weights."""
     log_spread = np.log(draws["sigma_spread"] / SPREAD)
     tops = (
@@ -313,11 +386,11 @@ def log_ratios(cells: Crossed, data: Mapping[str, Any], draws: Draws) -> dict[st
         (draws["spreads"], SHARE),
     )
     found = {name: np.asarray(sum(rescaled(x, scale, f) for x, scale in tops)) for name, f in FACTORS.items()}
-    level, log_sigma, effects = (draws.flat(name) for name in ("level", "log_sigma", "effects"))
-    normal = np.empty(len(level))
-    for at in np.array_split(np.arange(len(level)), -(-len(level) * cells.y.size // AT_ONCE)):
-        fitted = level[at][:, cells.model] + effects[at] @ data["design"].T
-        e = (cells.y - fitted) / np.exp(log_sigma[at][:, cells.model])
+    flat = {name: draws.flat(name) for name in ("level", "log_sigma", "effects")}
+    normal = np.empty(len(flat["level"]))
+    for at in np.array_split(np.arange(normal.size), -(-normal.size * cells.y.size // AT_ONCE)):
+        mean, scale = expected(cells, model, {name: values[at] for name, values in flat.items()})
+        e = (cells.y - mean) / scale
         normal[at] = (stats.norm.logpdf(e, scale=SAME_SD) - stats.t.logpdf(e, NU)).sum(axis=1)
     return found | {NORMAL: normal}
 
@@ -330,35 +403,3 @@ def blocks(cells: Crossed) -> dict[str, Array]:
     cross = (m[cells.model][:, :, None] * c[kind][:, None, :]).reshape(cells.y.size, -1)
     found = {"prompt": p[cells.prompt], "category": c[kind], "model × category": cross}
     return {name: block for name, block in found.items() if block.shape[1]}
-
-
-def arrays(cells: Crossed) -> dict[str, Any]:
-    """What `benchmark_model` takes.
-
-    Raises UsageError for a design of more than `LARGEST` entries.
-    """
-    n_models, n_kinds = len(cells.models), len(cells.categories) - 1
-    columns = n_models * (1 + n_kinds) + len(cells.prompts)
-    refuse_large(cells, cells.y.size, columns)
-    which = (cells.model[:, None] == np.arange(n_models)).astype(np.float64)
-    data = {"y": cells.y, "n_models": n_models, "which": which}
-    design, kind = stack(list(blocks(cells).values()))
-    data |= {"design": design, "kind": kind, "n_effects": kind.shape[0], "n_spreads": kind.shape[1]}
-    return data | {"centred": centred(data, cells.y)}
-
-
-def centred(data: Mapping[str, Any], y: Array) -> Array:
-    """How far every effect is sampled on its own scale rather than in units of its spread, 0 to 1, for outcomes y.
-
-    By kind of effect [1 − s² mean(diag (DᵀD)⁻¹) / mean(ê²)]², from the share of the squared effects that is not noise,
-    0 below 0.8. It changes how the sampler moves, not the posterior.
-    """
-    kind, first = data["kind"], data["n_models"]
-    both = np.concatenate([data["which"], data["design"]], axis=1)
-    inverse = np.linalg.pinv(both.T @ both)
-    found = inverse @ both.T @ y
-    noise = np.square(y - both @ found).sum() / max(y.size - np.linalg.matrix_rank(both), 1)
-    size = np.square(found[first:]) @ kind
-    error = noise * np.diag(inverse)[first:] @ kind
-    share = np.square(np.clip(1 - error / np.maximum(size, 1e-300), 0.0, 1.0))
-    return np.asarray(kind @ np.where(share < 0.8, 0.0, share))
