@@ -135,19 +135,19 @@ def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["analyses"]
 
 
-def test_a_report_beside_own_rows_says_whose_rows_are_judged(tmp_path: Path) -> None:
+def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
     join(table("models", model("own/one")), data=tmp_path / "mine")
     asked = ["report", "C20", "--check", "--out", "none", "--data", "mine"]
-    assert "Claims of the study" not in thermostats(*asked, cwd=tmp_path).stderr
+    assert "Your models" not in thermostats(*asked, cwd=tmp_path).stderr
     join(table("runs", run("own/one", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
-    done = thermostats(*asked, cwd=tmp_path)
-    assert done.stderr.startswith("Claims of the study are judged on its own rows")
-    assert "thermostats new heritage or thermostats new claim" in done.stderr
-    assert "Claims of" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
-    assert "Claims of" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
+    first, second, *_ = thermostats(*asked, cwd=tmp_path).stderr.splitlines()
+    assert first == "Your models are asked too: thermostats findings --evidence measured --out none"
+    assert second == "What they lack: thermostats needs C20 --data mine"
+    assert "Your models" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
+    assert "Your models" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
     own = thermostats("report", "U01", "--analyses", "analyses", *asked[2:], cwd=tmp_path)
-    assert (own.returncode, "Claims of" in own.stderr) == (1, False)
+    assert (own.returncode, "Your models" in own.stderr) == (1, False)
     listed = thermostats("ls", "runs", "--own", "--data", "mine", cwd=tmp_path).stdout.splitlines()
     assert [line.split("\t")[1] for line in listed] == ["model_id", "own/one"]
 

@@ -43,12 +43,11 @@ LISTS = {
     "tables": "thermostats ls columns models says what each column of one means",
 }
 """What can be listed, and what it is good for."""
-OWN_ROWS = "thermostats new heritage or new claim, then thermostats report U01 --analyses analyses --out my-report"
-"""What own rows are good for; the study's claims keep to the rows that ship."""
-WHOSE_ROWS = (
-    "The same questions are put to your models, in the sets measured and pooled: thermostats findings --evidence "
-    "measured. What they lack for it: thermostats needs."
-)
+OWN_ROWS = "thermostats report C03 --out my-report"
+"""What own rows are good for: every claim puts its questions to them too."""
+WHOSE_ROWS = """\
+Your models are asked too: thermostats findings --evidence measured --out {out}
+What they lack: thermostats needs {claim} --data {data}"""
 
 
 def version(wanted: bool) -> None:
@@ -361,8 +360,9 @@ def report(
         print_json(asdict(result))
     else:
         print(result)
-        if folders.has_own_runs(data) and not all(is_own(outcome.claim) for outcome in result.outcomes):
-            print(WHOSE_ROWS, file=sys.stderr)
+        shipped = [outcome.claim for outcome in result.outcomes if not is_own(outcome.claim)]
+        if folders.has_own_runs(data) and shipped:
+            print(WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.data_folder(data)), file=sys.stderr)
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)

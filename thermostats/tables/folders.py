@@ -173,7 +173,7 @@ def writable_folder(data: str | Path | None = None) -> Path:
 
 
 def _say_new(folder: Path) -> None:
-    print(f"{folder}: new data folder for your own rows; the package's tables are read beside them", file=sys.stderr)
+    print(f"{folder}: new data folder for your own rows, read with the package's tables", file=sys.stderr)
 
 
 def _begun(data: str | Path | None) -> tuple[Path, bool]:
