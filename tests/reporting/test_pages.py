@@ -228,8 +228,8 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 @pytest.mark.parametrize(
     ("verdict", "bar", "shown"),
     [
-        ("supported", {"above": 0.5}, "interval lies below 0.500 would"),
-        ("not supported", {"above": 0.5}, "interval lies above 0.500 would"),
+        ("supported", {"above": 0.5}, "interval lies below 0.5 would"),
+        ("not supported", {"above": 0.5}, "interval lies above 0.5 would"),
         ("supported", {"below": 0.0}, "interval lies above 0 would"),
         ("supported", {"above": 0.0, "below": 1.0}, "comes out the other way"),
     ],

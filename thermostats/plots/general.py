@@ -24,8 +24,8 @@ from thermostats.words import short_name
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5
 """Characters of one point that a row of a legend holds for every inch of the axes."""
-MOST_ROWS, TIGHT, SMALLER, SMALLEST = 31, 0.155, 0.2, 7.5
-"""Rows that one screen holds, their smallest pitch in inches, and below which pitch their names are how large."""
+ROOM, TIGHT, SMALLER, SMALLEST = 4.4, 0.155, 0.2, 7.5
+"""Inches of rows that a screen holds, their smallest pitch, and below which pitch their names are how large."""
 MOST_NAMED = 14
 """Lines that names at their ends can still tell apart."""
 PLAIN = Mark("#0072B2", "o")
@@ -213,9 +213,9 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is as high as they.
 
-    Up to `MOST_ROWS` rows are set closer, so that the figure stays within a screen.
+    Many rows are set closer, so that the figure stays within a screen.
     """
-    figure, pitch = axes.get_figure(root=True), max(TIGHT, min(0.3, MOST_ROWS * TIGHT / max(1, len(names))))
+    figure, pitch = axes.get_figure(root=True), max(TIGHT, min(0.3, ROOM / max(1, len(names))))
     if figure is not None and len(figure.axes) == 1:
         figure.set_figheight(max(2.0, 0.9 + pitch * len(names)))
     axes.set_yticks(range(len(names)), names)
