@@ -212,8 +212,8 @@ def test_what_would_settle_it_claims_no_more_than_was_computed(reason: str, sett
 @pytest.mark.parametrize(
     ("power", "wanted", "shown"),
     [
-        (0.5475, 96.0, "declared size in 55 % of simulations; 96 models of 32 labs would find it in 80 %."),
-        (0.99, 3.0, "declared size in 99 % of simulations. The effect may be smaller than that;"),
+        (0.5475, 96.0, "declared size in 55% of simulations; 96 models of 32 labs would find it in 80%."),
+        (0.99, 3.0, "declared size in 99% of simulations. The effect may be smaller than that;"),
     ],
 )
 def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(

@@ -93,6 +93,7 @@ def environment() -> jinja2.Environment:
         probability=words.probability_text,
         first_sentences=words.first_sentences,
         chance=words.chance,
+        percent=words.percent,
         plural=words.plural,
         listed=words.listed,
         slug=slug,

@@ -33,9 +33,9 @@
   const search = control("Words", document.createElement("input"));
   search.type = "search";
   const sort = control("Sort by", document.createElement("select"), sortable.map((head) => [head, head]));
-  const told = document.createElement("output");
-  told.setAttribute("aria-live", "polite");
-  form.append(told);
+  const shownOf = document.createElement("output");
+  shownOf.setAttribute("aria-live", "polite");
+  form.append(shownOf);
   tables[0].closest(".scroll").before(form);
 
   let key = "claim";
@@ -63,7 +63,7 @@
       row.hidden = (chosen.value && verdict(row) !== chosen.value) || !wanted.every((word) => text.includes(word));
     });
     const shown = rows.filter((row) => !row.hidden).length;
-    told.textContent = `${shown} of ${rows.length} claim${rows.length === 1 ? "" : "s"} shown`;
+    shownOf.textContent = `${shown} of ${rows.length} claim${rows.length === 1 ? "" : "s"} shown`;
   };
 
   tables.forEach((table) => {

@@ -87,7 +87,7 @@ def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
     return {
         "n": len(table),
-        "beside": "stated_mean" in table,
+        "printed": "stated_mean" in table,
         "prompts": _prompts(table),
         "r": correlation(table["n_layers"], table["gain"], seed=SEED),
         "above": int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum()) or "None",
