@@ -109,7 +109,7 @@ def test_architectures() -> None:
 
 def test_claims_of_the_package() -> None:
     rows, shown = listing.rows("claims")
-    assert shown == ["claim", "title", "reads"]
+    assert shown == ["claim", "reads", "needs", "title"]
     reads = {row["claim"]: row["reads"] for row in rows}
     assert (reads["C04"], reads["C15"], reads["N01"]) == ("study and measured", "study and measured", "nursery")
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)

@@ -17,6 +17,11 @@ A mapping file is TOML::
     model_id = "EleutherAI/pythia-160m"
     source = "my own hooks"
 
+    [norms]                       # of layers: gains are made of norms, see `tables/norms.py`
+    state = "hook"
+    norm = "norm"
+    last = "normed"
+
 Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and `source`, their runs are made from the
 columns of `runs` that they carry. Hashes of texts and prompt sets are filled in where they are empty.
 """
@@ -34,12 +39,13 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.tables.joined import TELLING, UNSTATED, may_be_left_out
+from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes
 from thermostats.tables.validation import as_text, wanted_instead
 
 OTHERS = "*"
-ENTRIES = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": list | str}
+ENTRIES = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": list | str, "norms": dict}
 """Entries of a mapping file with their types."""
 
 
@@ -52,6 +58,7 @@ class ColumnMap:
     factors: Mapping[str, float] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     ignore: tuple[str, ...] | str = ()
+    norms: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_map(path: str | Path) -> ColumnMap:
@@ -81,6 +88,8 @@ def load_map(path: str | Path) -> ColumnMap:
 def _check(found: ColumnMap, path: Path) -> None:
     if found.table not in TABLES:
         raise unknown("the mapping file names no table", found.table, TABLES, where=path)
+    if found.norms and found.table != "layers":
+        raise UsageError("[norms] are of the table layers", where=path, got=found.table)
     ours, listing = columns_of_rows(found.table), f"thermostats ls columns {found.table}"
     for part, names in (
         ("columns", found.columns.values()),
@@ -120,6 +129,9 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     DataError where a value to be converted is not a number.
     """
     ours = columns_of_rows(using.table)
+    if using.norms:
+        spared = [] if using.ignore == OTHERS else [name for name in using.ignore if name in frame]
+        frame = gains_from_norms(frame.drop(columns=spared), using.norms, where)
     for name in using.columns:
         if name not in frame.columns:
             raise unknown("a column that the mapping file names is not there", name, map(str, frame), where=where)
