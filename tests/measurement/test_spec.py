@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.spec import RunSpec, specs
+from thermostats.measurement.spec import RunSpec, revisions, specs
 
 FILES = {
     "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = ["gains"]\n',
@@ -98,3 +98,24 @@ def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (found,) = specs(["model"], {"prompts": "p.txt"})
     assert (found.model, found.prompts) == (str(tmp_path / "model"), str(tmp_path / "p.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("main", ["main"]),
+        ("main, step10", ["main", "step10"]),
+        ("step1000..step3000:1000", ["step1000", "step2000", "step3000"]),
+        ("step08..12:2", ["step08", "step10", "step12"]),
+        ("0..2:1,main", ["0", "1", "2", "main"]),
+    ],
+)
+def test_lists_and_ranges_of_revisions(text: str, found: list[str]) -> None:
+    assert revisions(text) == found
+    assert [spec.revision for spec in specs(["owner/model"], {"revision": text})] == found
+
+
+@pytest.mark.parametrize("text", ["a1..b3:1", "a1..a3", "a1..a3:0", "a3..a1:1", "0..9999999:1", "main,", ""])
+def test_what_is_no_list_of_revisions_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="revision"):
+        revisions(text)

@@ -38,6 +38,8 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 WANTED, TRIED = 0.8, 25
 """Power that a larger study should have, and simulations a size."""
+MANY = 200
+"""Units above which none is left out."""
 LARGER = (2, 3, 4, 6, 8, 12, 18)
 NAMES = ("model_id", "heritage", "family", "recipe", "pair")
 """Columns of names that make units their own where a study is multiplied."""
@@ -171,10 +173,10 @@ def _side(verdict: Verdict) -> str:
 def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> str:
     """The unit without which a decisive verdict would not be near; empty where there is none.
 
-    Near: the estimate on the same side, p at most 0.20, a posterior probability of at least 0.80 (or at most 0.20). A
-    unit without which the test cannot be made is passed over.
+    Of more than `MANY` units none carries a verdict. Near: the estimate on the same side, p at most 0.20, a posterior
+    probability of at least 0.80 (or at most 0.20). A unit without which the test cannot be made is passed over.
     """
-    if not trial.unit or verdict not in {SUPPORTED, AGAINST}:
+    if not trial.unit or verdict not in {SUPPORTED, AGAINST} or rows[trial.unit].nunique() > MANY:
         return ""
     for unit in rows[trial.unit].drop_duplicates():
         try:

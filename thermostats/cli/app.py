@@ -151,7 +151,9 @@ def measure(
             help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.", autocompletion=_models
         ),
     ],
-    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
+    revision: Annotated[
+        str, typer.Option(help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000.")
+    ] = "main",
     name: Annotated[str, typer.Option(help="What one model is called in the tables, such as me/my-model.")] = "",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")

@@ -12,6 +12,7 @@ Loads neither tables nor torch.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -88,6 +89,8 @@ EMPTY = ("device_map", "token_budget", "cache")
 TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
 FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
+RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<same>.*?)(?P<last>\d+):(?P<by>\d+)")
+"""A range of revisions, `step1000..step5000:1000`."""
 MOST = 100_000
 """Specs that one entry may stand for."""
 
@@ -107,8 +110,34 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
         elif path.suffix.lower() in READERS and not path.exists():
             raise UsageError("no such file of specs", got=model, next_step="check the path")
         else:
-            found.append(RunSpec(model, **options))
+            named = revisions(str(options.get("revision", "main")))
+            found += [RunSpec(model, **{**options, "revision": revision}) for revision in named]
     return list(dict.fromkeys(_placed(spec) for spec in found))
+
+
+def revisions(text: str) -> list[str]:
+    """Revisions of a list such as `main,step1000`, in which `step1000..step5000:1000` stands for a range.
+
+    Numbers of a range are as wide as its first one: `step010..step030:10` is step010, step020, step030.
+
+    Raises UsageError where a range is none, or stands for too many.
+    """
+    found: list[str] = []
+    for part in map(str.strip, text.split(",")):
+        if ".." not in part:
+            found.append(part)
+            continue
+        span = RANGE.fullmatch(part)
+        if span is None or span["same"] not in ("", span["stem"]) or not int(span["by"]):
+            allowed = "a range such as step1000..step5000:1000"
+            raise UsageError("not a range of revisions", where="--revision", got=part, allowed=allowed)
+        steps = range(int(span["first"]), int(span["last"]) + 1, int(span["by"]))
+        if not 0 < len(steps) <= MOST:
+            raise UsageError("a range without revisions, or of too many", where="--revision", got=part)
+        found += [f"{span['stem']}{step:0{len(span['first'])}d}" for step in steps]
+    if not all(found):
+        raise UsageError("a revision without a name", where="--revision", got=repr(text))
+    return found
 
 
 def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:

@@ -26,7 +26,7 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import permutation_p
+from thermostats.modelling.classical.resampling import LARGEST, permutation_p
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +158,11 @@ def _within_groups(
     """Permutation p of |r|, x shuffled within groups, and how it was counted."""
     place = np.argsort(codes, kind="stable")
     x, y, codes = x[place], y[place], codes[place]
-    shuffled = x[np.argsort(codes + np.random.default_rng(seed).random((resamples, x.size)), axis=1)]
-    extreme = np.sum(np.abs(statistic(shuffled, y[None], 1)) >= abs(float(statistic(x, y))) - 1e-12)
+    rng, observed, extreme, done = np.random.default_rng(seed), abs(float(statistic(x, y))) - 1e-12, 0, 0
+    while done < resamples:
+        some = min(resamples - done, max(1, LARGEST // x.size))
+        shuffled = x[np.argsort(codes + rng.random((some, x.size)), axis=1)]
+        extreme, done = extreme + int(np.sum(np.abs(statistic(shuffled, y[None], 1)) >= observed)), done + some
     return float((extreme + 1) / (resamples + 1)), f"Monte Carlo within groups, (b + 1)/({resamples} + 1)"
 
 

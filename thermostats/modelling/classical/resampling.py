@@ -16,6 +16,8 @@ MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
 MOST_DEGENERATE = 0.05
 """Share of degenerate resamples above which no bootstrap interval is given."""
+LARGEST = 10_000_000
+"""Shuffled values held at once."""
 Kind = Literal["independent", "samples", "pairings"]
 
 
@@ -38,6 +40,7 @@ def permuted(
         vectorized=True,
         alternative="greater",
         n_resamples=total if exact else resamples,
+        batch=None if exact else max(1, LARGEST // n),
         rng=np.random.default_rng(seed),
     )
     return result, exact, f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
