@@ -12,6 +12,8 @@ from typing import Any
 
 from thermostats.errors import ThermostatsError
 
+PROSE = 20
+"""Least width of a column of prose."""
 LONGEST_NAME = 20
 """Characters from which on a text is prose, which is wrapped, and a word of prose, such as a path, may be broken."""
 
@@ -59,10 +61,11 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
         whole[label] = max(map(len, cells))
         prose = whole[label] > LONGEST_NAME and any(" " in cell for cell in cells)
         words = max(len(word) for cell in cells for word in cell.split())
-        least[label] = max(len(label), min(words, LONGEST_NAME)) if prose else whole[label]
+        least[label] = max(len(label), min(words, LONGEST_NAME), PROSE) if prose else whole[label]
     shown = list(columns)
-    empty = [label for label in columns if not any(row[label] for row in rows)]
-    for label in [*empty, *spare, *reversed(columns)]:
+    if sum(least[name] + 2 for name in shown) - 2 > console.width:
+        shown = [label for label in columns if any(row[label] for row in rows)] or shown
+    for label in [*spare, *reversed(columns)]:
         if (room := console.width - sum(least[name] + 2 for name in shown) + 2) >= 0:
             break
         if label in shown[1:]:
@@ -78,7 +81,7 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
     for row in rows:
         table.add_row(*(Text(row[label]) for label in shown))
     console.print(table)
-    if left := [label for label in columns if label not in shown]:
+    if left := [label for label in columns if label not in shown and any(row[label] for row in rows)]:
         print(f"left out for want of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 

@@ -30,7 +30,7 @@ CLAIMED = ("claim", "reads", "needs", "title")
 """What is shown of a claim."""
 OWN = ("models", "runs")
 """Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
-SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head")
+SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head", "type", "unit")
 """Columns of listings that a narrow terminal does without, in this order."""
 
 
