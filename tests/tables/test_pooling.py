@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.tables.pooling import LEVELS, pooled, variances
+from thermostats.tables.pooling import LEVELS, disagreements, pooled, variances
 
 TRUE = {"run": 0.02, "source": 0.10, "prompt_set": 0.05, "dtype": 0.01}
 
@@ -64,3 +64,17 @@ def test_measurements_of_no_known_error_count_alike() -> None:
         {"model_id": "a", "source": ["s", "s"], "prompt_set": "p", "dtype": "d", "y": [0.1, 0.3], "e": 0.0}
     )
     assert pooled(rows).loc["a", "y"] == pytest.approx(0.2)
+
+
+def test_measurements_of_one_model_that_disagree_are_named() -> None:
+    rows = pd.DataFrame(
+        {
+            "model_id": ["a", "a", "b", "b"],
+            "revision": "main",
+            "source": ["x", "y", "x", "y"],
+            "penultimate_gain": [1.0, 1.2, 1.0, 1.005],
+            "penultimate_gain_sd": 0.05,
+            "penultimate_gain_n": 25,
+        }
+    )
+    assert disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20 %)"]

@@ -260,7 +260,7 @@ def can_measure(
 
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
-    """Hold every table against its schema, keys and cross-references.
+    """Hold every table against its schema, keys and cross-references; name measurements of one model that disagree.
 
     Example: `thermostats check --data mine`
     """
@@ -268,6 +268,12 @@ def check(data: Data = None, as_json: Json = False) -> None:
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
+    if folders.has_own_runs(data):
+        from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+        from thermostats.tables.reading import features  # noqa: PLC0415
+
+        for line in disagreements(features(data)):
+            print(f"Two measurements disagree, both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 

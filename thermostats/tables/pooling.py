@@ -12,6 +12,8 @@ from scipy import optimize
 LEVELS = ("source", "prompt_set", "dtype")
 """Whose instrument, which prompts, which precision; what is left differs from run to run."""
 
+APART, SMALLEST = 3.0, 0.01
+"""Errors, and the log ratio, above which two measurements of one model disagree."""
 EXACT = 1e-12
 """Variance of a measurement of which no error is known, so that those of one model count alike."""
 
@@ -54,3 +56,21 @@ def pooled(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> pd.DataFrame:
         mean = weights @ own["y"].to_numpy(np.float64) / weights.sum()
         found.append((model, float(mean), float(weights.sum() ** -0.5), len(own)))
     return pd.DataFrame(found, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
+
+
+def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
+    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1 %, a sentence each.
+
+    features: rows of the table `features`. The error is that over prompts, of both.
+    """
+    rows = features.dropna(subset=gain)
+    n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
+    rows = rows.assign(error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64"))
+    said = []
+    for (model, _), own in rows.groupby(["model_id", "revision"]):
+        for a, b in combinations(own.to_dict("records"), 2):
+            apart = float(np.log(b[gain] / a[gain]))
+            if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
+                first, second = (f"{one[gain]:.4g} by {one['source']}" for one in (a, b))
+                said.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f} %)")
+    return said
