@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
-from scipy.special import logsumexp
 
 from thermostats.modelling.heritage.averages import Averages
 from thermostats.modelling.heritage.blocks import EFFECTS, Design
@@ -24,6 +23,7 @@ from thermostats.modelling.heritage.laws import NORMAL, drawn_latents, law
 from thermostats.modelling.heritage.moves import KEPT, moved
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import PARETO_LIMIT, Array, Draws, Settings, Weights
+from thermostats.modelling.inference.sums import logsumexp
 
 PROPOSALS, ENOUGH = (1000, 1500, 3000, 6000), 600
 """Draws of θ in every round; from the second on it ends with that many effective draws, Pareto k within its limit."""

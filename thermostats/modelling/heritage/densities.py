@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import logsumexp
 
 from thermostats.modelling.heritage.laws import NORMAL, law
 from thermostats.modelling.heritage.model import HeritagePosterior, explained
 from thermostats.modelling.inference.draws import Array, Draws
+from thermostats.modelling.inference.sums import logsumexp
 
 
 def log_density_of(posterior: HeritagePosterior, draws: Draws, models: NDArray[np.int64]) -> Array:

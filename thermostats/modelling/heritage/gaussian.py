@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from thermostats.modelling.heritage.laws import NORMAL, Law, law
 from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.sums import logsumexp
 
 NUMBERS = 2_000_000
 """Numbers held at a time."""
+FEW = 8
 SMALLEST, LARGEST = -200.0, 9.0
 """Ends of θ in the likelihood, the upper one minus log of the prior variance of τ: beyond it the prior is below
 e^−4000, and A no longer positive definite in so many digits."""
@@ -117,10 +118,21 @@ def conditional(means: Means, theta: Array, latent: Latent) -> tuple[Array, Arra
     variance = own * latent.factor[:, means.seen] + np.square(latent.errors[:, means.seen])
     y = means.y[means.seen] - np.sqrt(own) * latent.shift[:, means.seen]
     Z = means.Z[means.seen]
-    weighted = Z.T / variance[:, None, :]
-    factor = np.linalg.cholesky(weighted @ Z + np.eye(Z.shape[1]) / prior_variance[:, None, :])
-    z = np.linalg.solve(factor, (weighted @ y[..., None]))[..., 0]
-    return prior_variance, variance, np.asarray(factor), np.asarray(z), y
+    inner, last, own = np.empty((len(theta), Z.shape[1] + 1, Z.shape[1] + 1)), Z.shape[1], np.arange(Z.shape[1])
+    inner[:, :last, :last] = _gram(Z, 1 / variance)
+    inner[:, own, own] += 1 / prior_variance
+    inner[:, last, :last] = (y / variance) @ Z
+    inner[:, last, last] = 1 + (np.square(y) / variance).sum(axis=1)
+    factor = np.asarray(np.linalg.cholesky(inner))  # its last row is z
+    return prior_variance, variance, factor[:, :last, :last], factor[:, last, :last], y
+
+
+def _gram(Z: Array, weight: Array) -> Array:
+    """Σ_i w_i Z_i Z_iᵀ for every row of weights: one product where it fits, else one a row."""
+    if len(weight) > FEW and Z.size * Z.shape[1] <= NUMBERS:
+        outer = (Z[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+        return np.asarray((weight @ outer).reshape(-1, Z.shape[1], Z.shape[1]))
+    return np.asarray((Z.T * weight[:, None, :]) @ Z)
 
 
 def precision_of(means: Means, theta: Array, given: Latent) -> tuple[Array, Array]:

@@ -51,7 +51,10 @@ def _latent_given_effects(means: Means, theta: Array, latent: Latent, rng: np.ra
         variance = own * law.factor[shape][..., None] + error2
         off = residual - np.sqrt(own) * law.shift[shape][..., None]
         log_p = np.repeat(law.log_p[shape][:, None, :], units.max() + 1, axis=1)
-        each = np.swapaxes(-0.5 * np.log(variance) - 0.5 * np.square(off) / variance, 1, 2)
+        np.square(off, out=off)
+        off /= variance
+        off += np.log(variance, out=variance)
+        each = np.swapaxes(-0.5 * off, 1, 2)
         if law.of_labs:
             log_p += np.einsum("nmk,mu->nuk", each, np.eye(log_p.shape[1])[of])
         else:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.quadrature import LARGEST, where_the_mass_is, wide_axis
+from thermostats.modelling.inference.sums import logsumexp
 
 MU_SD, TAU_SCALE = 1.5, 1.0
 NODES = 48
@@ -131,14 +132,15 @@ def _density(k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: 
     kinds, times = np.unique(np.column_stack([k, n]), axis=0, return_counts=True)
     for j in range(tau.size):
         logits = mu[:, None] + tau[j] * z
+        no = np.logaddexp(0.0, logits)  # −log(1 − p)
         for (own_k, own_n), count in zip(kinds, times, strict=True):
-            found[:, j] += count * (logsumexp(_log_likelihood(own_k, own_n, logits) + weight, axis=1) + step)
+            found[:, j] += count * (logsumexp(own_k * logits - own_n * no + weight, axis=1) + step)
     return found
 
 
 def _log_likelihood(k: np.int64, n: np.int64, logits: Array) -> Array:
     """log p(k | n, p), up to a constant: k log p + (n − k) log(1 − p)."""
-    return np.asarray(-k * np.logaddexp(0.0, -logits) - (n - k) * np.logaddexp(0.0, logits))
+    return np.asarray(k * logits - n * np.logaddexp(0.0, logits))
 
 
 def _cumulated(log_weights: Array) -> Array:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.draws import Array, equal_tailed
 from thermostats.modelling.inference.quadrature import Lines, log_evidence, posterior, predict
+from thermostats.modelling.inference.sums import logsumexp
 
 MOST_FOLDS, FEWER = 100, 20
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.inference.sums import logsumexp
 
 NODES = 24
 COMPONENT_NODES = 14
@@ -148,7 +148,8 @@ def _densities(lines: Lines, log_sigma: Array, log_tau: Array) -> tuple[Array, A
     p = lines.X.shape[1]
     both = _columns(lines)
     variance = np.exp(2 * log_sigma)[:, None] + np.square(lines.error)  # nodes of σ × rows
-    moments = np.einsum("ra,sr,rb->sab", both, 1 / variance, both, optimize=True)[:, None]
+    outer = (both[:, :, None] * both[:, None, :]).reshape(len(both), -1)
+    moments = ((1 / variance) @ outer).reshape(-1, 1, p + 1, p + 1)
     found = (
         -0.5 * np.log(2 * math.pi * variance).sum(axis=1)[:, None] + _half_normal(log_sigma, lines.sigma_scale)[:, None]
     )
@@ -156,8 +157,8 @@ def _densities(lines: Lines, log_sigma: Array, log_tau: Array) -> tuple[Array, A
         weight, moment = _by_group(lines, 1 / variance)
         tau2 = np.exp(2 * log_tau)[None, :, None]
         grown = 1 + tau2 * weight[:, None, :]
-        outer = (moment[..., :, None] * moment[..., None, :]).reshape(*moment.shape[:2], -1)
-        moments = moments - (tau2 / grown @ outer).reshape(log_sigma.size, log_tau.size, p + 1, p + 1)
+        shared = (moment[..., :, None] * moment[..., None, :]).reshape(*moment.shape[:2], -1)
+        moments = moments - (tau2 / grown @ shared).reshape(log_sigma.size, log_tau.size, p + 1, p + 1)
         found = found - 0.5 * np.log(grown).sum(axis=-1) + _half_normal(log_tau, lines.tau_scale)
     precision, right = moments[..., :p, :p] + np.diag(lines.sd**-2.0), moments[..., :p, p]
     factor = np.linalg.cholesky(precision)

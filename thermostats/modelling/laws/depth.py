@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.interpolate import Akima1DInterpolator
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
@@ -39,6 +39,7 @@ from thermostats.modelling.inference.held_out import Rival, compare, few_folds, 
 from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.modelling.inference.sums import logsumexp
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""
