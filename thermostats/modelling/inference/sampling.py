@@ -16,7 +16,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -243,7 +243,8 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Versions of what the draws depend on."""
     return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
 
