@@ -18,7 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EVERY, Evidence
+from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.finding import text_of
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above
@@ -70,7 +70,7 @@ print(RULE.words())
 GAIN = "geometric_gain_to_penultimate"
 
 
-@CLAIM.finding("share", primary=RULE, evidence=EVERY)
+@CLAIM.finding("share", primary=RULE, evidence=POOLED)
 def share(evidence):
     """Share of models that grow."""
     rows = evidence.table("features")
