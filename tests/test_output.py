@@ -142,6 +142,22 @@ def test_numbers_are_whole_at_80_columns() -> None:
     assert "left out for want of width: family, variant, d_model; --json has them" in said
 
 
+def test_columns_without_values_go_first_and_unnamed(tmp_path: Path) -> None:
+    words = "share of dampening models, mean over families minus the mean elsewhere"
+    row = {
+        "claim": "C03",
+        "headline": False,
+        "estimand": words,
+        "published": "{}",
+        "reproduced": "{}",
+        "verdict": "needs measurement",
+    }
+    store.save(table("findings", {**row, "n_models": 2, "n_heritages": 2}), "findings", tmp_path / "findings.csv")
+    lines, said = lines_at_80("findings", "--out", str(tmp_path))
+    assert lines[0].split() == ["claim", "verdict", "estimand", "n_models", "n_heritages"]
+    assert "left out" not in said
+
+
 def test_no_color_leaves_no_colour_in_help() -> None:
     colour = "\x1b[1;36m"
     assert colour in in_terminal("ls", "--help")[0]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import thermostats
 from thermostats.tables import store
 
 LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
@@ -146,3 +150,17 @@ def test_tables_that_ship_are_looked_at_without_pandas() -> None:
     code += f"print([name for name in {LARGE} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "ok ok ok\n['numpy']\n"
+
+
+@pytest.mark.parametrize("name", [name for name in thermostats.__all__ if not name.startswith("__")])
+def test_an_argument_that_is_missing_is_named_by_python_itself(name: str) -> None:
+    """The signature's own error: it names the function and what is missing, before anything is done."""
+    function = getattr(thermostats, name)
+    if not callable(function):
+        return
+    parameters = inspect.signature(function).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in (one.VAR_KEYWORD,)]
+    if needed:
+        with pytest.raises(TypeError, match=rf"{name}\(\) missing .* argument.*{needed[0]}") as refused:
+            function()
+        assert len(refused.traceback) == 1
