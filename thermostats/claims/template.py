@@ -50,7 +50,7 @@ from thermostats.errors import DataError
 PARTS = ("estimand", "plain", "caption", "model", "notes")
 FILTERS = (
     *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
-    "estimate_range",
+    *("estimate_range", "with_interval"),
 )
 
 

@@ -218,9 +218,9 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     figure, pitch = axes.get_figure(root=True), max(TIGHT, min(0.3, ROOM / max(1, len(names))))
     if figure is not None and len(figure.axes) == 1:
         figure.set_figheight(max(2.0, 0.9 + pitch * len(names)))
+        if pitch < SMALLER:
+            axes.tick_params(axis="y", labelsize=min(SMALLEST, _points("ytick.labelsize")))
     axes.set_yticks(range(len(names)), names)
-    if pitch < SMALLER:
-        axes.tick_params(axis="y", labelsize=SMALLEST)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
@@ -254,9 +254,8 @@ def entries_of(axes: Axes) -> dict[str, Artist]:
 
 def legend_columns(names: Iterable[str], room: float) -> int:
     """Columns of a legend whose rows hold `room` characters at a size of one point, six of them for each mark."""
-    points = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
     lengths = [len(name) for name in names]
-    return max(1, min(len(lengths), int(room / points / (max(lengths) + 6))))
+    return max(1, min(len(lengths), int(room / _points("legend.fontsize") / (max(lengths) + 6))))
 
 
 def plain_text(texts: Iterable[Text]) -> None:
@@ -268,6 +267,11 @@ def plain_text(texts: Iterable[Text]) -> None:
 @cache
 def _style() -> mpl.RcParams:
     return mpl.rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+
+
+def _points(parameter: str) -> float:
+    """A size of text of the style in use, in points."""
+    return FontProperties(size=mpl.rcParams[parameter]).get_size_in_points()  # type: ignore[index]
 
 
 def _by_lab(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:

@@ -17,6 +17,7 @@ from thermostats.plots.marks import mark
 from thermostats.studies.delia2026 import figures
 from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, gains, spectra, svg, transition
 from thermostats.studies.delia2026.figures.figure import PANEL
+from thermostats.words import estimate_range
 
 TABLES = Evidence()
 DRAWN: dict[str, pd.DataFrame] = {}
@@ -81,7 +82,7 @@ def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> 
 def test_depth_correlation_is_the_later_note_s() -> None:
     table = table_of(gains.DEPTH)
     assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
-    assert "r = −0.878" in gains.DEPTH.caption(table)
+    assert "r = −0.88 [−0.98, −0.46] (95 % interval;" in gains.DEPTH.caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:
@@ -123,7 +124,7 @@ def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
     }
     assert table.loc["openai-community/gpt2", "wv"] == pytest.approx(8.954, abs=5e-4)
     r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SEED)
-    assert f"r = {r.estimate:.3f}" in spectra.SPECTRA.caption(table.reset_index())
+    assert f"r = {estimate_range(r)}" in spectra.SPECTRA.caption(table.reset_index())
 
 
 def test_a_model_known_by_layer_is_not_drawn_as_a_mean_too() -> None:
