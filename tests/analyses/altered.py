@@ -45,14 +45,14 @@ def untested_by_draws(claim: str) -> ModuleType:
 
 
 def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
-    """Findings by id without the claim's; `only`: these and no others."""
+    """Findings by id without the claim's, of several sets of evidence the first; `only`: these and no others."""
     claim = module.CLAIM
     asked = [q for q in claim.questions if not only or q.id.partition(".")[2] in only]
     found = replace(claim, questions=asked).judge(tables)
     for finding in found:
         assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
         assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
-    return {finding.id.partition(".")[2]: finding for finding in found}
+    return {finding.id.partition(".")[2]: finding for finding in reversed(found)}
 
 
 @cache
