@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage import predictive
 from thermostats.modelling.heritage.blocks import BLOCKS, LARGE_STUDY, LINEAGE_ORDER, ORDER, verdict
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.fit import CAREFUL, HeritageFit, fit_heritage
@@ -312,3 +314,24 @@ def test_draws_for_arviz_and_replicates_are_by_part(fitted: HeritageFit) -> None
     assert (part.observed == fitted.design.means()[0]).all()
     assert part.replicate(3).shape[1] == 12 and np.array_equal(part.replicate(3), part.replicate(3))
     assert (part.replicate(4) != part.replicate(3)).any()
+
+
+@pytest.mark.slow
+def test_prompts_under_draws_and_prior_are_those_of_the_declared_model() -> None:
+    """Densities against PyMC's own, and means of models under the prior against its draws (Kolmogorov–Smirnov)."""
+    facts = model_facts(8, 3, np.random.default_rng(2))
+    table = simulate_heritage(facts, shares=SHARES, seed=2, n_prompts=6, n_categories=2).table
+    short = Settings(chains=2, draws=60, tune=60)
+    fit = fit_heritage(table, estimand="last_gain", seed=2, method="sampling", settings=short, cache=False)
+    built = sampling._build(heritage_model, fit.data())
+    given = {rv.name: fit.draws[rv.name] for rv in built.free_RVs}
+    trace = sampling.to_arviz({"posterior": given}, {}, {}, {})
+    stated = sampling._pymc().compute_log_likelihood(trace, model=built, extend_inferencedata=False, progressbar=False)
+    centre, sigma, nu = predictive._prompts(fit, {name: fit.draws.flat(name) for name in fit.draws.values})
+    density = stats.t.logpdf(fit.design.y, nu, centre, sigma)
+    assert density == pytest.approx(stated["log_gain"].values.reshape(density.shape), rel=1e-6, abs=1e-8)
+    own = predictive.from_prior(fit, 1)
+    drawn = sampling.prior_predictive(heritage_model, fit.data(), seed=1, draws=400)["log_gain"]
+    for i in range(3):
+        other = drawn[:, fit.design.y_model == i].mean(axis=1)
+        assert stats.ks_2samp(own[:, i], other).pvalue > 0.001
