@@ -65,7 +65,7 @@ def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
     return found
 
 
-VIEWS = Views(models=6)
+VIEWS = Views(models=5)
 TRIAL = Trial(outcomes, by_depth, "model_id", worlds_of_line("outcome", "n_layers", STATED))
 
 

@@ -89,7 +89,7 @@ def counted(rows: pd.DataFrame) -> Result:
     return Result.of(rows, quantities, table=None, words={"found": found, "clear": list(clear["model_id"])})
 
 
-VIEWS = Views(models=8)
+VIEWS = Views(models=5)
 TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST))
 
 

@@ -84,7 +84,7 @@ def by_families(rows: pd.DataFrame) -> Result:
     return Result.of(rows, quantities, table=None, words=words)
 
 
-VIEWS = Views(models=8, groups=2, including=(FOCAL,))
+VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 TRIAL = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, ALIKE, "family"))
 
 

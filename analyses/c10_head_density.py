@@ -88,7 +88,7 @@ def by_rule(rows: pd.DataFrame) -> Result:
     )
 
 
-VIEWS = Views(models=8)
+VIEWS = Views(models=5)
 RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE))
 
 
