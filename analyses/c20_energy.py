@@ -6,16 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.amplification import amplification, product_audit, published_product
-from thermostats.studies.delia2026.gains import LEVEL, gains
 
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
@@ -67,11 +66,9 @@ def share(rows: pd.DataFrame) -> Result:
 def of_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
     if evidence.name != PUBLISHED:
-        rows = gains(evidence).dropna(subset="total_amplification")
-        n = rows["n_prompts"]
-        error = rows["total_amplification_sd"] / rows["total_amplification"] / np.sqrt(n)
-        half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error
-        return rows[rows["comparable"]].assign(log=np.log(rows["total_amplification"]), half=half.fillna(0.0))
+        rows = model_rows(evidence, "total_amplification")
+        half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
+        return rows[rows["comparable"]].assign(log=rows["log_gain"], half=half)
     return logs(amplification(evidence, seed=SEED))
 
 

@@ -18,36 +18,35 @@ OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
 """Columns of `features` that another run of the same model may have."""
 
 
-def model_rows(evidence: Evidence) -> pd.DataFrame:
-    """One row a model with a penultimate gain, at its last revision; a tuned model only without its base.
+def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFrame:
+    """One row a model with a named gain, at its last revision; a tuned model only without its base.
 
-    Columns of `features`, and `gain` (penultimate), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
+    Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
     prompts, 95 %), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
     the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`. In the controlled study a
     recipe stands in the place of the lab (`heritage`).
     """
     every = of_last_revision(evidence.table("features"), "model_id")
-    rows = every[every["penultimate_gain"].notna() & (every["n_layers"] > SHALLOW)].copy()
-    rows = rows[~((rows["variant"] == "instruct") & rows["parent"].isin(rows["model_id"]))]
-    sizes = evidence.table("prompts").groupby("prompt_set").size()
-    known = rows["penultimate_gain_n"].astype("float64")
-    rows["n_prompts"] = known.where(known > 0, rows["prompt_set"].map(sizes).astype("float64"))
-    rows = rows.sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
+    every = every[every["n_layers"] > SHALLOW]
+    every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
+    sizes, known = evidence.table("prompts").groupby("prompt_set").size(), every[f"{named}_n"].astype("float64")
+    every = every.assign(n_prompts=known.where(known > 0, every["prompt_set"].map(sizes).astype("float64")))
+    rows = every.dropna(subset=named).sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     first = rows.drop_duplicates("model_id").set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
-    error = _error(first, "penultimate_gain")
+    error = _error(first, named)
     if evidence.name == POOLED:
         for gain in GAINS:
-            measured = rows.dropna(subset=gain)
+            measured = every.dropna(subset=gain)
             long = measured[["model_id", *LEVELS]].assign(
                 y=np.log(measured[gain]), e=_error(measured, gain).fillna(0.0)
             )
             one = pooled(long)
             first[gain] = np.exp(one["y"]).reindex(first.index)
-            if gain == "penultimate_gain":
+            if gain == named:
                 error = one["e"].reindex(first.index)
-    gain, n = first["penultimate_gain"], first["n_prompts"]
+    gain, n = first[named], first["n_prompts"]
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error * gain
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
