@@ -49,10 +49,12 @@ def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Findin
     claim = module.CLAIM
     asked = [q for q in claim.questions if not only or q.id.partition(".")[2] in only]
     found = replace(claim, questions=asked).judge(tables)
+    first: dict[str, Finding] = {}
     for finding in found:
+        first.setdefault(finding.id.partition(".")[2], finding)
         assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
         assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
-    return {finding.id.partition(".")[2]: finding for finding in reversed(found)}
+    return first
 
 
 @cache
