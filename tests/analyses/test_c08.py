@@ -46,7 +46,7 @@ def test_the_shipped_traces_do_not_separate() -> None:
     first = found["trace.as_labelled"]
     rows = comparison(first.published, first.reproduced)
     assert len(rows) == 14 and all(row.agrees for row in rows)
-    assert "3 of 3 among the 4 larger models" in first.plain and "no cut can separate them" in first.plain
+    assert "3 of 3 pairs among the 4 larger models" in first.plain and "no cut can separate them" in first.plain
     assert any("labels alike" in note for note in first.notes) and not found["trace.by_gain"].notes
     assert first.draw is not None
     axes = Figure().add_subplot()
