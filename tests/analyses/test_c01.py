@@ -50,7 +50,7 @@ def test_shallow_models_carry_it_and_size_adds_to_depth() -> None:
 def test_a_correlation_of_one_model_is_left_open(first: int, slope: float, verdict: str) -> None:
     """By the correlation alone both fall, p at most 0.05."""
     (question, *_) = analysis("c01").CLAIM.questions
-    rows = pd.DataFrame({"n_layers": [first, *range(30, 54)], "model_id": [f"m{i}" for i in range(25)]})
+    rows = pd.DataFrame({"n_layers": [first, *range(30, 54)], "model_id": [f"m{i}" for i in range(25)], "family": "f"})
     gains = slope * (rows["n_layers"] - 30) + 0.01 * np.cos(3 * rows.index)
     rows = rows.assign(heritage="lab", outcome=gains.where(rows.index > 0, 1.5))
     assert question.primary.verdict(question.trial.test(rows)) == YES
