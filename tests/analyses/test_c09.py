@@ -64,7 +64,7 @@ def test_published_errors_and_their_recomputation() -> None:
 def test_findings_say_what_they_rest_on() -> None:
     found = judged(c09, shipped(), *(f"error.{one.id}" for one in DEFINITIONS))
     assert [finding.verdict for finding in found.values()] == [OPEN, OPEN, OPEN, NO]
-    first, steepest, *_ = found.values()
+    first, _, steepest, *_ = found.values()
     assert any("With 64 heads" in note for note in first.notes) and first.table is not None
     assert any("One model left out" in note for note in steepest.notes)
     assert "Relative to L* itself" in first.plain

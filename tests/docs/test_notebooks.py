@@ -21,13 +21,11 @@ NAMES = [pytest.param(script.stem, marks=pytest.mark.slow if script.stem in SAMP
 
 
 def _printed(notebook: Any) -> list[str]:
-    """What the cells print, in order; values and figures are not compared."""
+    """What each cell prints, in order, in however many pieces it came; values and figures are not compared."""
     return [
-        output["text"]
+        "".join(output["text"] for output in cell.outputs if output.output_type == "stream")
         for cell in notebook.cells
         if cell.cell_type == "code" and _runs(cell)
-        for output in cell.outputs
-        if output.output_type == "stream"
     ]
 
 
@@ -56,4 +54,4 @@ def test_notebook_runs(name: str, tmp_path: Path) -> None:
     committed = jupytext.read(script.with_suffix(".ipynb"))
     printed, known = ([_said(name, text) for text in _printed(one)] for one in (notebook, committed))
     assert printed == known, "the notebook prints something else by now: make notebooks"
-    assert printed
+    assert any(printed)
