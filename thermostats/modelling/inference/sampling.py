@@ -39,8 +39,10 @@ from thermostats.modelling.inference.draws import (
     equal_tailed,
     load_draws,
     save_draws,
+    source_of,
 )
 from thermostats.modelling.inference.draws import finite as check_finite
+from thermostats.modelling.inference.gibbs import walked
 from thermostats.tables.caching import cache_folder
 from thermostats.terminal import looked_at
 
@@ -99,7 +101,8 @@ def by_gibbs(
         return replace(drawn, diagnostics=_diagnostics(values, np.full((2, 2), np.nan), 0), exact=False)
 
     own = replace(settings, sampler=GIBBS)
-    return _kept(sweeps, vars(model), once, seed=seed, settings=own, retry=True, cache=cache)
+    data = {**vars(model), "engine": source_of(walked)}
+    return _kept(sweeps, data, once, seed=seed, settings=own, retry=True, cache=cache)
 
 
 def _kept(
