@@ -38,6 +38,8 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 WANTED, TRIED = 0.8, 25
 """Power that a larger study should have, and simulations a size."""
+EXAGGERATED = 1.05
+"""Type M below which it is none."""
 MANY = 200
 """Units above which none is left out."""
 LARGER = (2, 3, 4, 6, 8, 12, 18)
@@ -122,7 +124,7 @@ class Known:
         for world in true[true["declared"].astype(bool)].to_dict("records"):
             wrong = f"“not supported” in {world['not_supported']:.1%}"
             said.append(f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}.")
-            if world["exaggeration"] > 1:
+            if world["exaggeration"] > EXAGGERATED:
                 said.append(
                     f"Where it does, the estimate is {world['exaggeration']:.2g} times the true one on average."
                 )

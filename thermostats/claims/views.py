@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
+
 from thermostats.claims.evidence import SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, standing
@@ -12,10 +14,12 @@ from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import plural
+from thermostats.words import listed, plural
 
 ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
+NAMED = 12
+"""Models up to which a set is listed."""
 
 
 def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
@@ -44,6 +48,7 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
     there = Result()
     try:
         rows = needs.of(trial.of(evidence, question.over))
+        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.")
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         there = result = trial.test(rows)
     except TooFew as few:
@@ -74,6 +79,12 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
         probability_kind=head.p_kind if head.p is not None else "",
     )
     return _counted(judged, result)
+
+
+def _named(rows: pd.DataFrame) -> str:
+    """The models, where they are few."""
+    names = sorted(set(rows["model_id"]))
+    return f": {listed(names)}" if len(names) <= NAMED else ""
 
 
 def _counted(found: Finding, result: Result, settles: str = "") -> Finding:

@@ -43,7 +43,7 @@ LISTS = {
     "tables": "thermostats ls columns models says what each column of one means",
 }
 """What can be listed, and what it is good for."""
-OWN_ROWS = "thermostats report C03 --out my-report"
+OWN_ROWS = "thermostats report C02 --out my-report"
 """What own rows are good for: every claim puts its questions to them too."""
 WHOSE_ROWS = """\
 Your models are asked too: thermostats findings --evidence measured --out {out}
@@ -399,7 +399,8 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
-        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
+        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
+        raise UsageError("no report yet", where=out, next_step=step)
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)

@@ -27,7 +27,7 @@ def findings(
     is damaged.
     """
     folder, wanted = Path(out), listed(claims, "claims")
-    check_written(folder)
+    check_written(folder, wanted)
     check_set(evidence, ALL)
     table = read_findings(findings_file(folder))
     of = chosen(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
@@ -37,7 +37,8 @@ def findings(
     return table.sort_values(["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True)
 
 
-def check_written(out: Path) -> None:
+def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
     if not any((out / name).is_file() for name in (NOW, TABLE)):
-        raise UsageError("no report yet", where=out, next_step="thermostats report --all, or name another with --out")
+        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
+        raise UsageError("no report yet", where=out, next_step=step)

@@ -112,6 +112,7 @@ def claim_files(
         views=views,
         compared=compared_figures(views),
         others=_others(findings),
+        named=_named(findings),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
@@ -166,7 +167,13 @@ def _others(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     carried = [finding for finding in seen if finding.verdict != UNMEASURED]
     first = {finding.evidence: finding for finding in reversed(seen) if finding.verdict == UNMEASURED}
     short = [finding for name, finding in first.items() if name not in {one.evidence for one in carried}]
-    return [{"finding": finding, "n": finding.n_models} for finding in (*carried, *short)]
+    return [{"finding": finding} for finding in (*carried, *short)]
+
+
+def _named(findings: Sequence[Finding]) -> dict[str, str]:
+    """Models of small sets of evidence, by set: of its finding that rests on most of them."""
+    seen = sorted((one for one in findings if one.view_of), key=lambda one: one.n_models)
+    return {one.evidence: names for one in seen if (names := one.plain.partition(": ")[2])}
 
 
 def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:

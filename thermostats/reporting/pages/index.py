@@ -62,7 +62,7 @@ def index_text(
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
         illustrated=illustrated,
-        sets=SETS,
+        sets=[f"{what} ({name})" for name, what in SETS.items()],
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),
@@ -115,6 +115,7 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     apart = [fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])]
     return {
         "counts": [f"{counts[v]} {'came out ' if v == given[0] else ''}as {v}" for v in given],
+        "tested": len(primary),
         "fitted": len(fitted),
         "apart": len(apart),
         "failed": sum(not fit["passes"] for fit in fitted),
