@@ -22,8 +22,8 @@ def variances(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> dict[str, f
     """Variances of a log measurement between the values of each level and between runs, by name (`run` the last).
 
     Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k 1[k_r ≠ k_s]);
-    the variances are least squares of this over all pairs, none below 0, every model with the same weight. Method of
-    moments, as in Rao and Chaubey 1978 (doi:10.1080/03610927808827672).
+    the variances are least squares of this over all pairs, none below 0, every model with the same weight: the method
+    of moments of DerSimonian and Laird 1986 (doi:10.1016/0197-2456(86)90046-2), here with several levels.
 
     rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where no model was measured
     twice every variance is 0.
