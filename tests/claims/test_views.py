@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import thermostats
+from thermostats.claims import model_rows as model_rows_module
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, VIEWS, Evidence
 from thermostats.claims.finding import Finding
@@ -116,7 +117,7 @@ def test_a_lab_that_is_asked_about_must_be_there() -> None:
 def test_the_rates_are_those_of_the_nearest_design() -> None:
     question = next(q for q in asked(CLAIMS["C10"]) if q.id == "C10.threshold")
     found = view(question, None, NURSERY)
-    assert "a design of 14 models, the nearest in size" in found.could
+    assert "a design of 14 rows, the nearest in size to the 48 here" in found.could
 
 
 def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> None:
@@ -132,6 +133,21 @@ def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> No
     np.testing.assert_allclose(rows.loc[once, "gain"], single.loc[once, "gain"], rtol=1e-9)
     twice = rows.loc["EleutherAI/gpt-j-6b", "gain"]
     assert 1.132 < twice < 1.136
+
+
+def test_the_files_of_a_study_are_one_instrument(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[str] = set()
+    combine = model_rows_module.pooled
+    monkeypatch.setattr(model_rows_module, "pooled", lambda rows: seen.update(rows["source"]) or combine(rows))
+    model_rows(Evidence().named(POOLED))
+    assert seen == {PUBLISHED, "thermostats"}
+
+
+def test_recipes_stand_in_the_place_of_labs_in_the_controlled_study_alone() -> None:
+    tables = Evidence()
+    assert set(tables.named(NURSERY).table("features")["heritage"]) == {f"r{k:02}" for k in range(1, 17)}
+    assert "EleutherAI" in set(tables.named(PUBLISHED).table("features")["heritage"])
+    assert set(tables.table("models", source=NURSERY)["heritage"]) == {NURSERY}
 
 
 def test_needs_name_models_and_the_line_that_brings_them_in(five: Path) -> None:

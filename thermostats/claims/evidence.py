@@ -16,6 +16,7 @@ from thermostats.tables import store
 from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
+from thermostats.tables.vocabulary import NURSERY
 
 __all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
@@ -52,6 +53,7 @@ class Evidence:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
+        In the controlled study a recipe stands in the place of the lab (`heritage`).
         Without `source` only rows of the named set are handed out. Tables of studies and BENCHMARKS are read too.
         """
         selected = self._select(name, equals)
@@ -89,6 +91,8 @@ class Evidence:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals:
             frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
+        if self.name == NURSERY and {"heritage", "family"} <= set(frame):
+            frame = frame.assign(heritage=frame["family"])
         for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.evidence import POOLED, PUBLISHED, Evidence
 from thermostats.tables.pooling import LEVELS, pooled
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.vocabulary import GAINS, NURSERY
+from thermostats.tables.vocabulary import GAINS
 
 LEVEL = 0.95
 SHALLOW = 2
@@ -23,8 +23,8 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
 
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
     prompts, 95 %), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
-    the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`. In the controlled study a
-    recipe stands in the place of the lab (`heritage`).
+    the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`, the files of a study
+    being one instrument.
     """
     every = of_last_revision(evidence.table("features"), "model_id")
     every = every[every["n_layers"] > SHALLOW]
@@ -37,6 +37,8 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
     error = _error(first, named)
     if evidence.name == POOLED:
+        files = evidence.table("sources")["file"]
+        every = every.assign(source=every["source"].mask(every["source"].isin(files), PUBLISHED))
         for gain in GAINS:
             measured = every.dropna(subset=gain)
             long = measured[["model_id", *LEVELS]].assign(
@@ -52,7 +54,6 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
     layers = evidence.table("layers", position="last")
     block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
     return first.assign(
-        heritage=first["family"].where(first["heritage"] == NURSERY, first["heritage"]),
         gain=gain,
         log_gain=np.log(gain),
         lower=gain - half,

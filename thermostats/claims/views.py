@@ -58,7 +58,11 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
     except UsageError as error:
         return _counted(found, there, settles=f"The test cannot be made: {error.what}.")
     said, (tried, size) = primary.verdict(result), nearest(question, len(rows))
-    design = "this design" if size == len(rows) else f"a design of {plural(size, trial.larger)}, the nearest in size"
+    design = (
+        "this design"
+        if size == len(rows)
+        else f"a design of {plural(size, 'row')}, the nearest in size to the {len(rows):,} here"
+    )
     unit = hangs_on(primary, trial, rows, said)
     known = Known(tried, unit, trial.larger, design, smaller=size < len(rows) / ABOUT)
     verdict, reason = standing(primary, result, known, said)

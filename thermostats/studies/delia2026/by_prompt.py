@@ -12,7 +12,6 @@ from thermostats.modelling.inference.fitted import Fitted, side_by_side
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.tables import features
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 
 TWIN = "twin_test_results_20260105_160237.json"
@@ -37,7 +36,6 @@ def gain_by_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
     if not sources:
         runs = of_last_revision(runs, "model_id")
-        runs = runs.assign(heritage=runs["family"].where(runs["heritage"] == NURSERY, runs["heritage"]))
         layers, summaries = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries))
     values = features.by_prompt(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]

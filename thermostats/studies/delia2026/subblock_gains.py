@@ -10,7 +10,6 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import audit_by_model, stated
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.vocabulary import NURSERY
 
 SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
 FIT = {
@@ -36,7 +35,6 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
         every = tables.table("layers", position="last").dropna(subset=["gain_attention", "gain_mlp"])
         every = of_last_revision(every[every["gain_mlp"] > 0], "model_id")
         every = every[~every["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
-        every = every.assign(heritage=every["family"].where(every["heritage"] == NURSERY, every["heritage"]))
         logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
         return np.exp(logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()).reset_index()
     layers = tables.table("layers", source=SCALING)

@@ -13,7 +13,6 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
@@ -97,9 +96,7 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.table("models").drop_duplicates("model_id")
-    shape = shape.assign(heritage=shape["family"].where(shape["heritage"] == NURSERY, shape["heritage"]))
-    shape = shape[["model_id", "heritage", "n_layers", "n_heads"]]
+    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
     rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
