@@ -94,8 +94,17 @@ MLP = Trial(last_blocks, expanding, "", WORLDS["expands"])
 @CLAIM.overall(all_of=PARTS)
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The three parts together."""
-    parts = {found[name].estimand: found[name].verdict for name in PARTS}
-    return Result(table=last_blocks(evidence), words={"parts": parts, "follows": follows(evidence, gains.SCALING)})
+    layers, last = gains.by_layer(evidence), last_blocks(evidence)
+    ylabel = "attention gain, output over normed input"
+    words = {name: found[name] for name in PARTS} | {
+        "layers": layers,
+        "breaking": layers[layers["gain_attention"] >= 1],
+        "last": last,
+        "stated": STATED,
+        "follows": follows(evidence, gains.SCALING),
+    }
+    draw = drawing(lines_by_layer, layers, y="gain_attention", null=1.0, ylabel=ylabel)
+    return Result(table=last, draw=draw, words=words)
 
 
 @CLAIM.finding(
@@ -122,12 +131,10 @@ def attention(evidence: Evidence) -> Result:
     """Is every attention gain below 1?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
-    ylabel = "attention gain, output over normed input"
     again = evidence.table("layers", source=gains.FFN)
     return replace(
         contracting(last),
         table=breaking if len(breaking) else last,
-        draw=drawing(lines_by_layer, layers, y="gain_attention", null=1.0, ylabel=ylabel),
         audit=gains.contracting_audit(evidence, layers),
         words={
             "blocks": len(layers),

@@ -33,6 +33,7 @@ from thermostats.studies.nursery.slopes import (
     both_slopes,
     draw_density,
     draw_depth,
+    draw_largest,
     extra_terms,
     held,
     jackknifed_curve,
@@ -112,7 +113,8 @@ def depth(evidence: Evidence) -> Result:
     }
     words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
     table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED)
-    return slope(evidence, "log_L", words, table=table, draw=draw_depth(rows, seed=SEED))
+    found = slope(evidence, "log_L", words, table=table)
+    return replace(found, draw=draw_depth(rows, float(found.headline.value or 0), seed=SEED))
 
 
 @CLAIM.finding("density", **falls("log_rho"), **CONTROLLED)
@@ -170,6 +172,7 @@ def exponent(evidence: Evidence) -> Result:
     quantities, curve = found.quantities, found.words["curve"]
     return replace(
         found,
+        draw=draw_largest(rows_of(evidence, PENULTIMATE), seed=SEED),
         fit=fit,
         fit_tables=("quantiles", "rivals"),
         statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},

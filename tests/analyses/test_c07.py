@@ -33,7 +33,7 @@ def test_dense_operator_is_the_kronecker_product() -> None:
 
 @pytest.mark.parametrize(("slower", "said"), [((5, 400), YES), ((0.5, 400), OPEN), ((0.5, 0.9), NO), ((), UNMEASURED)])
 def test_time_is_judged_at_every_size(slower: tuple[float, ...], said: str) -> None:
-    sizes = pd.DataFrame({"times_slower_when_built": slower}, dtype=float)
+    sizes = pd.DataFrame({"times as long when built": slower}, dtype=float)
     assert verdict("cost", Result(rows={"sizes": sizes})) == said
 
 

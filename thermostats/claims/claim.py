@@ -77,6 +77,8 @@ class Claim:
     """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
     practice: Mapping[str, str] = field(default_factory=dict)
     """What a verdict means for who picks or tunes models, one sentence; most claims have some."""
+    settles: Mapping[str, str] = field(default_factory=dict)
+    """What would settle or reopen a verdict, by verdict or by its reason, one sentence; most claims have some."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
@@ -93,7 +95,7 @@ class Claim:
         source, rows = facts.get("source", ""), facts.get("rows", "")
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
-        by_verdict = words.by_verdict("Answer"), words.by_verdict("Practice")
+        by_verdict = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
         return cls(words.id, words.title, *stated, *by_verdict, words)
 
     def answer(self, verdict: str) -> str:
@@ -202,7 +204,7 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (self.source, self.rows, self.measures, self.history, self.answers, self.practice)
+        rest = (self.source, self.rows, self.measures, self.history, self.answers, self.practice, self.settles)
         return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, *rest)
 
     def main(self) -> None:

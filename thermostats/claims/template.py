@@ -15,6 +15,9 @@
     ## Practice
     supported: Ask who trained a model before you ask how large it is.
 
+    ## Settles
+    too little data: More labs with several models each.
+
     ## order
     ### estimand
     share of variance of heritage minus that of geometry, {{ gain.words }}

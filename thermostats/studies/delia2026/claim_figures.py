@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.classical.association import PowerLaw
-from thermostats.plots.general import INK, MUTED, legend_above, reference, scatter_labelled
+from thermostats.plots.general import INK, MUTED, legend_above, name_rows, reference, scatter_labelled
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.words import short_name
+from thermostats.words import number, short_name
 
 
 def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
@@ -49,6 +49,19 @@ def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *
     axes.annotate("tolerance", (tolerance, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED)
     axes.set(xscale="log", xlabel="largest relative residual against the dense operator", ylim=(3.6, -0.6))
     axes.set_yticks(range(len(worst)), list(names.values()))
+
+
+def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
+    """How many times as long building the operator takes as the formula, one row a size."""
+    slower = sizes["times_slower_when_built"]
+    axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
+    axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
+    for place, times in enumerate(slower):
+        axes.annotate(f"{number(times, 2)} ×", (times, place), xytext=(7, -3), textcoords="offset points")
+    reference(axes, 1.0, vertical=True)
+    axes.set(xlabel="time to build the operator / time of the formula", xscale="log")
+    axes.margins(x=0.14)
+    name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
 
 
 def traces_over_exact(axes: Axes, ways: Sequence[pd.Series]) -> None:

@@ -134,18 +134,39 @@ def jackknifed_curve(rows: pd.DataFrame) -> Curve:
     return Curve(beta, level, middle, bool({*without[:, 0], whole[0]} & set(EDGES)))
 
 
-def draw_depth(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
+def draw_depth(rows: pd.DataFrame, slope: float, *, seed: int) -> Callable[[Axes], None]:
+    """Penultimate gain over depth, marked by head density, with the slope through the mean."""
+
+    def draw(axes: Axes) -> None:
+        _scatter(axes, rows, "n_layers", PENULTIMATE, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
+        L = _depths(axes, rows)
+        centre = rows["log_gain"].mean() + slope * (np.log(L) - np.log(rows["n_layers"].astype(float)).mean())
+        axes.plot(L, np.exp(centre), color=MUTED, label="slope within recipes")
+        axes.set(ylabel="penultimate gain")
+        legend_above(axes)
+
+    return draw
+
+
+def draw_largest(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
     """Largest gain over depth, marked by head density, with the published curve."""
 
     def draw(axes: Axes) -> None:
         _scatter(axes, rows, "n_layers", LARGEST, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
-        L = np.linspace(float(rows["n_layers"].min()), float(rows["n_layers"].max()), 100)
+        L = _depths(axes, rows)
         axes.plot(L, TOTAL ** (1 / L), color=MUTED, linestyle=DASHES[1], label="10^(1/L)")
-        axes.set_xticks(sorted(set(rows["n_layers"])), [str(L) for L in sorted(set(rows["n_layers"]))])
-        axes.set(xlabel="layers, L", ylabel="largest gain, blocks 2 to L − 1")
+        axes.set(ylabel="largest gain, blocks 2 to L − 1")
         legend_above(axes)
 
     return draw
+
+
+def _depths(axes: Axes, rows: pd.DataFrame) -> np.ndarray:
+    """Depths from the least to the largest, with a tick at every one that there is."""
+    there = sorted(set(rows["n_layers"]))
+    axes.set_xticks(there, [str(depth) for depth in there])
+    axes.set(xlabel="layers, L")
+    return np.linspace(float(there[0]), float(there[-1]), 100)
 
 
 def draw_density(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
