@@ -28,14 +28,13 @@ def print_rows(
     columns: Sequence[str],
     as_json: bool = False,
     *,
-    digits: int | None = None,
     spare: Sequence[str] = (),
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
-    digits: significant digits of numbers in a pipe; without it they are exact. On a terminal four, in JSON all. There
-    prose is wrapped, names and numbers are whole; of columns that do not fit the `spare` ones are left out first, then
-    those on the right, and standard error says which.
+    Numbers are exact in a pipe and in JSON, of four digits on a terminal. There prose is wrapped, names and numbers are
+    whole; of columns that do not fit the `spare` ones are left out first, then those on the right, and standard error
+    says which.
     """
     if as_json:
         print_json(rows)
@@ -44,7 +43,7 @@ def print_rows(
     else:
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_cell(row[label], digits) for label in columns))
+            print("\t".join(_cell(row[label]) for label in columns))
 
 
 def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:

@@ -95,8 +95,8 @@ class Claim:
         source, rows = facts.get("source", ""), facts.get("rows", "")
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
-        by_verdict = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        return cls(words.id, words.title, *stated, *by_verdict, words)
+        answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
+        return cls(words.id, words.title, *stated, answers, practice, settles, words)
 
     def answer(self, verdict: str) -> str:
         """The short sentence for a verdict; empty where none is written."""

@@ -394,7 +394,7 @@ def findings(
 ) -> None:
     """Print the verdicts of the last report: of each claim, then of its further findings.
 
-    Numbers are rounded for reading; `--json` has every digit.
+    Estimates stand with their intervals, rounded as on the pages; `--json` has every digit.
 
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
@@ -404,7 +404,7 @@ def findings(
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)
-    shown = rows if as_json else [{**row, "headline": "claim" if row["headline"] else ""} for row in rows]
+    shown = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
     columns = [
         "claim",
         "headline",
@@ -412,14 +412,12 @@ def findings(
         "reason",
         "estimand",
         "estimate",
-        "lower",
-        "upper",
         "n_models",
         "n_heritages",
     ]
     if evidence is not None:
         columns.insert(2, "evidence")
-    print_rows(shown, columns, as_json, digits=5, spare=("headline", "n_heritages", "n_models"))
+    print_rows(shown, columns, as_json, spare=("headline", "n_heritages", "n_models"))
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 
 

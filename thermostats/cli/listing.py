@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
@@ -24,6 +24,7 @@ from thermostats.tables.held import held, is_missing, keys
 from thermostats.tables.joined import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
 from thermostats.tables.vocabulary import NURSERY
+from thermostats.words import with_interval
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 CLAIMED = ("claim", "reads", "needs", "title")
@@ -112,6 +113,12 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
     wanted = chosen(claims or None, there)
     listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
     return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
+
+
+def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
+    """What a person reads of a finding in place of its columns: the mark of a headline, the estimate as pages round it."""
+    estimate = with_interval(row["estimate"], row["lower"], row["upper"])
+    return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
 
 
 def _titles(analyses: Path) -> Rows:

@@ -14,17 +14,19 @@ from jinja2 import Template
 
 from thermostats import words
 from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
 from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
-from thermostats.claims.verdict import UNMEASURED
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.errors import DataError
 from thermostats.modelling.inference import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.text import Files, Text, slug, text
 
+DECIDED = (SUPPORTED, AGAINST)
 FOLDED = 12
 """Published figures above which those that agree are folded."""
 INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
@@ -112,6 +114,7 @@ def claim_files(
         views=views,
         compared=compared_figures(views),
         others=_others(findings),
+        elsewhere=_elsewhere(findings),
         named=_named(findings),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
@@ -167,7 +170,22 @@ def _others(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     carried = [finding for finding in seen if finding.verdict != UNMEASURED]
     first = {finding.evidence: finding for finding in reversed(seen) if finding.verdict == UNMEASURED}
     short = [finding for name, finding in first.items() if name not in {one.evidence for one in carried}]
-    return [{"finding": finding} for finding in (*carried, *short)]
+    return [{"finding": finding, "by_p": _by_p(finding)} for finding in (*carried, *short)]
+
+
+def _by_p(finding: Finding) -> bool:
+    """Whether a p-value decided where the interval holds a number that the rule compares with."""
+    bars = [bar for bar in (finding.above, finding.below) if bar is not None]
+    if finding.verdict not in DECIDED or finding.lower is None or finding.upper is None:
+        return False
+    return words.is_p_value(finding.probability_kind) and any(finding.lower < bar < finding.upper for bar in bars)
+
+
+def _elsewhere(findings: Sequence[Finding]) -> list[Finding]:
+    """The first question on other sets, where its verdict is another: any on all rows together, or a decided one."""
+    first = findings[0]
+    seen = [one for one in findings if one.view_of and one.id == first.id and one.verdict != first.verdict]
+    return [one for one in seen if one.verdict in DECIDED or (one.evidence == POOLED and one.verdict == OPEN)]
 
 
 def _named(findings: Sequence[Finding]) -> dict[str, str]:
@@ -233,7 +251,8 @@ def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: st
         placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
     if posterior.priors:
         add("priors", pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]), "Priors")
-    add("computation", posterior.diagnostics, "Diagnostics of the sampler", "diagnostics")
+    if len(posterior.diagnostics):
+        add("computation", posterior.diagnostics, "Diagnostics of the sampler", "diagnostics")
     columns = [name for name in SUMMARY if name in posterior.summary]
     whole = len(_kinds(posterior)) != 1
     shown = posterior.summary if whole else posterior.summary[columns]
@@ -244,7 +263,8 @@ def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: st
         add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
     for word, section in (("predictive", "checks"), ("sensitivity", "sensitivity"), ("influence", "sensitivity")):
         for check in posterior.gate.checks:
-            if word in check.name and len(check.table) and POINTWISE not in check.table:
+            is_shown = posterior.sensitivity is not None and check.table.equals(posterior.sensitivity)
+            if word in check.name and len(check.table) and POINTWISE not in check.table and not is_shown:
                 add(section, check.table, _capital(check.name))
     for title, frame in posterior.tables.items():
         add("more", frame, title)
