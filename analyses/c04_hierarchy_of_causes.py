@@ -33,7 +33,7 @@ LOGS = {
 SIZES = ("log_n", "log_n_all")
 SURE = 0.98
 """Level of the order's intervals, chosen among 0.95, 0.975, 0.98 and 0.99 by 2,000 simulated studies a world: the most
-powerful that says "supported" falsely in at most 5 % of each (at 0.95 in 6.2 % where small labs are noisy)."""
+powerful that says "supported" falsely in at most 5% of each (at 0.95 in 6.2% where small labs are noisy)."""
 GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
 PRIMARY = GAINS[0]
 SHOWN = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")

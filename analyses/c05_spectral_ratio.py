@@ -59,7 +59,7 @@ def ranks(rows: pd.DataFrame, column: str = "ratio") -> Correlation:
 def ranked(rows: pd.DataFrame) -> Result:
     """Rank correlation of ratio and gain; raises TooFew where no order of so few models could decide."""
     r = ranks(FEW.of(rows))
-    found = Estimate(r.estimate, finite(r.lower), finite(r.upper), f"95 % {r.interval}", r.p_permutation)
+    found = Estimate(r.estimate, finite(r.lower), finite(r.upper), f"95% {r.interval}", r.p_permutation)
     return Result.of(rows, {R.name: found})
 
 
@@ -220,7 +220,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
 
 
 TRAINED: dict[str, Any] = {"robustness": FALLS, "evidence": NURSERY, "needs": ENOUGH, "section": "trained"}
-"""Over means of recipes: over models, "supported" came falsely in 7 % of simulated studies with levels of recipes."""
+"""Over means of recipes: over models, "supported" came falsely in 7% of simulated studies with levels of recipes."""
 
 
 @CLAIM.finding("ratio.trained", **TRAINED, **tried(usable, ranked_recipes))

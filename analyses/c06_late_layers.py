@@ -93,7 +93,7 @@ def by_recipe(rows: pd.DataFrame) -> Result:
     recipes = pd.DataFrame(found, columns=["heritage", "ratio", "ratio_lower", "ratio_upper"])
     top = recipes.loc[recipes["ratio"].idxmax()]
     value, low, high = (float(top[name]) for name in recipes.columns[1:])
-    largest = Estimate(value, low, high, "95 % Welch t interval of the log")
+    largest = Estimate(value, low, high, "95% Welch t interval of the log")
     return Result.of(rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]})
 
 

@@ -48,7 +48,7 @@ def predicted(evidence: Evidence) -> pd.DataFrame:
 def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
     """Mean of the column `gained`, points of depth, with its sign-flip p-value."""
     found = paired_difference(rows["gained"], 0 * rows["gained"], log=False, seed=SEED)
-    estimate = Estimate.of(found, f"95 % {found.interval}, points of depth", found.p_permutation)
+    estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
     return Result.of(rows, {name: estimate}, table=None, words={"permutation": found.permutation})
 
 

@@ -1,4 +1,4 @@
-"""C11: fine-tuning changes the magnitude of the gain (up to 50 %) and cannot change its sign."""
+"""C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5
 """Share of pairs that flip under "it can", a change that is none, and the one that the claim states."""
 SHARE, FLIPS, RATIO = V("share of pairs that flip"), V("pairs that flip"), V("ratio")
 FLIPPED = FLIPS > 0
-"""Both 95 % intervals of a pair exclude 1, on opposite sides: one such pair is enough against "cannot"."""
+"""Both 95% intervals of a pair exclude 1, on opposite sides: one such pair is enough against "cannot"."""
 CANNOT = Decide((FLIPS <= 0) & (SHARE.upper < MOST_FLIPS), FLIPPED)
 MOVED = (RATIO.lower > 1) | (RATIO.upper < 1)
 STILL = (RATIO.lower > 1 - NEGLIGIBLE) & (RATIO.upper < 1 + NEGLIGIBLE)
@@ -48,7 +48,7 @@ def related(evidence: Evidence) -> pd.DataFrame:
 def flips(true: pd.DataFrame) -> Result:
     """How many pairs flip, with the exact interval of their share."""
     share, n = proportion(int(true["flips"].sum()), len(true)), Estimate(int(true["flips"].sum()))
-    found = {SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95 %"), FLIPS.name: n}
+    found = {SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95%"), FLIPS.name: n}
     return Result(quantities=found, n_models=2 * len(true), n_groups=true["heritage"].nunique())
 
 
@@ -61,7 +61,7 @@ def ratios(evidence: Evidence) -> pd.DataFrame:
 def changes(rows: pd.DataFrame) -> Result:
     """The ratio of every pair, over categories of prompts; the largest change heads the finding.
 
-    Over prompts "supported" would be false in 28 % of studies in which a category's prompts are alike.
+    Over prompts "supported" would be false in 28% of studies in which a category's prompts are alike.
     """
     found, level = [], 1 - 0.05 / int(rows["pairs"].iloc[0])
     for model, own in rows.groupby("model_id", sort=False):
@@ -69,7 +69,7 @@ def changes(rows: pd.DataFrame) -> Result:
         found.append((model, *(float(np.exp(x)) for x in (d.estimate, d.lower, d.upper)), d.p_value))
     true = pd.DataFrame(found, columns=["model_id", "ratio", "ratio_lower", "ratio_upper", "p"])
     most = true.loc[np.log(true["ratio"]).abs().idxmax()]
-    kind = f"t interval of the log ratio over categories of prompts, {100 * level:.1f} %"
+    kind = f"t interval of the log ratio over categories of prompts, {100 * level:.1f}%"
     known = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])
     return Result(
         quantities={RATIO.name: known},
@@ -109,7 +109,7 @@ def sign(evidence: Evidence) -> Result:
         ends = np.where(table["base_and_child"], "", " (not base and child)")
         shown = table.assign(pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)])
         paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
-        axes.set_xlabel("gain of the last block, geometric mean over prompts with 95 % interval")
+        axes.set_xlabel("gain of the last block, geometric mean over prompts with 95% interval")
 
     return replace(
         flips(true),

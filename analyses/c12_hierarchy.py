@@ -37,7 +37,7 @@ def in_order(rows: pd.DataFrame) -> Result:
     """Every step; it is headed by the one of the lowest limit, and by the largest p."""
     order = hierarchy.steps(rows)
     worst, bases = order.loc[order["ratio_lower"].idxmin()], rows[~rows["tuned"]].drop_duplicates("model_id")
-    kind = f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f} %"
+    kind = f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f}%"
     ratio, lower, upper = (float(worst[name]) for name in ("ratio", "ratio_lower", "ratio_upper"))
     estimate = Estimate(ratio, lower, upper, kind, float(order["p"].max()), "one-sided p-value")
     return Result(

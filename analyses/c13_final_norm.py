@@ -1,4 +1,4 @@
-"""C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75 % to 100 %."""
+"""C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75% to 100%."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ WITH, WITHOUT = 0.4375, 1.0
 SIGNS = 0.8
 """Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
-INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95 %"
+INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95%"
 RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
 PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
@@ -54,7 +54,7 @@ def both_ways(evidence: Evidence) -> pd.DataFrame:
 
 
 def of_the_hunt(evidence: Evidence) -> pd.DataFrame:
-    """The models on which 43.75 % was counted."""
+    """The models on which 43.75% was counted."""
     rows = judged(evidence)
     return rows[rows["source"] == HUNT].reset_index(drop=True)
 
@@ -112,7 +112,7 @@ WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=Trial(of_the_hunt, mcnemar, worlds=WORLDS))
 def hunt(evidence: Evidence) -> Result:
-    """The models on which 43.75 % was counted."""
+    """The models on which 43.75% was counted."""
     return accuracy(of_the_hunt(evidence), audit.final_norm(evidence, judged(evidence), THRESHOLD))
 
 
@@ -138,7 +138,7 @@ def changed(known: pd.DataFrame) -> Result:
     """Share of models that change sides."""
     n, share = int(known["changes_sides"].sum()), Estimate(None, 0.0, 1.0)
     if len(known):
-        share = Estimate.of(proportion(n, len(known)), "Clopper–Pearson exact interval, 95 %")
+        share = Estimate.of(proportion(n, len(known)), "Clopper–Pearson exact interval, 95%")
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
 
 

@@ -38,7 +38,7 @@ NEARLY_ALL, MOSTLY = 0.97, 0.8
 """Declared sizes: mean share of prompts on the model's own side, and models' share of the variance."""
 LEVEL = 0.99
 """Of the interval of that share, chosen among 0.95, 0.98 and 0.99 by simulated studies: at 0.95 "supported" is false in
-8 % of those with skewed levels."""
+8% of those with skewed levels."""
 BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
 """Models measured here from which they have verdicts of their own."""
@@ -99,7 +99,7 @@ def sides(rows: pd.DataFrame) -> Result:
     lower, upper, kind = average, average, "no interval: every model alike"
     if np.ptp(shares) > 0:
         lower, upper, kind = bca(shares, np.mean, level=LEVEL, seed=SEED)
-    found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f} %")}
+    found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f}%")}
     return Result.of(table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares})
 
 
@@ -138,7 +138,7 @@ def parts(rows: pd.DataFrame) -> Result:
     columns = {name: list(values.values()) for name, values in named.items()}
     ends = found.shares_lower["model_id"], found.shares_upper["model_id"]
     return Result(
-        quantities={BETWEEN: Estimate(found.shares["model_id"], *ends, f"{found.interval}, 95 %")},
+        quantities={BETWEEN: Estimate(found.shares["model_id"], *ends, f"{found.interval}, 95%")},
         n_models=found.n_rows,
         n_groups=rows["heritage"].nunique(),
         table=pd.DataFrame({"component": ["model", "prompt", "residual"], **columns}),
@@ -188,7 +188,7 @@ def entropy(evidence: Evidence) -> Result:
     table = audit.of_one_model(evidence)
     r = stats.pearsonr(table["value"], table["entropy"])
     ends = r.confidence_interval()
-    kind = "Fisher-z confidence interval, 95 %, unit: the prompt"
+    kind = "Fisher-z confidence interval, 95%, unit: the prompt"
     return Result(
         quantities={"correlation": Estimate(float(r.statistic), float(ends.low), float(ends.high), kind)},
         n_models=1,

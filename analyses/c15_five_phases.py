@@ -19,7 +19,7 @@ MOSTLY, HALF = 0.9, 0.5
 """Share of models that prefer five if anisotropy has five phases, and under the null."""
 LEAST_LAYERS = SAID * LEAST_POINTS
 LEAST_JUDGED = 6
-"""Models without which no share has an exact 95 % interval above one half."""
+"""Models without which no share has an exact 95% interval above one half."""
 START = "step00000"
 SEED = 15
 ENOUGH, SHARE = V("models that prefer either") >= LEAST_JUDGED, V("share that prefers five")
@@ -53,7 +53,7 @@ def shares(decided: pd.DataFrame) -> Result:
     n, share = len(decided), Estimate(None, 0.0, 1.0)
     if n:
         k = proportion(int(decided["five"].sum()), n)
-        share = Estimate.of(k, "Clopper–Pearson exact interval, 95 %", k.p_value)
+        share = Estimate.of(k, "Clopper–Pearson exact interval, 95%", k.p_value)
     return Result.of(decided, {SHARE.name: share, "models that prefer either": Estimate(n)})
 
 

@@ -33,7 +33,7 @@ def shares(table: pd.DataFrame) -> Result:
     """The share of models that show the pattern."""
     shown = int(table["shows_it"].sum())
     share = proportion(shown, len(table))
-    known = Estimate.of(share, f"{share.interval}, 95 %", share.p_value)
+    known = Estimate.of(share, f"{share.interval}, 95%", share.p_value)
     return Result.of(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
 
 
@@ -109,7 +109,7 @@ def trained(evidence: Evidence, measure: Case) -> Result:
     found, every = shares(table), evidence.named(POOLED)
     others = maps.by_layer(every.table("attention", variant="exact"))
     middle = maps.over_models(table)
-    xlabel = f"{measure.words}, mean over edges: median and 90 % of models"
+    xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return replace(
         found,
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),

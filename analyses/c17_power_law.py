@@ -25,12 +25,12 @@ STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
 ALWAYS, HALF, REPLICATED = 1.0, 0.5, 2
 """Shares of models as claimed and under the null, and how many counterexamples are enough."""
 SEED, ALPHA = 17, 0.02
-"""At a level of 0.05 the stated exponent would be excluded falsely in more than 5 % of studies of eight models."""
+"""At a level of 0.05 the stated exponent would be excluded falsely in more than 5% of studies of eight models."""
 SCALE = 1.0
 """Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
 VIEWS = Views(models=4)
 PARTS = ("exponent", "attention", "last_mlp")
-INTERVAL = "Clopper–Pearson exact interval over models, 95 %"
+INTERVAL = "Clopper–Pearson exact interval over models, 95%"
 EXPONENT = V("exponent")
 WITHIN = (EXPONENT.lower >= STATED - MARGIN) & (EXPONENT.upper <= STATED + MARGIN)
 EXCLUDED, HOLDS = EXPONENT.p <= ALPHA, EXPONENT.p > ALPHA
@@ -68,7 +68,7 @@ def line(last: pd.DataFrame) -> Result:
     """The exponent of a power law, by HC3."""
     found = slope(last, "log_gain ~ log_params", against=STATED)
     return Result.of(
-        last, {"exponent": Estimate.of(found, f"{found.interval}, 95 %", found.p_value, "p of the stated exponent")}
+        last, {"exponent": Estimate.of(found, f"{found.interval}, 95%", found.p_value, "p of the stated exponent")}
     )
 
 

@@ -98,7 +98,7 @@ def inside(rows: pd.DataFrame) -> Result:
     """Mean Spearman correlation over prompts inside models, of prompts that all models have."""
     x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows, "log_gain").dropna()
     found = within_correlation(x, y, seed=SEED, resamples=RESAMPLES)
-    rho = Estimate.of(found, f"{found.interval}, 95 %", found.p_value)
+    rho = Estimate.of(found, f"{found.interval}, 95%", found.p_value)
     words = {"n": found.n, "by_model": found.by_model}
     return Result(quantities={RHO.name: rho}, n_models=x.shape[1], n_groups=rows["heritage"].nunique(), words=words)
 
@@ -113,7 +113,7 @@ def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
         1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
     )
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
-    xlabel = "Spearman correlation over prompts, with Fisher-z 95 % interval"
+    xlabel = "Spearman correlation over prompts, with Fisher-z 95% interval"
     draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
     words = {"whose": whose, "n": result.words["n"], "positive": int((table["estimate"] > 0).sum()), "table": table}
     words |= {"linear": Estimate.of(linear), **more.pop("words", {})}
@@ -173,7 +173,7 @@ def apart(two: pd.DataFrame) -> Result:
     """Difference of the mean entropies."""
     cliche, novel = (two.loc[two["cliche"] == kind, "entropy"] for kind in (1.0, 0.0))
     d = welch_difference(cliche, novel, log=False, seed=SEED)
-    difference = Estimate.of(d, f"{d.interval} over prompts, 95 %", d.p_permutation)
+    difference = Estimate.of(d, f"{d.interval} over prompts, 95%", d.p_permutation)
     words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
     return Result(quantities={"difference of mean entropies": difference}, words=words)
 

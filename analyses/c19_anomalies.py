@@ -26,7 +26,7 @@ from thermostats.studies.nursery.rows import trained_unembeddings
 from thermostats.tables.vocabulary import NURSERY
 
 SEED, ALPHA, TWOFOLD = 19, 0.025, 2.0
-"""One-sided: at 0.05 "supported" would be false in more than 5 % of studies with skewed errors."""
+"""One-sided: at 0.05 "supported" would be false in more than 5% of studies with skewed errors."""
 MARGIN = 1.1
 """Changes of the norm by less than this factor count as none."""
 SMALL, CLEAR = 0.8, -0.7
@@ -113,7 +113,7 @@ def falling(x: pd.Series, y: pd.Series) -> Estimate:
     if len(y) < LEAST:
         return Estimate(r, -1.0, 1.0, "whole range: too few models", p, "one-sided p-value")
     lower, upper = map(float, stats.pearsonr(x, y).confidence_interval())
-    return Estimate(r, lower, upper, "Fisher-z confidence interval, 95 %", p, "one-sided p-value")
+    return Estimate(r, lower, upper, "Fisher-z confidence interval, 95%", p, "one-sided p-value")
 
 
 def correlated(table: pd.DataFrame) -> Result:
@@ -169,7 +169,7 @@ def unembedding(evidence: Evidence) -> Result:
 def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     """Geometric mean last gain of every model over its categories of prompts; the largest heads the finding.
 
-    Over prompts a level would be found falsely in more than 5 % of studies in which a category's prompts are alike.
+    Over prompts a level would be found falsely in more than 5% of studies in which a category's prompts are alike.
     """
     rows = []
     for (model, heritage), r in own.groupby(["model_id", "heritage"]):
@@ -179,7 +179,7 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     columns = ["model_id", "heritage", "estimate", "lower", "upper", "p", "n"]
     table = pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
     worst = table.iloc[-1]
-    interval = "t interval of the mean log over categories of prompts, 95 %"
+    interval = "t interval of the mean log over categories of prompts, 95%"
     gain = Estimate(worst["estimate"], worst["lower"], worst["upper"], interval, worst["p"], "one-sided p-value")
     shown = table.rename(columns={"estimate": "last gain"})
     return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
@@ -240,7 +240,7 @@ def dampens(evidence: Evidence, own: pd.DataFrame, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
     audit, follows = anomalies.test_audit(evidence, own, source), anomalies.follows(evidence, source)
     found, table = mean_gains(own, audit=audit, follows=follows), by_prompts(own).table
-    xlabel = "last gain, geometric mean with 95 % interval over categories of prompts"
+    xlabel = "last gain, geometric mean with 95% interval over categories of prompts"
     draw = drawing(forest, table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
     return replace(found, table=table, draw=draw)
 

@@ -19,7 +19,7 @@ from thermostats.studies.delia2026.amplification import amplification, product_a
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
 """Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
-INTERVAL = "Clopper–Pearson exact interval of the share of families, 95 %"
+INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
 NET = V("amplification")
 BELOW = Some("comparable models", NET.upper < 1)
 AMPLIFY = Decide(Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5), BELOW)

@@ -40,8 +40,8 @@ ORDERED = Above(FIRST, 0) & Above(SECOND, 0) & Decide(V(OWN).p <= 0.05, NEVER)
 """As in C04."""
 SAVED = "squared error saved"
 LITTLE, QUARTER, BETWEEN = 0.01, 0.5, 0.2
-"""What would be of interest: 1 % of the variance between seeds (null: 5 %); r = 0.5, a quarter of the variance, of
-depth or of predictions (null: 0), where 20 % lie between recipes."""
+"""What would be of interest: 1% of the variance between seeds (null: 5%); r = 0.5, a quarter of the variance, of
+depth or of predictions (null: 0), where 20% lie between recipes."""
 PAIRS = AtLeast(rows={"pairs of seeds": 5})
 STATED = ORDER.replace("heritage", "recipe")
 PREDICTS = Posterior("the nursery's slopes err less than the published mean")
@@ -138,7 +138,7 @@ def by_seeds(rows: pd.DataFrame) -> Result:
     pairs = found.pairs.reset_index()
     if len(pairs) < PAIRS.rows["pairs of seeds"]:
         raise TooFew(Result.of(rows, words={"pairs": len(pairs)}))
-    interval = "95 % χ² interval, variance over all models taken as known"
+    interval = "95% χ² interval, variance over all models taken as known"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval)
     own = rows[rows["pair"].isin(pairs["pair"])]
     return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": found})
@@ -173,7 +173,7 @@ def by_recipes_left_out(rows: pd.DataFrame) -> Result:
     saved = shares.saved_by_recipe(rows)
     middle, error = float(saved.mean()), float(saved.sem())
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(saved) - 1)) * error
-    interval = "95 % t interval over recipes left out"
+    interval = "95% t interval over recipes left out"
     return Result.of(rows, {SAVED: Estimate(middle, middle - half, middle + half, interval)})
 
 
@@ -202,7 +202,7 @@ def of_published(evidence: Evidence) -> pd.DataFrame:
 def by_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
     saved = shares.jackknifed_error_saved(rows)
-    return Result.of(rows, {SAVED: Estimate(*saved, "95 % jackknife t interval, labs left out")})
+    return Result.of(rows, {SAVED: Estimate(*saved, "95% jackknife t interval, labs left out")})
 
 
 @CLAIM.finding(

@@ -27,8 +27,8 @@ APART = (V("highest").lower > 1) & (V("lowest").upper < 1)
 ONE_SIDE = Each("levels", V("gain").interval > 1) | Each("levels", V("gain").interval < 1)
 
 SIZE, BETWEEN = 0.55, 0.2
-"""What would be of interest: a factor with 30 % of the variance (r = 0.55; the null is none), most of a recipe's effect
-through a ratio that has as much, or none of it; recipes differ by 20 % whatever their factors."""
+"""What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none), most of a recipe's effect
+through a ratio that has as much, or none of it; recipes differ by 20% whatever their factors."""
 A_FACTOR = worlds_in_groups("log_gain", "x corpus", SIZE, BETWEEN)
 
 CLAIM = Claim.read(__file__)
@@ -64,7 +64,7 @@ def by_factors(rows: pd.DataFrame) -> Result:
     strongest = tests.loc[tests["p"].idxmin()]
     own = table[table["factor"] == strongest["factor"]]
     most = own.loc[np.log(own["ratio"]).abs().idxmax()]
-    interval = f"95 % t interval by the variance between recipes, Bonferroni over {len(table)} contrasts"
+    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} contrasts"
     ratio = Estimate(most["ratio"], most["lower"], most["upper"], interval, strongest["p_holm"])
     return Result.of(rows, {RATIO: ratio}, rows={"factors": tests, "contrasts": table}, words={"most": most})
 
@@ -107,7 +107,7 @@ def by_levels(rows: pd.DataFrame) -> Result:
     up, down = (table.loc[place].set_index("factor") for place in (by["lower"].idxmax(), by["upper"].idxmin()))
     ends = {"highest": up["gain"], "highest_lower": up["lower"], "lowest": down["gain"], "lowest_upper": down["upper"]}
     low = table.loc[table["gain"].idxmin()]
-    interval = f"95 % t interval by the variance between recipes, Bonferroni over {len(table)} levels"
+    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} levels"
     lowest = Estimate(low["gain"], low["lower"], low["upper"], interval)
     return Result.of(
         rows, {LOWEST: lowest}, rows={"factors": pd.DataFrame(ends).reset_index(), "levels": table}, table=table
@@ -156,7 +156,7 @@ def by_split(rows: pd.DataFrame) -> Result:
     """Share of the recipe's effect that goes through the ratio."""
     given = effects.covariates(rows)
     (share, slope), half = effects.split(rows, given), effects.half_width(rows, given, LEVEL)
-    estimate = Estimate(share, share - half, share + half, "95 % jackknife t interval over recipes")
+    estimate = Estimate(share, share - half, share + half, "95% jackknife t interval over recipes")
     return Result.of(rows, {SHARE: estimate}, table=None, words={"doubled": 2**slope})
 
 

@@ -46,12 +46,12 @@ from thermostats.tables.vocabulary import NURSERY
 
 SEED, ALPHA = 103, 0.05
 SMALL = float(np.log(1.05) / np.log(2))
-"""A slope on a logarithm that moves the gain by 5 % where the logarithm's argument doubles."""
+"""A slope on a logarithm that moves the gain by 5% where the logarithm's argument doubles."""
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
 NEAR, TOLERATED, MOST = 2.0, 0.05, 0.25
 QUARTER, BETWEEN = 0.5, 0.2
-"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20 % lie between recipes."""
+"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20% lie between recipes."""
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
 CLAIM = Claim.read(__file__)
 
@@ -69,7 +69,7 @@ def read(evidence: Evidence, gain: str = PENULTIMATE, *more: str) -> pd.DataFram
 
 
 def falls(term: str) -> dict[str, Any]:
-    """The rule of a slope: below 0, or not as much as a fall of 5 % a doubling."""
+    """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
     known, on = V("slope"), f"slope on {WORDS[term]}"
 
     def by_slope(rows: pd.DataFrame) -> Result:
@@ -144,7 +144,7 @@ def curves(evidence: Evidence) -> pd.DataFrame:
 def by_curve(rows: pd.DataFrame) -> Result:
     """Exponent and level of the curve through the largest gains."""
     curve = jackknifed_curve(rows)
-    interval = f"95 % jackknife t interval over {rows['recipe'].nunique()} recipes"
+    interval = f"95% jackknife t interval over {rows['recipe'].nunique()} recipes"
     quantities = {
         "exponent β": Estimate(*curve.beta, interval),
         "level at the middle depth, times 1/L": Estimate(*curve.level, interval),
@@ -317,7 +317,7 @@ def by_trace(rows: pd.DataFrame) -> Result:
     if table.empty:
         raise TooFew(Result.of(rows))
     main = table.iloc[0]
-    indirect = Estimate(main["indirect"], main["lower"], main["upper"], f"95 % {main['interval']}")
+    indirect = Estimate(main["indirect"], main["lower"], main["upper"], f"95% {main['interval']}")
     return Result(
         quantities={INDIRECT.name: indirect},
         n_models=int(main["n_models"]),

@@ -103,11 +103,11 @@ def by_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of a moment with the end inside cells; agreement of the signs."""
     found = within_cells(rows["early"], rows["end"], rows["cell"], seed=SEED)
     up = rows["end"] > 0
-    interval = "95 % Fisher-z interval, p of shuffles inside cells"
+    interval = "95% Fisher-z interval, p of shuffles inside cells"
     agreed, low, high = (None if np.isnan(end) else end for end in kappa(rows["early"] > 0, up, rows["recipe"]))
     quantities = {
         R.name: Estimate(found.estimate, found.lower, found.upper, interval, found.p),
-        KAPPA: Estimate(agreed, low, high, "95 % jackknife t interval over recipes"),
+        KAPPA: Estimate(agreed, low, high, "95% jackknife t interval over recipes"),
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
@@ -173,15 +173,15 @@ MOVED = Decide(
 )
 PAIRS = AtLeast(models=16)
 BETWEEN = 0.2
-"""Share of the variance of log ratios between pairs that would be of interest: pairs that change by 9 % where prompts
-differ by 18 %; the null is none, so that a recipe that does differ is no world of it."""
+"""Share of the variance of log ratios between pairs that would be of interest: pairs that change by 9% where prompts
+differ by 18%; the null is none, so that a recipe that does differ is no world of it."""
 CHANGES = [world for world in worlds_of_groups("log_ratio", "pair", BETWEEN, 0.0) if world.id != "one outlying lab"]
 
 
 def by_flips(table: pd.DataFrame) -> Result:
     """Pairs whose intervals lie on both sides of 1."""
     flips = int(table["flips"].sum())
-    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95 %")
+    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95%")
     return Result.of(table, {"share of flips": share, FLIPS.name: Estimate(flips)}, n_models=2 * len(table))
 
 
@@ -208,7 +208,7 @@ def tuning_sign(evidence: Evidence) -> Result:
         own = shown.drop(columns="heritage")
         paired(own, axes, before="base_gain", after="tuned_gain", label="pair", names=("trained", "tuned"))
         log_axis(axes, "x")
-        axes.set_xlabel("last gain, geometric mean over prompts with 95 % interval")
+        axes.set_xlabel("last gain, geometric mean over prompts with 95% interval")
 
     both = [table.assign(study="here, by design"), before.assign(study="published, C11")]
     return replace(
@@ -249,7 +249,7 @@ def by_prompts(rows: pd.DataFrame) -> Result:
     )
     table = table.assign(p=2 * stats.t.sf(np.abs(table["mean"] / table["error"]), table["df"])).reset_index()
     most = table.loc[table["p"].idxmin()]
-    interval = f"paired t interval of the log ratio over prompts, {100 * level:.1f} %"
+    interval = f"paired t interval of the log ratio over prompts, {100 * level:.1f}%"
     clearest = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], interval, most["p"])
     moved = int(((table["ratio_lower"] > 1) | (table["ratio_upper"] < 1)).sum())
     words = {"moved": moved, "pairs": len(table), "most": most["pair"]}

@@ -74,7 +74,7 @@ def measured(repeats: int) -> pd.DataFrame:
 
 
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """α and β with 95 % intervals, from least squares of ln t against ln(c + a n^α + b d^β)."""
+    """α and β with 95% intervals, from least squares of ln t against ln(c + a n^α + b d^β)."""
 
     def model(x: NDArray[np.float64], c: float, a: float, alpha: float, b: float, beta: float) -> NDArray[np.float64]:
         return np.log(np.exp(c) + np.exp(a + alpha * np.log(x[0])) + np.exp(b + beta * np.log(x[1])))
@@ -118,7 +118,7 @@ def main() -> None:
         "# Cost of the sheaf Laplacian's trace",
         "",
         "Expected O(n² + d²). Fit of t(n, d) = c + a n^α + b d^β to wall-clock medians of "
-        f"{repeats} rounds, one thread, float64; 95 % intervals.",
+        f"{repeats} rounds, one thread, float64; 95% intervals.",
         f"Load average {load[0]:.1f} before and {load[1]:.1f} after. Times are in sheaf-cost.csv.",
         "",
         markdown(fitted),

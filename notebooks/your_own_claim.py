@@ -36,7 +36,7 @@ WORDS = """# U91 The stream grows
 Source: a guess of ours, written down before the tables were read
 
 ## Said
-In more than 80 % of models the mean gain a block is above 1.
+In more than 80% of models the mean gain a block is above 1.
 
 ## Estimand
 share of models whose geometric mean gain over blocks 2 to L − 1 is above 1
@@ -46,7 +46,7 @@ share of models whose geometric mean gain over blocks 2 to L − 1 is above 1
 share of models whose geometric mean gain over blocks 2 to L − 1 is above 1
 ### plain
 {{ verdict.sentence }}: the stream grows in {{ above }} of {{ n_models }} models, a share of
-{{ estimate.value | percent }} (95 % interval {{ estimate.lower | percent }} to {{ estimate.upper | percent }}).
+{{ estimate.value | percent }} (95% interval {{ estimate.lower | percent }} to {{ estimate.upper | percent }}).
 """
 _ = Path("u91_the_stream_grows.md").write_text(WORDS, encoding="utf-8")
 CLAIM = Claim.read("u91_the_stream_grows.md")
@@ -78,7 +78,7 @@ def share(evidence):
     rows = rows.sort_values("n_prompts", kind="stable").drop_duplicates("model_id", keep="last")
     above = int((rows[GAIN] > 1).sum())
     found = proportion(above, len(rows), against=0.8)
-    interval = f"95 % {found.interval}"
+    interval = f"95% {found.interval}"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value)
     return Result.of(rows[["model_id", "heritage", GAIN]], {"share": estimate}, words={"above": above})
 

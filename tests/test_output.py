@@ -103,17 +103,18 @@ def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> No
         "reproduced": "{}",
         "verdict": "supported",
         "estimate": -0.8784280431089985,
-        "lower": -1234.5678901234,
+        "lower": -0.977812345,
+        "upper": -0.45612345,
         "n_models": 123456,
         "n_heritages": 2,
     }
     store.save(table("findings", row), "findings", tmp_path / "findings.csv")
     asked = [*COMMAND, "findings", "--out", str(tmp_path)]
     piped = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert piped[1].split("\t") == ["C01", "claim", "supported", "", "x", "-0.87843", "-1234.6", "", "123456", "2"]
+    assert piped[1].split("\t") == ["C01", "claim", "supported", "", "x", "−0.88 [−0.98, −0.46]", "123456", "2"]
     (told,) = json.loads(subprocess.run([*asked, "--json"], capture_output=True, text=True, check=True).stdout)
-    assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -1234.5678901234)
-    assert "-0.8784 " in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
+    assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -0.977812345)
+    assert "−0.88 [−0.98, −0.46]" in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
 
 
 def lines_at_80(*arguments: str) -> tuple[list[str], str]:

@@ -24,11 +24,7 @@ def print_json(value: object) -> None:
 
 
 def print_rows(
-    rows: Sequence[dict[str, Any]],
-    columns: Sequence[str],
-    as_json: bool = False,
-    *,
-    spare: Sequence[str] = (),
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False, *, spare: Sequence[str] = ()
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 

@@ -28,7 +28,7 @@ def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
         ([0.9] * 12 + [0.9] * 2 + [1.1] * 10, 0.01, NO),
         ([0.9, 1.1, 1.1, 1.1] + [1.1] * 3 + [0.9], 0.2, OPEN),
     ],
-    ids=["all as claimed", "80 %", "reversed", "none dampens", "one elsewhere", "two elsewhere", "nothing is clear"],
+    ids=["all as claimed", "80%", "reversed", "none dampens", "one elsewhere", "two elsewhere", "nothing is clear"],
 )
 def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str) -> None:
     c03 = untested_by_draws("c03")

@@ -54,7 +54,7 @@ def claim(tmp_path: Path) -> Claim:
 
     @found.finding("one", primary=Above("gain", 1), over=over, evidence=None, needs=AtLeast(models=2))
     def one(evidence: Evidence, item: SimpleNamespace) -> Result:
-        gain = Estimate(item.at, item.at - 0.1, item.at + 0.1, "95 %")
+        gain = Estimate(item.at, item.at - 0.1, item.at + 0.1, "95%")
         return Result(quantities={"gain": gain}, n_models=1 if item.id == "few" else 3)
 
     @found.overall(all_of=["one.low", "one.high"], name="all")
@@ -75,7 +75,7 @@ def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
     ]
     assert high.plain == "The data support this: 2.00 [1.90, 2.10] of 3 models." and high.estimand == "gain of high"
     assert high.notes == ("Many.", "Always, on two lines.") and few.notes == ("Always, on two lines.",)
-    assert high.caption == "" and whole.estimate is None and high.interval == "95 %"
+    assert high.caption == "" and whole.estimate is None and high.interval == "95%"
 
 
 def test_a_claim_states_its_rules_once(claim: Claim) -> None:

@@ -37,7 +37,7 @@ def averaged(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_spreads_are_pooled_and_cover_the_truth() -> None:
-    """Forty models of five prompts: s is off by 38 %, its t interval twice too wide; pooled it is nearer."""
+    """Forty models of five prompts: s is off by 38%, its t interval twice too wide; pooled it is nearer."""
     rng = np.random.default_rng(1)
     sigma = np.exp(-3 + 0.2 * rng.normal(size=40))
     s = sigma * np.sqrt(rng.chisquare(4, 40) / 4)

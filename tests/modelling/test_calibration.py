@@ -31,7 +31,7 @@ mpl.use("Agg")
 
 
 def test_uniformity_holds_its_size_and_sees_wrong_posteriors() -> None:
-    """On uniform ranks 5 % of p-values are below 0.05; ranks of posteriors that are too narrow or shifted are seen."""
+    """On uniform ranks 5% of p-values are below 0.05; ranks of posteriors that are too narrow or shifted are seen."""
     rng = np.random.default_rng(1)
     p = [calibration.uniformity(rng.integers(0, 51, size=100), 50) for _ in range(300)]
     assert 0.02 <= np.mean(np.array(p) < 0.05) <= 0.09

@@ -170,7 +170,7 @@ def test_the_sampler_fails_by_what_is_read_and_warns_of_the_rest() -> None:
         for n in (0, 4, 5)
         if (found := checks.sampler({"part": drawn(replace(GOOD, divergences=n), good)}, {"x": good}))
     ]
-    assert outcomes == ["passed", "warned", "failed"]  # 0.1 % of 4000 draws are 4
+    assert outcomes == ["passed", "warned", "failed"]  # 0.1% of 4000 draws are 4
 
 
 def test_where_there_was_no_sampler_only_weights_are_judged() -> None:

@@ -113,7 +113,7 @@ def test_probability_of_a_threshold_is_calibrated_and_its_interval_covers():
 
 
 def test_without_an_effect_none_is_found_more_often_than_stated():
-    """100 tables without effect: P(sign) beyond 0.95 in 10 % at most, a step with P > 0.95 in 5 %, binomial bounds."""
+    """100 tables without effect: P(sign) beyond 0.95 in 10% at most, a step with P > 0.95 in 5%, binomial bounds."""
     signs, steps = [], []
     for i in range(100):
         rows = crowding_rows(crowding_table(np.random.default_rng(2000 + i), "constant")[0])

@@ -132,7 +132,7 @@ def test_rivals_find_what_made_the_gains():
 
 @pytest.mark.slow
 def test_the_exponent_is_recovered_and_zero_is_not_taken_for_a_fall():
-    """β of 100 tables: no bias beyond its error; with β = 0, P(β > 0) > 0.95 in at most 5 %, by a binomial bound."""
+    """β of 100 tables: no bias beyond its error; with β = 0, P(β > 0) > 0.95 in at most 5%, by a binomial bound."""
     found: dict[float, list[Curve]] = {0.0: [], 0.7: []}
     for beta, fits in found.items():
         for i in range(100):

@@ -29,7 +29,7 @@ LIGHT = Settings(chains=2, draws=400)
 
 
 def study(residual: np.ndarray, seed: int = 3) -> pd.DataFrame:
-    """Sixty models of twelve labs, 60 % of whose spread is what is given."""
+    """Sixty models of twelve labs, 60% of whose spread is what is given."""
     rng = np.random.default_rng(seed)
     facts = model_facts(60, 12, rng).sort_values("heritage", ignore_index=True)
     y = 0.1 + 0.05 * rng.normal(size=12)[pd.factorize(facts["heritage"])[0]] + 0.08 * residual
@@ -202,7 +202,7 @@ def test_short_chains_that_disagree_close_the_gate(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_gate_lets_right_models_pass_and_heavy_tails_by_an_expanded_one() -> None:
-    """At most 5 % of worlds of the model itself fail (40 are tried); with t₄ residuals what answers passes."""
+    """At most 5% of worlds of the model itself fail (40 are tried); with t₄ residuals what answers passes."""
     worlds = [fitted(study(np.random.default_rng(100 + seed).normal(size=60), seed=seed)) for seed in range(40)]
     assert sum(not fit.check().passes for fit in worlds) <= stats.binom.isf(0.01, 40, 0.05)
     for seed in range(5):

@@ -1,4 +1,4 @@
-"""The gate lets stronger evidence pass where weaker does, and fails a right model in at most 5 % of its worlds."""
+"""The gate lets stronger evidence pass where weaker does, and fails a right model in at most 5% of its worlds."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch:
 @pytest.mark.slow
 @pytest.mark.long
 def test_coverage_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated tables of one shape, one compilation: 94 % intervals cover the finite-population SDs of most."""
+    """Simulated tables of one shape, one compilation: 94% intervals cover the finite-population SDs of most."""
     monkeypatch.setenv(CACHE_VARIABLE, "off")
     covered = []
     facts = model_facts(18, 6, np.random.default_rng(1))

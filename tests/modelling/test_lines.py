@@ -94,7 +94,7 @@ def test_a_mean_without_covariates_and_its_checks() -> None:
 
 def test_nothing_is_found_where_nothing_is() -> None:
     """Under no slope P(b > 0) is about uniform: by the exact posterior of 200 tables, at most 20 of them (P < 0.002 of
-    more were the rate 5 %) lie beyond 0.975 or 0.025."""
+    more were the rate 5%) lie beyond 0.975 or 0.025."""
     extreme = 0
     for seed in range(200):
         p = (posterior(model(table(slope=0.0, seed=seed)), seed=seed, draws=1000).beta[:, 1] > 0).mean()

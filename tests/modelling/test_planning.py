@@ -16,7 +16,7 @@ ORDER = "heritage > geometry > scale"
 
 
 def test_limits_are_those_of_clopper_and_pearson() -> None:
-    """0 of 100: upper limit 1 − 0.025^(1/100); 50 of 100: 39.83 and 60.17 %."""
+    """0 of 100: upper limit 1 − 0.025^(1/100); 50 of 100: 39.83 and 60.17%."""
     rates = {"heritage > geometry": 0.5, ORDER: 0.0}
     power = Power(
         n_models=24,
@@ -33,7 +33,7 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
     assert (half["lower"], half["upper"]) == pytest.approx((39.83, 60.17), abs=0.01)
     assert (none["lower"], none["upper"]) == pytest.approx((0, 100 * (1 - 0.025**0.01)))
     assert "24 models in 8 labs" in power.sentence()
-    assert "heritage above geometry in 50 % of cases and the whole order in 0 %" in power.sentence()
+    assert "heritage above geometry in 50% of cases and the whole order in 0%" in power.sentence()
 
 
 def test_verb() -> None:

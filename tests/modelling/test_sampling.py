@@ -71,7 +71,7 @@ def mesquite_data() -> dict[str, Any]:
 
 
 def compare(draws: Mapping[str, np.ndarray], name: str) -> None:
-    """|z| as far as a right sampler goes but once in a thousand runs, with both Monte Carlo errors; SDs within 5 %."""
+    """|z| as far as a right sampler goes but once in a thousand runs, with both Monte Carlo errors; SDs within 5%."""
     limit = stats.norm.isf(FALSE_ALARM / len(REFERENCE[name]["posterior"]) / 2)
     for quantity, truth in REFERENCE[name]["posterior"].items():
         values = draws[quantity]

@@ -65,7 +65,7 @@ def test_false_positives(shares: dict[str, float], at_most: float) -> None:
 def test_false_positive_rates_with_upper_limits(
     shares: dict[str, float], at_most: float, models: int, labs: int, record_property: pytest.RecordProperty
 ) -> None:
-    """500 data sets: with none that is wrongly supported the upper 95 % limit is 0.6 %, below the 1 % that is asked."""
+    """500 data sets: with none that is wrongly supported the upper 95% limit is 0.6%, below the 1% that is asked."""
     rate = power(models, labs, shares, simulations=500, seed=6).rates[ORDER]
     upper = stats.binomtest(round(rate * 500), 500).proportion_ci(0.90).high
     record_property("upper limit", upper)

@@ -155,7 +155,7 @@ def test_sampled_intervals_cover_tables_from_the_prior():
 
 @pytest.mark.slow
 def test_without_slopes_none_is_found_more_often_than_stated_and_depth_is_recovered():
-    """60 tables with b = c = 0, 8 % of their layers at an edge: signs beyond 0.95 in 10 % at most, a without bias."""
+    """60 tables with b = c = 0, 8% of their layers at an edge: signs beyond 0.95 in 10% at most, a without bias."""
     signs, centres = [], []
     for i in range(60):
         rng = np.random.default_rng(400 + i)

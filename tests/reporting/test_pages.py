@@ -324,7 +324,7 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
     found = [word for heading in re.findall(pattern, text, re.M) for word in headings if heading.startswith(word)]
     assert found == list(headings)
     expected = (
-        "94 % equal-tailed interval",
+        "94% equal-tailed interval",
         "MC error of the mean",
         "Monte-Carlo error 0.0030",
         "Seed 3",

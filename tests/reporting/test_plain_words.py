@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,18 @@ FILES += [ROOT / "thermostats" / "studies" / "delia2026" / "figures" / "captions
 def test_pages_are_in_plain_words(path: Path) -> None:
     text = " ".join(path.read_text(encoding="utf-8").split()).lower()
     assert [word for word in BANNED if re.search(rf"\b{word}\b", text)] == []
+
+
+SPACED = re.compile(r"[0-9})][ \u00a0\u202f]%(?![}a-zA-Z(\[])")
+WRITTEN = [ROOT / "README.md", *FILES, *(ROOT / "docs").rglob("*.md"), *(ROOT / "thermostats" / "templates").glob("*")]
+CODE = [*(ROOT / "thermostats").rglob("*.py"), *(ROOT / "analyses").glob("*.py")]
+
+
+def test_percentages_are_spelled_one_way() -> None:
+    """`95%`, without a space."""
+    strings = {path: tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline) for path in CODE}
+    said = {path: [t.string for t in tokens if t.type == tokenize.STRING] for path, tokens in strings.items()}
+    said |= {path: [path.read_text("utf-8")] for path in WRITTEN}
+    assert [
+        (path.name, SPACED.findall(text)) for path, texts in said.items() for text in texts if SPACED.search(text)
+    ] == []

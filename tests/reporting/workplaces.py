@@ -34,7 +34,7 @@ def analyse(tables):
     return [
         Finding(
             "{id}", "mean gain", "supported", plain, published={{"mean": 1.0, "p": 0.01}}, reproduced={{"mean": mean}},
-            estimate=mean, lower=mean - 1, upper=mean + 1, interval="95 % made up", probability={p},
+            estimate=mean, lower=mean - 1, upper=mean + 1, interval="95% made up", probability={p},
             probability_kind="p-value", n_models=1, n_heritages=1, table=rows, caption="Mean gain over layers.",
             draw={draw},
         )
@@ -149,7 +149,7 @@ def analyse(tables):
             "{id}", "slope", "{classical}" if "{classical}" ==
             posterior.concluded else "inconclusive",
             f"The gain falls for {{name}}. More.", estimate=-0.42,
-            lower=-0.64, upper=-0.21, interval="94 % ETI", probability=0.973, probability_kind="P(β < 0)", n_models=1,
+            lower=-0.64, upper=-0.21, interval="94% ETI", probability=0.973, probability_kind="P(β < 0)", n_models=1,
             n_heritages=1, rhat_max=1.002, ess_min=1420.0, divergences=0, posterior=posterior,
         )
     ]

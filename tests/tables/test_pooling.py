@@ -77,4 +77,4 @@ def test_measurements_of_one_model_that_disagree_are_named() -> None:
             "penultimate_gain_n": 25,
         }
     )
-    assert disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20 %)"]
+    assert disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20%)"]

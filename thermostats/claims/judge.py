@@ -87,7 +87,7 @@ def answered(claim: str, words: Template, question: Question, result: Result, ro
     """The finding of one result; `rows`: those of the question's trial.
 
     The primary rule decides. Its verdict stands where no single unit carries it and where, in simulated worlds, that
-    side is wrong in at most 5 %. Raises DataError where rule, words and result do not fit one another.
+    side is wrong in at most 5%. Raises DataError where rule, words and result do not fit one another.
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return unmeasured(claim, words, question, result)

@@ -22,7 +22,7 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
     """One row a model with a named gain, at its last revision; a tuned model only without its base.
 
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
-    prompts, 95 %), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
+    prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
     the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`, the files of a study
     being one instrument.
     """

@@ -103,9 +103,9 @@ class Known:
         return float(declared["supported"].iloc[0]) if len(declared) and not self.smaller else np.nan
 
     def worst(self, verdict: Verdict) -> pd.Series | None:
-        """The world in which a decisive verdict is falsely given too often: beyond 5 % by more than chance.
+        """The world in which a decisive verdict is falsely given too often: beyond 5% by more than chance.
 
-        That is, of a rule that errs in 5 % so many false verdicts or more would come in less than 5 % of simulations.
+        That is, of a rule that errs in 5% so many false verdicts or more would come in less than 5% of simulations.
         """
         if verdict not in {SUPPORTED, AGAINST}:
             return None

@@ -25,7 +25,7 @@ class Estimate:
     lower: float | None = None
     upper: float | None = None
     interval: str = ""
-    """Kind and level of the interval: `95 % t interval over prompts`."""
+    """Kind and level of the interval: `95% t interval over prompts`."""
     p: float | None = None
     p_kind: str = "p-value"
     """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims on the index; or
@@ -35,8 +35,8 @@ class Estimate:
     def of(
         cls, found: estimates.Estimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
     ) -> Estimate:
-        """What a classical test found; `interval`: its kind and level where they are not its own at 95 %."""
-        return cls(found.estimate, found.lower, found.upper, interval or f"95 % {found.interval}", p, p_kind)
+        """What a classical test found; `interval`: its kind and level where they are not its own at 95%."""
+        return cls(found.estimate, found.lower, found.upper, interval or f"95% {found.interval}", p, p_kind)
 
     @property
     def estimate(self) -> float | None:

@@ -67,11 +67,11 @@ def worlds_of_causes(
     columns = {"geometry": tuple(shape), "scale": (size,), "curve": (shape[0],)}
     plural = {"family": "families"}.get(levels, f"{levels}s")
     alone = {
-        "lab alone": ("90 % of the variance between labs, nothing from geometry or scale", {"lab": 0.9}),
-        f"{plural} only": (f"60 % of the variance between {plural}, nothing between labs", {levels: 0.6}),
-        "geometry only": ("60 % of the variance from geometry", {"geometry": 0.6}),
-        "curved depth": ("60 % of the variance from the square of log depth", {"curve": 0.6}),
-        "scale only": ("60 % of the variance from size", {"scale": 0.6}),
+        "lab alone": ("90% of the variance between labs, nothing from geometry or scale", {"lab": 0.9}),
+        f"{plural} only": (f"60% of the variance between {plural}, nothing between labs", {levels: 0.6}),
+        "geometry only": ("60% of the variance from geometry", {"geometry": 0.6}),
+        "curved depth": ("60% of the variance from the square of log depth", {"curve": 0.6}),
+        "scale only": ("60% of the variance from size", {"scale": 0.6}),
     }
     of = partial(partial, _of_causes, outcome, columns)
     made = [World(kind, words, False, of({}, kind)) for kind, words in ERRORS.items()]
@@ -131,7 +131,7 @@ def worlds_of_shift(
 def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple[World, ...]:
     """Outcomes below the column `bound`, as claimed, or above it in a share of models.
 
-    They lie off it by |e| times 20 %, e of every kind, and are measured with the relative error in the column `error`.
+    They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
     """
     change = partial(_of_bound, outcome, bound, error)
     said = {0.0: "every model below the bound", above: f"a share of {above:g} of the models above the bound"}

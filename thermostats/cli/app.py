@@ -405,16 +405,7 @@ def findings(
 
     rows = listing.findings(out, claims or (), evidence)
     shown = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
-    columns = [
-        "claim",
-        "headline",
-        "verdict",
-        "reason",
-        "estimand",
-        "estimate",
-        "n_models",
-        "n_heritages",
-    ]
+    columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")
     print_rows(shown, columns, as_json, spare=("headline", "n_heritages", "n_models"))

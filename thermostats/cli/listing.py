@@ -116,7 +116,7 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
 
 
 def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
-    """What a person reads of a finding in place of its columns: the mark of a headline, the estimate as pages round it."""
+    """What a person reads in place of columns of a finding: the mark of a headline, the estimate as pages round it."""
     estimate = with_interval(row["estimate"], row["lower"], row["upper"])
     return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
 

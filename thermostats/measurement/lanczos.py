@@ -48,7 +48,7 @@ def norms(stored: Matrix, *, tolerance: float = TOLERANCE, seed: int = 0) -> Nor
     the rows gives both products. A Ritz value θ = σ² only bounds λ_max from below; it is accepted when the residual
     r = ‖WᵀW v − θ v‖, recomputed from the weights in float64, makes min(r, 2 r²/gap) / (2θ) ≤ `tolerance`. A residual
     cannot tell σ_max from σ_2 where the start has next to nothing of the first singular vector, and a single vector
-    does not see that two values lie close together: both happened in trials (an error of 2 %), with a random start of
+    does not see that two values lie close together: both happened in trials (an error of 2%), with a random start of
     four vectors neither did: all four have to have next to nothing of it at once. Products and basis are in the
     weights' own precision (float32 for halves); the projected problem, the Rayleigh quotient that is returned and its
     residual are in float64, so that the error of the vector enters squared. Where the bound is not reached, and for a

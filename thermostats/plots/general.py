@@ -24,7 +24,7 @@ from thermostats.words import short_name
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5
 """Characters of one point that a row of a legend holds for every inch of the axes."""
-ROOM, TIGHT, SMALLER, SMALLEST = 4.4, 0.155, 0.2, 7.5
+ROOM, TIGHT, SMALLER, SMALLEST = 3.7, 0.15, 0.2, 7.5
 """Inches of rows that a screen holds, their smallest pitch, and below which pitch their names are how large."""
 MOST_NAMED = 14
 """Lines that names at their ends can still tell apart."""
@@ -229,9 +229,9 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """Legend above the axes, one entry a name."""
+    """Legend above the axes, one entry a name; a single name tells nothing apart and has none."""
     entries = entries_of(axes)
-    if entries:
+    if len(entries) > 1:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
         legend = axes.legend(
             entries.values(),

@@ -15,7 +15,7 @@ from matplotlib.text import Annotation
 from matplotlib.textpath import TextPath
 from numpy.typing import ArrayLike
 
-SIZE = 7.0
+SIZE = 7.5
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""

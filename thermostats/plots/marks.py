@@ -25,7 +25,7 @@ def _declared() -> dict[str, Mark]:
 HERITAGES: Mapping[str, Mark] = _declared()
 """Labs that figures keep apart, never by colour alone; Okabe and Ito's colours (jfly.uni-koeln.de/color) come first."""
 
-ABOVE: Mapping[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 5}
+ABOVE: Mapping[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 4}
 """Where a legend of heritages stands that would hide what is drawn."""
 OTHER_COLORS = ("#44546A", "#9C4A4A", "#3B7A78", "#A0682C", "#6B6B6B")
 OTHER_MARKERS = ("h", "d", "*", "H", "8")

@@ -27,7 +27,7 @@ OUTSIDE = "#D55E00"
 """What an interval misses; always drawn with another shape as well."""
 BEYOND = 0.45
 """How far outside the central interval an observation is shown where it lies, in lengths of the interval."""
-SIDE = 6.5
+SIDE = 7.5
 """Size of the figures beside the rows, in points."""
 
 

@@ -59,7 +59,7 @@ def pooled(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> pd.DataFrame:
 
 
 def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
-    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1 %, a sentence each.
+    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1%, a sentence each.
 
     features: rows of the table `features`. The error is that over prompts, of both.
     """
@@ -72,5 +72,5 @@ def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> lis
             apart = float(np.log(b[gain] / a[gain]))
             if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
                 first, second = (f"{one[gain]:.4g} by {one['source']}" for one in (a, b))
-                said.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f} %)")
+                said.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)")
     return said

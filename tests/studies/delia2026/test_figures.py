@@ -82,7 +82,7 @@ def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> 
 def test_depth_correlation_is_the_later_note_s() -> None:
     table = table_of(gains.DEPTH)
     assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
-    assert "r = −0.88 [−0.98, −0.46] (95 % interval;" in gains.DEPTH.caption(table)
+    assert "r = −0.88 [−0.98, −0.46] (95% interval;" in gains.DEPTH.caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:

@@ -57,7 +57,7 @@ def permutation_p(
 def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:
     """BCa bootstrap bounds and their kind in words (Efron 1987, doi:10.1080/01621459.1987.10478410).
 
-    Resamples where `statistic` is not finite are left out and counted; with more than 5 % of them, or where the
+    Resamples where `statistic` is not finite are left out and counted; with more than 5% of them, or where the
     jackknife is degenerate, the bounds are NaN and the words say so.
     """
     common: dict[str, Any] = {"vectorized": True, "confidence_level": level}

@@ -24,7 +24,7 @@ NODES = (12, 10, 48)
 WIDE, REACH = 5.0, 5.0
 """Half widths of the grids: of μ; of log σ in its approximate standard deviations."""
 NARROWEST, WIDEST = math.log(0.1), math.log(6.0)
-"""Ends of the grid of log ω; the prior mass outside is 0.1 %."""
+"""Ends of the grid of log ω; the prior mass outside is 0.1%."""
 RARE = 1e-3
 """Nodes of the hierarchy that weigh less than that times the heaviest are left out."""
 SMALLEST = 1e-5

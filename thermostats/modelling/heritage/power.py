@@ -71,8 +71,8 @@ class Power:
         first = self.rates["heritage > geometry"]
         return (
             f"If the shares of variance were {shares}, a study of {self.n_models} models in {self.n_labs} labs "
-            f"would show heritage above geometry in {100 * first:.0f} % of cases and the whole order in "
-            f"{100 * order:.0f} % (posterior probability above {self.threshold:g}; {self.simulations} simulations)."
+            f"would show heritage above geometry in {100 * first:.0f}% of cases and the whole order in "
+            f"{100 * order:.0f}% (posterior probability above {self.threshold:g}; {self.simulations} simulations)."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Dominance:
 
     test: str
     table: pd.DataFrame
-    """By block: df; share, which sum to `r_squared`; null_mean and null_upper, mean and 95 % quantile of the share with
+    """By block: df; share, which sum to `r_squared`; null_mean and null_upper, mean and 95% quantile of the share with
     the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
     r_squared: float
     null_order_probability: float

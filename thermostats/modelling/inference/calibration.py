@@ -98,7 +98,7 @@ class Calibration:
         return pd.DataFrame(rows)
 
     def check(self) -> checks.Check:
-        """Failed where a quantity is off at the family-wise level of 1 % (Bonferroni).
+        """Failed where a quantity is off at the family-wise level of 1% (Bonferroni).
 
         Warns where above `FEW_DRAWS` of the simulations have fewer effective draws than truths are ranked among.
         """
@@ -121,12 +121,12 @@ class Calibration:
         )
 
     def plot(self, axes: Any) -> Any:
-        """Empirical distribution of ranks less the uniform one, a line a quantity, with the 95 % simultaneous band."""
+        """Empirical distribution of ranks less the uniform one, a line a quantity, with the 95% simultaneous band."""
         n = self.ranks["simulation"].nunique()
         points = np.arange(1, n) / n
         gamma = float(np.quantile(_smallest_tails(n), 0.05))
         lower, upper = (stats.binom.ppf(q, n, points) / n - points for q in (gamma / 2, 1 - gamma / 2))
-        axes.fill_between(points, lower, upper, color="0.85", lw=0, label="95 % band")
+        axes.fill_between(points, lower, upper, color="0.85", lw=0, label="95% band")
         for quantity, own in self.ranks.groupby("quantity", sort=False):
             if ">" not in str(quantity):
                 u = np.sort(_spread(own["rank"].to_numpy(), self.ranked))

@@ -87,7 +87,7 @@ class Gate:
 def sampler(parts: Mapping[str, Draws], read: Mapping[str, Array]) -> Check | None:
     """R-hat and effective sample size of what is `read` (chain × draw × …), and the diagnostics of every part.
 
-    Fails where one of those is beyond its limit, where more than 0.1 % of transitions diverged, or where importance
+    Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
     weights cannot be trusted; warns of all else. None where every draw is by quadrature: there was no sampler.
     """
     rows = [draws.diagnostics.table().assign(part=name) for name, draws in parts.items()]
@@ -112,7 +112,7 @@ def sampler(parts: Mapping[str, Draws], read: Mapping[str, Array]) -> Check | No
 
 
 def prior_predictive(replicates: Array, observed: Array, statistics: Mapping[str, Statistic]) -> Check:
-    """The prior can give data like these: every statistic within its central 98 %. A conflict warns, whatever it is."""
+    """The prior can give data like these: every statistic within its central 98%. A conflict warns, whatever it is."""
     table = _predictive(replicates, observed, statistics)
     outside = table.loc[table["tail"] < SURPRISING, "statistic"]
     reason = f"the prior hardly gives such {', '.join(outside)}" if len(outside) else "all statistics are covered"

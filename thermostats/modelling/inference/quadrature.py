@@ -29,7 +29,7 @@ CANDIDATES = 3
 NUMBERS = 4_000_000
 """Numbers held at a time."""
 SMALLEST, LARGEST = 1e-5, 6.0
-"""Ends of the first grid in units of the half-normal scale; the prior mass below is 0.0008 %."""
+"""Ends of the first grid in units of the half-normal scale; the prior mass below is 0.0008%."""
 NEGLIGIBLE = 14.0
 """Nodes whose log density lies this far below the highest are left outside the second grid."""
 

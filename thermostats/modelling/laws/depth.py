@@ -40,6 +40,7 @@ from thermostats.modelling.inference.parts import Part, direct_part, names_of, s
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.inference.sums import logsumexp
+from thermostats.plots.marks import ABOVE
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""
@@ -363,7 +364,7 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.scatter(models["n_layers"], 10 ** models["log10_gain"], s=30, zorder=3)
     axes.set_xlabel("layers, L")
     axes.set_ylabel(fitted.estimand.replace("_", " "))
-    axes.legend()
+    axes.legend(**ABOVE)
     return axes
 
 

@@ -61,7 +61,7 @@ PRIORS = (
     ("c", f"N(0, {CENTRE:g}²)", "all models alike may lengthen or shorten by a factor e"),
     ("s_μ", f"half-normal({SCALE:g})", "models that differ by a factor 1.6, or by nothing, are no surprise"),
     ("s_κ, s_π, s_ξ", f"half-normal({SHARE:.2f})", "together half of what models differ by, in equal parts"),
-    ("ν", f"N({RESIDUAL:g}, {RESIDUAL_SD:g}²)", "residual scale of a middling model: 5 %, and 1 % to 20 %"),
+    ("ν", f"N({RESIDUAL:g}, {RESIDUAL_SD:g}²)", "residual scale of a middling model: 5%, and 1% to 20%"),
     ("ω", "log-normal(log 0.5, 0.5²)", "models differ in residual scale by a factor 1.6 or so"),
 )
 LONGER = Settings(draws=2000, tune=200, sampler=GIBBS)
@@ -333,9 +333,9 @@ def heavy(cells: Crossed) -> Heavy:
     The priors are on the unit of the data, the log of a ratio of norms, whose 0 is a gain of 1. Every model passes the
     same step of a transformer, so that their levels have a common mean: a step may lengthen or shorten all of them by a
     factor e or more (c), and the models lie around that by a factor 1.6 at most or so (s_μ), not around 1. What one
-    prompt does to one model beyond all effects is small against them (0.25 in all): below 1 % a gain of a prompt of a
-    few tokens is not reproduced by a change of wording, above 20 % it would outdo all effects of prompts, so that the
-    middle of that, 5 %, has two standard deviations of its logarithm to either side (ν).
+    prompt does to one model beyond all effects is small against them (0.25 in all): below 1% a gain of a prompt of a
+    few tokens is not reproduced by a change of wording, above 20% it would outdo all effects of prompts, so that the
+    middle of that, 5%, has two standard deviations of its logarithm to either side (ν).
     Columns of U: c, what every model's level is beyond it, and the effects, kind by kind.
 
     Raises UsageError for a design of more than `LARGEST` entries.

@@ -23,6 +23,7 @@ from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.plots.marks import ABOVE
 
 SETTINGS = Settings()
 FEW = 5
@@ -199,5 +200,5 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.set_yticks(at, [f"{row.group} ({row.holds}/{row.units})" for row in groups.itertuples()])
     axes.set_xlim(0, 1)
     axes.set_xlabel(fitted.estimand.replace("_", " "))
-    axes.legend()
+    axes.legend(**ABOVE)
     return axes

@@ -27,18 +27,19 @@ from thermostats.modelling.inference.held_out import few_folds, held_out
 from thermostats.modelling.inference.quadrature import Lines, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.lines import Drawn, between, fitted_line, sample
+from thermostats.plots.marks import ABOVE
 
 Formula = tuple[float, float, float]
 """a, b, c of L* = L (a + b L + c/H)."""
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
-"""Prior scales on the logit: places from 5 % to 95 % of the depth; slopes (over one SD), labs and the rest share 1."""
+"""Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
 ROUNDING = 12**-0.5
 """Standard error of L* in layers: it is a whole number."""
 SYMBOLS = {"n_layers": "b", "n_heads": "c"}
 SHAPES = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
 PRIORS = (
-    ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5 % to 95 % of the depth are no surprise"),
-    ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12 % of the depth at its middle is no surprise"),
+    ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5% to 95% of the depth are no surprise"),
+    ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12% of the depth at its middle is no surprise"),
     ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
     ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
     ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
@@ -351,5 +352,5 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     axes.axvline(0.5, linewidth=0.8, linestyle="--")
     axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
     axes.set_xlabel("L* / L")
-    axes.legend()
+    axes.legend(**ABOVE)
     return axes

@@ -276,7 +276,7 @@ def _kinds(posterior: Posterior) -> list[str]:
     if not {"kind", "level"} <= set(posterior.summary):
         return []
     pairs = posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
-    return sorted(f"{100 * float(level):g} % {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
+    return sorted(f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
 
 
 def _probability(posterior: Posterior) -> str:

@@ -38,7 +38,7 @@ def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, l
         axes.text(0.02, row.squared, short_name(row.model_id), va="bottom", fontsize=7.5, color=INK)
     axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
     axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
-    axes.legend(loc="upper left")
+    legend_above(axes)
 
 
 def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float) -> None:
@@ -111,7 +111,7 @@ def restriction_maps(axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y:
     for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
         axes.axvline(row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
     axes.set(xlabel="layer l", ylabel=ylabel)
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 0.94))
+    legend_above(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     log_axis(axes, "y")
 

@@ -81,7 +81,7 @@ def steps(rows: pd.DataFrame) -> pd.DataFrame:
     """One row a pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the prompts of both.
 
     rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts, Bonferroni over pairs,
-    as one pair is enough against an order; `OVER_CATEGORIES` those over categories at 95 %, as an order needs every
+    as one pair is enough against an order; `OVER_CATEGORIES` those over categories at 95%, as an order needs every
     pair. `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
     """
     pairs = neighbours(rows)

@@ -106,7 +106,7 @@ def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.Dat
 
 
 def over_models(table: pd.DataFrame) -> pd.DataFrame:
-    """Median and middle 90 % of models of every mean of `patterns`, a row a definition and side of L*."""
+    """Median and middle 90% of models of every mean of `patterns`, a row a definition and side of L*."""
     rows = []
     for name in DEFINITIONS:
         for side in ("before", "after"):

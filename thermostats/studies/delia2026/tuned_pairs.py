@@ -76,7 +76,7 @@ def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:
-    """Geometric means of a base's gains and of a tuned model's, with 95 % t intervals; their ratio.
+    """Geometric means of a base's gains and of a tuned model's, with 95% t intervals; their ratio.
 
     both: prompts by the two models, base first. tuned: what the second is called in the names.
     """

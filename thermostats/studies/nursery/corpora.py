@@ -2,7 +2,7 @@
 
 The texts are in no repository: `build` makes the folder's files, and `corpora.json`, put in place last, says what they
 are. Each corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the
-end-of-text token. The last 5 % of the documents, rounded up, are held out: of the English novels the end of the last.
+end-of-text token. The last 5% of the documents, rounded up, are held out: of the English novels the end of the last.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def documents(folder: Path, name: str) -> tuple[list[str], list[str]]:
 
 
 def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Documents for training, and the last 5 %, rounded up, held out."""
+    """Documents for training, and the last 5%, rounded up, held out."""
     first = len(found) - math.ceil(HELD_OUT * len(found))
     return list(found[:first]), list(found[first:])
 

@@ -165,8 +165,8 @@ def intervals(effects: Effects, weights: dict[tuple[str, str], Array], *, mean: 
 def factor_tests(rows: pd.DataFrame, given: Sequence[str], outcome: str = "log_gain") -> pd.DataFrame:
     """F of every factor given all else against the variance between recipes: factor, F, df, df_error, p, p_holm.
 
-    In simulated studies without an effect it finds one (after Holm) in at most 5 % whatever lies between recipes, where
-    models as the error find one in up to 45 %; of two such tests the more powerful (the other: least squares of means).
+    In simulated studies without an effect it finds one (after Holm) in at most 5% whatever lies between recipes, where
+    models as the error find one in up to 45%; of two such tests the more powerful (the other: least squares of means).
     """
     factors = factor_columns(rows)
     variance, df_error, whole = between_recipes(rows, outcome, given)

@@ -210,7 +210,7 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows that the study took
     for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the layers, in the same two ways. `fused`:
     whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
-    penultimate gain with its 95 % t interval over prompts.
+    penultimate gain with its 95% t interval over prompts.
     """
     rows = final(tables)
     weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])

@@ -92,7 +92,7 @@ class SeedShare:
     estimate: float
     lower: float
     upper: float
-    """95 % χ² interval, the variance over all models taken as known."""
+    """95% χ² interval, the variance over all models taken as known."""
     one_side: int
     """Pairs of which both stand on one side of 1."""
     factor: float
@@ -161,7 +161,7 @@ def error_saved(published: pd.DataFrame, slope: Array) -> Array:
 
 
 def jackknifed_error_saved(shown: pd.DataFrame) -> tuple[float, float, float]:
-    """`error_saved` of rows of `with_predictions` with its 95 % jackknife t interval, labs left out."""
+    """`error_saved` of rows of `with_predictions` with its 95% jackknife t interval, labs left out."""
     y, predicted = (shown[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
 
     def saved(kept: npt.NDArray[np.bool_]) -> float:

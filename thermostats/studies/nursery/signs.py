@@ -49,7 +49,7 @@ class WithinCells:
     estimate: float
     lower: float
     upper: float
-    """95 % Fisher-z interval (Bonett and Wright 2000, doi:10.1007/BF02294183), a degree of freedom less a cell."""
+    """95% Fisher-z interval (Bonett and Wright 2000, doi:10.1007/BF02294183), a degree of freedom less a cell."""
     p: float
     """Two-sided, of shuffles within cells, (b + 1)/(m + 1)."""
 
@@ -79,7 +79,7 @@ def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
 
 
 def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> tuple[float, float, float]:
-    """Cohen's κ of two columns of truth values, with its 95 % jackknife t interval over groups; NaN where undefined."""
+    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; NaN where undefined."""
     a, b = first.to_numpy(bool), second.to_numpy(bool)
 
     def beyond(kept: npt.NDArray[np.bool_]) -> float:
@@ -135,7 +135,7 @@ def gains_of_pairs(tables: Evidence, gain: str) -> pd.DataFrame:
 
 
 def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """One row a base and its own child: gains of both with 95 % t intervals of the mean log, ratio (Bonferroni), flip.
+    """One row a base and its own child: gains of both with 95% t intervals of the mean log, ratio (Bonferroni), flip.
 
     `gains`: a row a model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
     """

@@ -45,7 +45,7 @@ def slope_on(rows: pd.DataFrame, term: str, others: Sequence[str], group: str) -
 
 
 def slope_within(rows: pd.DataFrame, term: str) -> Estimate:
-    """Slope of `log_gain` on `term` given what is held, every recipe with a level of its own: least squares, 95 % t."""
+    """Slope of `log_gain` on `term` given what is held, every recipe with a level of its own: least squares, 95% t."""
     recipes = pd.get_dummies(rows["recipe"]).to_numpy(np.float64)
     others = np.column_stack([recipes, rows[[name for name in held(rows) if name != term]]])
     both = rows[["log_gain", term]].to_numpy(np.float64)
@@ -54,7 +54,7 @@ def slope_within(rows: pd.DataFrame, term: str) -> Estimate:
     df = len(rows) - int(np.linalg.matrix_rank(others)) - 1
     error = float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x)))
     half, p = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, float(2 * stats.t.sf(abs(value) / error, df))
-    return Estimate(value, value - half, value + half, "95 % t interval, a level for every recipe", p)
+    return Estimate(value, value - half, value + half, "95% t interval, a level for every recipe", p)
 
 
 def with_terms(rows: pd.DataFrame) -> pd.DataFrame:

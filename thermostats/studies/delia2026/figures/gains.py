@@ -30,7 +30,7 @@ PENULTIMATE, LAST = "penultimate block", "last block"
 def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     """One row a model of the named files: mean penultimate gain over prompts with its t interval.
 
-    Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95 % interval.
+    Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95% interval.
     """
     if tables.table("runs", source=[PYTHIA, HUNT]).empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -139,13 +139,13 @@ def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
-    """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick: the 95 % interval."""
+    """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick: the 95% interval."""
     reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
     x = table["n_params"].astype(float)
     low, high = table["gain"] - table["sd"], table["gain"] + table["sd"]
     axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.8, label="± 1 SD over prompts")
-    axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95 % interval")
+    axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95% interval")
     axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
     axes.set(xlabel="parameters", ylabel=GAIN)
     axes.margins(0.12)
