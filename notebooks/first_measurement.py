@@ -9,7 +9,7 @@
 # %% [markdown]
 # # A first measurement
 #
-# Measure a model, look at its gain block by block, and put it beside the models of the study. Needs
+# Measure a model, look at its gain block by block, and compare it with the models of the study. Needs
 # `pip install 'thermostats[measure]'`; no network.
 #
 # `MODEL` is a folder in Hugging Face format or a hub id. Where none is named, it is a small trained model that ships
@@ -29,7 +29,7 @@ MODEL = os.environ.get("MODEL") or next(str(folder) for folder in shipped_models
 # %% [markdown]
 # ## Measure
 #
-# The rows go to the folder `mine`; the tables that ship with the package are read beside it. Run this cell again and
+# The rows go to the folder `mine`; the tables that ship with the package are read too. Run this cell again and
 # nothing is measured twice.
 
 # %%

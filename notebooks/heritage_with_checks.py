@@ -38,7 +38,7 @@ for check in gate.checks:
     print(f"{check.name:22} {check.outcome:10} {check.reason}")
 
 # %% [markdown]
-# The posterior predictive check on what the claim is about: new models of the same labs, beside those observed.
+# The posterior predictive check on what the claim is about: new models of the same labs, against those observed.
 
 # %%
 predictive = next(check for check in gate.checks if check.name == "posterior predictive")

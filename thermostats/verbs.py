@@ -18,7 +18,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Folder of your own rows, read beside the tables that ship with the package; without it "
+        help="Folder of your own rows, read together with the tables that ship with the package; without it "
         "$THERMOSTATS_DATA, or those tables alone.",
     ),
 ]

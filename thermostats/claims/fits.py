@@ -63,8 +63,7 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
                 Panel(
                     name=f"{check.name.split(': ')[0]}-predictive".replace(" ", "-"),
                     draw=partial(posterior_predictive_panels, check.table),
-                    caption=f"Test quantities of data that the fitted model gives again, and as observed: "
-                    f"{check.reason}.",
+                    caption=f"Test quantities of posterior predictive replications, and as observed: {check.reason}.",
                 )
                 for check in gate.checks
                 if check.name.endswith("posterior predictive")

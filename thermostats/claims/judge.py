@@ -21,7 +21,7 @@ from thermostats.errors import DataError
 from thermostats.modelling.inference.draws import PASSED
 from thermostats.words import chance_of, listed
 
-EXACT = "The rule compares what was computed with a bar; no test of chance is part of it, so it was not tried."
+EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 
 
 @dataclass(frozen=True)

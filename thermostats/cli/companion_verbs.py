@@ -1,4 +1,4 @@
-"""Verbs around the work: what is there, a study planned, tables for other tools, what to cite, analyses begun."""
+"""Verbs around the work: what is there, planning a study, tables for other tools, what to cite, new analyses."""
 
 from __future__ import annotations
 
