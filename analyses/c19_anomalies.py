@@ -18,6 +18,7 @@ from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
+from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import anomalies
 from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_means, published_or_set
@@ -303,7 +304,9 @@ def unembedding_trained(evidence: Evidence) -> Result:
     def draw(axes: Axes) -> None:
         reference(axes, 1.0)
         scatter_labelled(table, axes, x="spectral_norm", y="last_gain", labels=False)
-        axes.set(xscale="log", yscale="log", xlabel="spectral norm of the unembedding", ylabel="last gain")
+        axes.set(xlabel="spectral norm of the unembedding", ylabel="last gain")
+        log_axis(axes, "x")
+        log_axis(axes, "y")
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}

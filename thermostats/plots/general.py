@@ -253,9 +253,9 @@ def entries_of(axes: Axes) -> dict[str, Artist]:
 
 
 def legend_columns(names: Iterable[str], room: float) -> int:
-    """Columns of a legend whose rows hold `room` characters at a size of one point, six of them for each mark."""
+    """Columns of a legend whose rows hold `room` characters at a size of one point, eight of them for each mark."""
     lengths = [len(name) for name in names]
-    return max(1, min(len(lengths), int(room / _points("legend.fontsize") / (max(lengths) + 6))))
+    return max(1, min(len(lengths), int(room / _points("legend.fontsize") / (max(lengths) + 8))))
 
 
 def plain_text(texts: Iterable[Text]) -> None:

@@ -7,6 +7,8 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from thermostats.words import WHOLE, number
+
 WIDE = 2.5
 """Powers of ten above which only the powers are marked."""
 NARROW = 5.0
@@ -23,4 +25,10 @@ def log_axis(axes: Axes, which: str) -> None:
     else:
         axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    if value >= WHOLE:
+        return number(value, 1).removeprefix("1 × ")
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable
 
 from matplotlib.figure import Figure
@@ -18,6 +19,8 @@ PLACES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 LONG = re.compile(r"\d+\.\d{3,}")
 COLOR = re.compile(r"(?<=: )#([0-9a-f]{6})\b")
 """A colour in a style."""
+LABEL = 56
+"""Characters of a line of a label below an axis."""
 JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
 """What matplotlib's style sheet says of all elements; in a page it would say it of the whole page."""
 
@@ -28,6 +31,8 @@ def drawn(draw: Callable[..., object]) -> bytes:
     with house_style():
         figure = Figure()
         draw(figure.add_subplot())
+        for axes in figure.axes:
+            axes.set_xlabel(textwrap.fill(axes.get_xlabel(), LABEL))
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return compact(stream.getvalue())
 
