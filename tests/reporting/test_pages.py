@@ -376,3 +376,19 @@ def test_the_data_page_lists_every_column_and_file(out: Path) -> None:
         assert all(f">{label}</td>" in text for label in schema.columns)
     digest = hashlib.sha256((out.parent / "data" / "models.csv").read_bytes()).hexdigest()
     assert digest in text and 'href="../data/models.csv"' in text
+
+
+def test_another_verdict_on_another_set_is_announced_and_one_by_p_alone_explained() -> None:
+    same: dict[str, Any] = {"claim": "C01", "estimand": "mean", "plain": "It is.", "id": "C01.mean", "below": 0.0}
+    own = Finding(**same, verdict="inconclusive", evidence="published")
+    view = {**same, "view_of": "published", "estimate": -0.3, "lower": -0.6, "upper": 0.1, "interval": "95% t interval"}
+    by_p = {"probability": 0.03, "probability_kind": "p-value", "n_models": 9, "n_heritages": 2}
+    pooled = Finding(**view, **by_p, verdict="supported", evidence="pooled")
+    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")
+    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    text = claim_files(claim, [own, pooled], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
+    assert "**On other evidence.** ✔ supported on the set pooled (9 models of 2 labs)." in text
+    assert "On pooled a verdict is decided although its interval holds the number" in text
+    assert "at most about 0.05 of the 1 look would" in text
+    alone = claim_files(claim, [own], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
+    assert "On other evidence" not in alone and "By chance alone" not in alone
