@@ -155,7 +155,8 @@ def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch
 
     def listed(self: object, model: str, **options: object) -> SimpleNamespace:
         assert options["files_metadata"]
-        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()])
+        files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
+        return SimpleNamespace(siblings=files, sha="0" * 40, gated=False)
 
     monkeypatch.setattr(hub.HfApi, "model_info", listed)
     assert hub.download_size("lab/model") == 1000 + 10 + 5

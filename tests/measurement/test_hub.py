@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -61,7 +62,8 @@ class Hub(BaseHTTPRequestHandler):
     """As much of the hub as downloading a model asks for."""
 
     folder: Path
-    files = ("config.json", "model.safetensors", "README.md")
+    files: tuple[str, ...] = ("config.json", "model.safetensors", "README.md")
+    commit = COMMIT
 
     def do_HEAD(self) -> None:
         self.answer(body=False)
@@ -97,7 +99,8 @@ class Hub(BaseHTTPRequestHandler):
         self, status: int, code: str = "", content: bytes = b"{}", *, body: bool = True, short: int | None = None
     ) -> None:
         self.send_response(status)
-        headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{len(content)}"', "Content-Length": str(len(content))}
+        digest = hashlib.sha256(content).hexdigest()
+        headers = {"X-Repo-Commit": self.commit, "ETag": f'"{digest}"', "Content-Length": str(len(content))}
         for name, value in (headers | ({"X-Error-Code": code} if code else {})).items():
             self.send_header(name, value)
         self.end_headers()
@@ -121,7 +124,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.server_close()
 
 
-def run(arguments: list[str], endpoint: str, cache: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: list[str], endpoint: str, cache: Path, *, seconds: float = 120, **more: str
+) -> subprocess.CompletedProcess[str]:
     """In a process of its own, as the endpoint is read when huggingface_hub is imported."""
     own = {
         "HF_ENDPOINT": endpoint,
@@ -140,7 +145,7 @@ def run(arguments: list[str], endpoint: str, cache: Path, **more: str) -> subpro
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=seconds,
     )
 
 

@@ -108,7 +108,8 @@ def join(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet files; which table each is follows from its columns."
+            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns say which table each is; bundles of "
+            "another lab's rows (.zip), which keep their source."
         ),
     ],
     mapping: Annotated[

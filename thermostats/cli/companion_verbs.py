@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermostats.claims.study import studies
 from thermostats.errors import UsageError
+from thermostats.measurement.settings import Settings, check_device, check_here
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.vocabulary import TABLE_NAMES
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 app = Verbs()
 new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
 app.add_typer(new, name="new")
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _studies() -> list[str]:
+    return [name for name, study in studies().items() if study.replication]
 
 
 @app.command()
@@ -111,6 +121,85 @@ def _costs(model: Lacking) -> dict[str, str]:
         "memory": f"{model.memory / gib:.2g} GiB",
         "minutes": f"{model.seconds / minutes:.2g}",
     }
+
+
+@app.command()
+def replicate(
+    study: Annotated[
+        str, typer.Argument(help="A study that ships a plan, such as delia2026.", autocompletion=_studies)
+    ],
+    claims: Annotated[str, typer.Option(help="Only what these claims read, such as C05,C06.")] = "",
+    models: Annotated[str, typer.Option(help="Only these models of the plan, separated by commas.")] = "",
+    prompts: Annotated[
+        str, typer.Option(help="study, whose texts you import; or our own set that the plan names, such as core.")
+    ] = "study",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it takes, and stop.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    pickles: Annotated[
+        bool, typer.Option("--pickles", help="Have torch read plain weights of models that have pickles alone.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=0.0, help="GB of one GPU of a cluster; without it, its CPUs.")
+    ] = None,
+    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
+    disk_budget: Annotated[
+        float | None, typer.Option(min=0.0, help="GB that downloaded models may take; measured ones are deleted.")
+    ] = None,
+    source: Annotated[str, typer.Option(help="What your rows are called where others join them, such as my-lab.")] = "",
+    out: Annotated[Path, typer.Option("--out", help="Folder of the page and the bundle.")] = Path("replication"),
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a study's models again by its plan, and write what agrees with its figures and what does not.
+
+    What it takes is shown before anything is downloaded. What is finished is skipped: after an interruption, run the
+    same command again. Of the study's half precisions each is a level of its own, beside float32 where memory allows.
+
+    Example: `thermostats replicate delia2026 --claims C05,C06 --prompts core --dry-run`
+    """
+    if not dry_run:
+        folders.own_folder(data)
+    tables = folders.begun_or_shipped(data)
+    running: dict[str, Any] = {"name": engine, "cpus": cpus, "device": device, "address": address, "gpus": gpus}
+    running |= {"gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9), "slurm": tuple(slurm or ())}
+    settings = Settings(**running)
+    check_device(device)
+    if engine == "local":
+        check_here(device)
+    try:
+        from thermostats.cli import replication  # noqa: PLC0415 - needs the extra
+    except ImportError as error:
+        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
+        raise UsageError(what, got=str(error), next_step=step) from error
+    asked = replication.asked_for(study, _listed(claims), _listed(models), prompts, tables)
+    if not dry_run:
+        replication.check_texts(asked)
+    rows = replication.plan_rows(asked, settings, tables, offline=offline, pickles=pickles)
+    if dry_run and as_json:
+        print_json(rows)
+        return
+    replication.show(rows)
+    if dry_run:
+        return
+    folder = folders.writable_folder(data)
+    limits = {"retries": retries, "disk_budget": disk_budget}
+    options = {"download": not offline, "pickles": pickles}
+    outcomes = replication.measured(asked, rows, folder, running | limits, options)
+    done = replication.written(asked, rows, outcomes, folder, out, source)
+    told = [asdict(outcome) for outcome in outcomes]
+    if as_json:
+        print_json({**done, "outcomes": told})
+    else:
+        print_rows(told, ["model", "status", "revision", "seconds", "reason"])
+    say_next(f"open {done['page']} in a browser", shown=not as_json)
+    if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
+        raise typer.Exit(2 if all(outcome.wrong_use for outcome in failed) else 1)
 
 
 @app.command()

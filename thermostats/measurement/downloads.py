@@ -100,7 +100,8 @@ class Downloads:
     def _make_room(self, spec: RunSpec, budget: int) -> None:
         """Wait until a model fits into the budget, deleting those that no job needs; raises where it never can."""
         try:
-            hub.model_folder(spec.model, revision=spec.revision, download=False, cache=self.cache)
+            kept = {"download": False, "pickles": spec.pickles}
+            hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **kept)
             return
         except ThermostatsError:
             size = hub.download_size(spec.model, revision=spec.revision)

@@ -15,7 +15,7 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement import session
 from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Engine, Job
-from thermostats.measurement.engines.local import Inline, Local
+from thermostats.measurement.engines.local import Inline, Local, local_place
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.prompts import load_prompts
@@ -86,6 +86,17 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
     except ModuleNotFoundError as error:
         step = f"pip install 'thermostats[{settings.name}]'"
         raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
+
+
+def place_of(settings: Settings, data: Path) -> Place:
+    """The largest room for one model that the engine which the settings name has; raises as `open_engine` does."""
+    if settings.name == "local":
+        return local_place(settings)
+    engine = open_engine(settings, data)
+    try:
+        return engine.place
+    finally:
+        engine.close()
 
 
 def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:

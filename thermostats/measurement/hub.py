@@ -61,27 +61,36 @@ class ModelFolder:
 
 
 def model_folder(
-    model: str, *, revision: str = "main", download: bool = True, code: bool = False, cache: Path | None = None
+    model: str,
+    *,
+    revision: str = "main",
+    download: bool = True,
+    code: bool = False,
+    pickles: bool = True,
+    cache: Path | None = None,
 ) -> ModelFolder:
     """The folder of a local path or hub id; with `code`, the repository's Python files are fetched too.
 
-    What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given.
+    What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given. Without `pickles`
+    weights that are there as pickles alone are neither fetched nor read.
 
     Raises UsageError where there is no such folder or the id is none, and ThermostatsError where the hub has no such
-    model or revision, the model is gated, or it is neither in the cache nor to be had.
+    model or revision, the model is gated, has pickles alone, or is neither in the cache nor to be had.
     """
     local = local_folder(model)
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
-            found = _cached(model, revision, code, place)
+            found = _cached(model, revision, code, place, pickles)
             if found is not None:
                 return ModelFolder(model, revision, found, found.name)
         _ask(model, revision, download)
         options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
         path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
+            if not pickles:
+                raise only_pickles(model, revision)
             snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
     return ModelFolder(model, revision, path, path.name)
 
@@ -119,27 +128,63 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
 
 def download_size(model: str, *, revision: str = "main") -> int:
     """Bytes that downloading a model takes; raises as `model_folder` does."""
+    return on_hub(model, revision=revision).n_bytes
+
+
+@dataclass(frozen=True)
+class OnHub:
+    """What the hub says of a model without any of it being downloaded."""
+
+    commit: str
+    """What the revision stands for now."""
+    n_bytes: int
+    """That downloading it takes."""
+    only_pickles: bool
+    gated: bool
+    """Its owner grants access: a token and an accepted licence are needed."""
+
+
+def on_hub(model: str, *, revision: str = "main") -> OnHub:
+    """What the hub says of a model; raises as `model_folder` does."""
     with _explained(model, revision):
         timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
     safe = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
-    weights = safe or filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS)
+    weights = safe or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
     rest = filter_repo_objects(sizes, allow_patterns=COMPANIONS, ignore_patterns=OTHERS)
-    return sum(sizes[name] for name in {*weights, *rest})
+    pickled = bool(weights) and not safe
+    return OnHub(str(info.sha or ""), sum(sizes[name] for name in {*weights, *rest}), pickled, bool(info.gated))
+
+
+def check_access(model: str, *, revision: str = "main") -> None:
+    """Raise ThermostatsError, with what it takes, where the hub does not let this user have a gated model."""
+    with _explained(model, revision):
+        HfApi().auth_check(model)
+
+
+def only_pickles(model: str, revision: str) -> ThermostatsError:
+    """The error for a model whose weights are pickles, where those are not wanted."""
+    return ThermostatsError(
+        "the model's weights are pickles alone, which were neither fetched nor read",
+        where=f"{model}, revision {revision}",
+        next_step="name a revision with safetensors, or give --pickles: torch then reads plain weights from them",
+    )
 
 
 def _patterns(weights: list[str], code: bool) -> list[str]:
     return [*COMPANIONS, *weights, *(CODE if code else [])]
 
 
-def _cached(model: str, revision: str, code: bool, cache: Path | None) -> Path | None:
+def _cached(model: str, revision: str, code: bool, cache: Path | None, pickles: bool) -> Path | None:
     """The snapshot in a cache where it holds a configuration and all weights."""
-    for weights in (SAFE, PICKLED):
+    for weights in (SAFE, PICKLED)[: 1 + pickles]:
         patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
         kept: dict[str, Any] = {"revision": revision, "local_files_only": True, "cache_dir": cache}
         try:
             path = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **kept))
+            if not pickles and not list(path.glob("*.safetensors")):
+                continue
             open_checkpoint(path)
         except (LocalEntryNotFoundError, DataError):
             continue

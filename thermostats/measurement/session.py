@@ -36,6 +36,8 @@ from thermostats.tables.join import join
 from thermostats.tables.runs import run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
+COMMIT = "commit"
+"""What `versions` of a run calls the commit that its revision stood for on the hub."""
 MEASURE_VERSION = "1"
 """Changes when the same model and prompts would give other numbers."""
 STORED = (*PRECISIONS, "float64", "mixed")
@@ -153,9 +155,8 @@ def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str
 def folder_of(spec: RunSpec) -> ModelFolder:
     """The folder of a spec's model, downloaded where it is not on this machine; raises as `model_folder` does."""
     cache = None if spec.cache is None else Path(spec.cache)
-    found = model_folder(
-        spec.model, revision=spec.revision, download=spec.download, code=spec.trust_remote_code, cache=cache
-    )
+    how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code, "pickles": spec.pickles}
+    found = model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(found, model_id=spec.name) if spec.name else found
 
 
@@ -207,6 +208,7 @@ def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) ->
     rows: dict[str, int] = {}
     spec = planned.spec
     label = spec.model if spec.revision == "main" else f"{spec.model}@{spec.revision}"
+    commit = [f"{COMMIT}={planned.folder.commit}"] * bool(planned.folder.commit)
     for run in planned.runs:
         if not run.tables:
             continue
@@ -215,7 +217,7 @@ def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) ->
         recorded = {
             "special_tokens": str(frames.pop("special_tokens", "")),
             "proof": str(frames.pop("proof", "")),
-            "versions": " ".join(f"{name}={version(name)}" for name in PACKAGES),
+            "versions": " ".join([*(f"{name}={version(name)}" for name in PACKAGES), *commit]),
             "device": str(frames.pop("device", "cpu")),
             "seconds": perf_counter() - tick,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -48,6 +48,8 @@ class RunSpec:
     heritage: str = ""
     trust_remote_code: bool = False
     download: bool = True
+    pickles: bool = True
+    """Whether weights that the hub has as pickles alone may be fetched and read, by torch with `weights_only=True`."""
     cache: str | None = None
     """Folder that a model which the hub's own cache lacks is downloaded to, in the place of that cache."""
     name: str = ""
@@ -82,7 +84,13 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
     return _placed(RunSpec(model, **options))
 
 
-KINDS: dict[str, type] = {"what": tuple, "token_budget": int, "trust_remote_code": bool, "download": bool}
+KINDS: dict[str, type] = {
+    "what": tuple,
+    "token_budget": int,
+    "trust_remote_code": bool,
+    "download": bool,
+    "pickles": bool,
+}
 """Types of the fields that are not text."""
 EMPTY = ("device_map", "token_budget", "cache")
 """Fields that may be None."""

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from thermostats.errors import UsageError
 from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
-from thermostats.measurement.spec import specs
+from thermostats.measurement.spec import RunSpec, specs
 from thermostats.tables import folders
 
 CACHE_VARIABLE = "THERMOSTATS_MODELS"
@@ -60,27 +60,54 @@ def measure_models(
         for prompts in sets:
             load_prompts(prompts, tables)
         from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
+        from thermostats.measurement.execute import open_engine  # noqa: PLC0415 - as above
         from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
         quiet()
     except ImportError as error:
-        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
-        raise UsageError(what, got=str(error), next_step=step) from error
+        raise not_installed(error) from error
     folder = tables if dry_run else folders.writable_folder(data)
+    alone = len(asked) == 1 and settings.name == "local"
+
+    def engine(progress: Any) -> Any:
+        return Inline(settings, folder, progress) if alone else open_engine(settings, folder, progress)
+
+    return run_specs(asked, folder, engine, dry_run=dry_run, retries=retries, budget=budget)
+
+
+def run_specs(
+    asked: Sequence[RunSpec],
+    folder: Path,
+    engine: Callable[[Any], Any],
+    *,
+    dry_run: bool = False,
+    retries: int = RETRIES,
+    budget: float | None = None,
+) -> list[Any]:
+    """Outcomes of specs, with progress on standard error; engine: makes one from what is told of progress.
+
+    budget: GB that downloaded models may take.
+    """
+    from thermostats.measurement.execute import execute  # noqa: PLC0415 - needs the extra
+
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     shown = Bars() if sys.stderr.isatty() else Lines()
+    limit = None if budget is None else int(budget * 1e9)
     with shown.bars:
-        alone = len(asked) == 1 and settings.name == "local"
-        engine = Inline(settings, folder, shown.report) if alone else open_engine(settings, folder, shown.report)
-        limit = None if budget is None else int(budget * 1e9)
-        for outcome in execute(asked, folder, dry_run=dry_run, engine=engine, retries=retries, budget=limit):
+        run = execute(asked, folder, dry_run=dry_run, engine=engine(shown.report), retries=retries, budget=limit)
+        for outcome in run:
             outcomes.append(outcome)
             shown.done(len(outcomes), len(asked), outcome)
     if len(outcomes) > 1:
         print(summary(outcomes), file=sys.stderr)
     return outcomes
+
+
+def not_installed(error: ImportError) -> UsageError:
+    """The error for a package without the extra that measuring needs."""
+    what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
+    return UsageError(what, got=str(error), next_step=step)
 
 
 def _check_places(models: Sequence[str]) -> None:

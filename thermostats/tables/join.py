@@ -6,7 +6,7 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.tables import store
+from thermostats.tables import bundle, store
 from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
@@ -69,7 +69,7 @@ def join(
     data: str | Path | None = None,
     replace: bool = False,
 ) -> list[Joined]:
-    """Join CSV, TSV, JSON, JSON Lines or Parquet files or DataFrames into a data folder.
+    """Join CSV, TSV, JSON, JSON Lines or Parquet files, bundles of another lab's rows or DataFrames into a data folder.
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
     empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
@@ -87,9 +87,8 @@ def join(
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
-    for source in given:
-        where = "DataFrame" if isinstance(source, pd.DataFrame) else str(source)
-        for name, frame in as_tables(read(source), table, using, where, hashes):
+    for where, known, opened in (each for source in given for each in _opened(source)):
+        for name, frame in as_tables(opened, known or table, using if not known else None, where, hashes):
             rows = typed(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
@@ -97,6 +96,16 @@ def join(
             incoming[name] = rows
     with begun(data) as folder, only_writer(folder):
         return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
+
+
+def _opened(source: Source) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
+    """Place, table where it is known, and rows of a source: of a bundle, each of its tables."""
+    if isinstance(source, pd.DataFrame):
+        yield "DataFrame", None, read(source)
+    elif Path(source).suffix.lower() == bundle.ENDING and Path(source).is_file():
+        yield from ((where, name, rows) for name, where, rows in bundle.unpacked(Path(source)))
+    else:
+        yield str(source), None, read(source)
 
 
 def _sources(given: Source | Sequence[Source]) -> list[Source]:

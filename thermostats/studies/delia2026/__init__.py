@@ -32,4 +32,5 @@ STUDY = Study(
         )
     },
     pages={"figures": f"{HOME}.figures"},
+    replication=HOME,
 )

@@ -1,0 +1,144 @@
+"""A hub on this machine that serves tiny random models under the names of a study's, each with a fault where asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import transformers
+from test_hub import Hub
+from tiny import from_config
+
+from thermostats.tables import store
+from thermostats.tables.folders import shipped
+
+HEAD = 4
+"""Width of a head: blocks and heads are as many as the study's models have, all else is tiny."""
+TOKENIZER = transformers.PreTrainedTokenizerFast.from_pretrained(shipped("data") / "nursery" / "models" / "r03-1")
+GATED, MISSING, RENAMED, PICKLES, SHARDED = "gated", "missing", "renamed", "pickles", "sharded"
+HANGS, HALFWAY, BUSY, BROKEN, GONE = "hangs", "halfway", "429", "500", "gone"
+FAULTS = (GATED, MISSING, RENAMED, PICKLES, SHARDED, HANGS, HALFWAY, BUSY, BROKEN, GONE)
+REFUSALS = {MISSING: (401, "RepoNotFound"), BUSY: (429, ""), BROKEN: (500, "")}
+
+
+def config_of(row: Mapping[str, Any]) -> Any:
+    """A configuration with the blocks and heads of a row of `models`."""
+    heads, d, kind = int(row["n_heads"]), HEAD * int(row["n_heads"]), str(row["architecture"])
+    shape: dict[str, Any] = {"vocab_size": len(TOKENIZER), "tie_word_embeddings": bool(row["tied_embeddings"])}
+    depth = int(row["n_layers"])
+    if kind in ("gpt2", "gptj", "bloom"):
+        size = "hidden_size" if kind == "bloom" else "n_embd"
+        shape |= {"n_layer": depth, "n_head": heads, size: d}
+        shape |= {"rotary_dim": HEAD} if kind == "gptj" else {}
+    elif kind == "gpt_neo":
+        shape |= {"num_layers": depth, "num_heads": heads, "hidden_size": d}
+        shape |= {"attention_types": [[["global", "local"], depth // 2]]}
+    else:
+        shape |= {
+            "num_hidden_layers": depth,
+            "num_attention_heads": heads,
+            "hidden_size": d,
+            "intermediate_size": 2 * d,
+        }
+        shape |= {"ffn_dim": 2 * d, "word_embed_proj_dim": d} if kind == "opt" else {}
+        shape |= {"ffn_hidden_size": 2 * d} if kind == "falcon" else {}
+        shape |= {"rotary_pct": 1.0} if kind == "gpt_neox" else {}
+        if kind not in ("opt", "gpt_neox", "falcon"):
+            shape |= {"num_key_value_heads": int(row["n_kv_heads"]), "head_dim": HEAD}
+        if kind == "opt" and row["norm_place"] == "post":
+            shape |= {"do_layer_norm_before": False, "word_embed_proj_dim": d // 2}
+    return transformers.CONFIG_MAPPING[kind](**shape)
+
+
+def save(folder: Path, row: Mapping[str, Any], fault: str = "") -> None:
+    """A tiny model as the hub holds it: weights as safetensors, in shards or as a pickle, and a tokenizer."""
+    model = from_config(config_of(row))
+    if fault == PICKLES:
+        folder.mkdir(parents=True)
+        model.config.save_pretrained(folder)
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    else:
+        model.save_pretrained(folder, max_shard_size="100KB" if fault == SHARDED else "1GB")
+    TOKENIZER.save_pretrained(folder)
+
+
+class StudyHub(Hub):
+    """The study's models."""
+
+    root: ClassVar[Path]
+    rows: ClassVar[dict[str, dict[str, Any]]]
+    faults: ClassVar[dict[str, str]] = {}
+    commits: ClassVar[dict[str, str]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def answer(self, *, body: bool) -> None:
+        parts = self.path.split("?")[0].strip("/").split("/")
+        api = parts[:2] == ["api", "models"]
+        model = "/".join(parts[2:4] if api else parts[:2])
+        self.asked.append(self.path)
+        fault = self.faults.get(model, "")
+        if fault == HANGS:
+            time.sleep(3)
+            return
+        if fault in REFUSALS or model.removesuffix("-new") not in self.rows:
+            self.send(*REFUSALS.get(fault, REFUSALS[MISSING]))
+        elif fault == RENAMED:
+            self.send_response(307)
+            self.send_header("Location", self.path.replace(model, f"{model}-new", 1))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            self.serve(model.removesuffix("-new"), parts[4:] if api else parts[2:], api=api, body=body)
+
+    def serve(self, model: str, rest: list[str], *, api: bool, body: bool) -> None:
+        fault, folder = self.faults.get(model, ""), self.root / model
+        self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324 - a name
+        names = sorted(path.name for path in folder.iterdir())
+        revision = rest[1] if len(rest) > 1 else "main"
+        if fault == GATED and (not api or rest == ["auth-check"]):
+            self.send(403, "GatedRepo")
+        elif revision not in ("main", self.commit) and rest[0] != "auth-check":
+            self.send(404, "RevisionNotFound")
+        elif api and rest[:1] == ["tree"]:
+            tree = [{"type": "file", "path": n, "size": (folder / n).stat().st_size, "oid": n} for n in names]
+            self.send(200, content=json.dumps(tree).encode(), body=body)
+        elif api:
+            files = [{"rfilename": name, "size": (folder / name).stat().st_size} for name in names]
+            about = {"id": model, "sha": self.commit, "siblings": files, "gated": "manual" if fault == GATED else False}
+            self.send(200, content=json.dumps(about).encode(), body=body)
+        elif rest[-1] not in names:
+            self.send(404, "EntryNotFound")
+        else:
+            content = (folder / rest[-1]).read_bytes()
+            short = len(content) // 2 if fault == HALFWAY and rest[-1].endswith(".safetensors") else None
+            self.send(200, content=content, body=body, short=short)
+
+
+@contextmanager
+def serving(
+    root: Path, names: Sequence[str], faults: Mapping[str, str], commits: Mapping[str, str]
+) -> Iterator[tuple[str, type[StudyHub]]]:
+    """The address of a hub with models of these names; faults and commits: by model."""
+    rows = store.load("models")
+    rows = rows[(rows["revision"] == "main") & rows["model_id"].isin(names)]
+    known = {str(row["model_id"]): row for row in rows.to_dict("records")}
+    for name, row in known.items():
+        if not (root / name).is_dir():
+            save(root / name, row, faults.get(name, ""))
+    own: dict[str, Any] = {"root": root, "rows": known, "asked": []}
+    hub = type("Served", (StudyHub,), {**own, "faults": dict(faults), "commits": dict(commits)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", hub
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,270 @@
+"""A study's models measured again by its plan, from a hub on this machine that has every fault a hub may have."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import study_hub
+from conftest import STUDY, command
+from test_hub import TOKEN, run
+
+from thermostats.claims import replication as plans
+from thermostats.claims.run import claims as stated
+from thermostats.errors import UsageError
+from thermostats.measurement.estimate import Place
+from thermostats.measurement.facts import fits, memory, seconds
+from thermostats.tables import states, store
+from thermostats.tables.folders import shipped
+from thermostats.tables.join import join
+
+NAME = "delia2026"
+PLAN = plans.plan_of(plans.study_named(NAME))
+MODELS = sorted({part.model for part in PLAN})
+PINNED = {part.model: part.commit for part in PLAN if part.commit}
+SMALL, RENAMED, LOCKED = "EleutherAI/pythia-70m", "EleutherAI/gpt-neo-125m", "google/gemma-2b"
+MOUNTS = sys.platform == "linux" and os.geteuid() == 0
+
+
+@pytest.fixture(scope="module")
+def claims() -> list[Any]:
+    return [claim for claim in stated(shipped("analyses")) if claim.id.startswith("C")]
+
+
+def test_the_plan_has_every_model_of_the_study_in_every_precision_that_it_states() -> None:
+    runs = store.load("runs")
+    runs = runs[runs["source"].isin(store.load("sources")["file"])]
+    assert set(runs["model_id"]) == set(MODELS) and len(MODELS) == 36
+    for model, of in runs.groupby("model_id"):
+        parts = [part for part in PLAN if part.model == model]
+        half = {name for part in parts for name in part.study_precisions}
+        assert half == set(of["dtype"]) - {"unstated", "float32"}, model
+        assert set(of["prompt_set"]) - {""} == {name for part in parts for name in part.published_on}, model
+    sets = store.load("prompts").groupby("prompt_set")["category"]
+    for part in PLAN:
+        assert len(part.commit) in (0, 40) and part.commit_from
+        if part.instead:
+            ours, theirs = (sorted(sets.get_group(name)) for name in (part.instead, part.prompts))
+            assert ours == theirs  # of equal size and categories
+
+
+def test_what_claims_read_is_what_is_measured(claims: list[Any]) -> None:
+    (c05,) = (claim for claim in claims if claim.id == "C05")
+    parts = plans.chosen(PLAN, [c05], [SMALL])
+    assert [(part.model, part.what, part.prompts) for part in parts] == [(SMALL, ("weights", "gains"), "study_25")]
+    assert plans.settled(parts[0], [c05]) == ["C05"]
+    assert [part.prompts for part in plans.chosen(PLAN, claims, [], "core")] == ["core"] * 36
+    wrong_model = [SMALL.replace("70m", "70n")]
+    for wrong, options in {"--models": ([c05], wrong_model, "study"), "--prompts": ([c05], [], "cor")}.items():
+        with pytest.raises(UsageError, match="did you mean") as refused:
+            plans.chosen(PLAN, *options)
+        assert refused.value.where == wrong
+    with pytest.raises(UsageError, match="carries these claims"):
+        plans.chosen(PLAN, [replace(c05, measures=())], [])
+    with pytest.raises(UsageError, match=NAME):
+        plans.study_named("delia")
+
+
+def test_precision_is_a_level_and_float32_is_left_out_where_it_does_not_fit() -> None:
+    part = next(part for part in PLAN if part.study_precisions == ("bfloat16", "float16") and part.instead)
+    assert plans.precisions(part, lambda _: True) == ("float32", "bfloat16", "float16")
+    assert plans.precisions(part, lambda dtype: dtype != "float32") == ("bfloat16", "float16")
+    plain = replace(part, study_precisions=())
+    assert plans.precisions(plain, lambda _: True) == ("float32",)
+    assert plans.precisions(plain, lambda _: False) == ("bfloat16",)
+    specs = plans.specs(part, ("float32", "bfloat16"), pickles=False)
+    assert [("weights" in spec.what, spec.dtype) for spec in specs] == [(True, "float32"), (False, "bfloat16")]
+    assert plans.specs(replace(part, what=("weights",)), ("float32", "bfloat16"))[1:] == []
+    seven = 7 * 10**9
+    assert not fits(seven, "float32", Place("cpu", 20 * 10**9)) and fits(seven, "bfloat16", Place("cpu", 20 * 10**9))
+    assert fits(seven, "float32", Place("accelerator", 16 * 10**9, 2)) and fits(seven, "float32", Place("cpu", None))
+    assert memory(seven, "float32") > 4 * seven
+    assert seconds(seven, ["x" * 40], 2, "cpu") == pytest.approx(2 * seven * 11 * 2 / 5e10)
+
+
+def test_a_dry_run_lists_every_model_with_its_facts() -> None:
+    done = command("replicate", NAME, "--dry-run", "--json", "--offline")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["model"] for row in rows} == set(MODELS)
+    for row in rows:
+        assert row["disk_gb"] > 0 and row["memory_gb"] > 0 and row["claims"] and row["precisions"], row
+        assert {"fits", "minutes", "gated", "needs", "commit_from", "position", "device", "texts"} <= set(row)
+
+
+def test_without_the_texts_it_says_where_they_are_and_what_takes_their_place(tmp_path: Path) -> None:
+    done = command("replicate", NAME, "--data", tmp_path / "mine", "--offline")
+    assert done.returncode == 2 and not (tmp_path / "mine").exists()
+    for words in ("study_25", "10.5281/zenodo.18165365", "thermostats import", "--prompts core"):
+        assert words in done.stderr
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hub")
+
+
+def replicate(hub: str, work: Path, *options: object, data: str = "mine", seconds: float = 900) -> Any:
+    arguments = ["-m", "thermostats", "replicate", NAME, "--data", str(work / data), "--out", str(work / "out")]
+    ran = run([*arguments, *map(str, options)], hub, work / "cache", seconds=seconds)
+    assert TOKEN not in ran.stdout + ran.stderr
+    return ran
+
+
+def told(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Outcomes by model, and whatever else the JSON says."""
+    found = json.loads(ran.stdout)
+    return {**found, "by_model": {row["model"]: row for row in found["outcomes"]}}
+
+
+def with_texts(data: Path) -> None:
+    assert command("import", STUDY, "--data", data).returncode == 0
+
+
+def test_from_the_hub_to_the_page_and_the_bundle(root: Path, tmp_path: Path) -> None:
+    faults = {RENAMED: study_hub.RENAMED, LOCKED: study_hub.GATED}
+    with_texts(tmp_path / "mine")
+    with study_hub.serving(root, [SMALL, RENAMED, LOCKED], faults, PINNED) as (url, _):
+        asked = ("--models", f"{SMALL},{RENAMED},{LOCKED}", "--claims", "C01,C05", "--source", "one-lab", "--json")
+        ran = replicate(url, tmp_path, *asked)
+        assert ran.returncode == 1, ran.stderr
+        first = told(ran)
+        status = {model: row["status"] for model, row in first["by_model"].items()}
+        assert status == {SMALL: "measured", RENAMED: "measured", LOCKED: "failed"}
+        assert "accept the conditions" in first["by_model"][LOCKED]["reason"]
+        assert [state.model for state in states.read(tmp_path / "mine")] == [LOCKED] * 2
+        again = told(replicate(url, tmp_path, *asked))
+    status = {model: row["status"] for model, row in again["by_model"].items()}
+    assert status == {SMALL: "skipped", RENAMED: "skipped", LOCKED: "failed"}
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "2 models of 36 in the plan" in page and "0 specs measured now, 2 measured before, 2 failed" in page
+    assert "### C05" in page and "<svg" in (tmp_path / "out" / "index.html").read_text()
+    assert set(first["figures"]) <= {"within error", "beyond error", "error unknown"}
+    commits = store.load("runs", tmp_path / "mine")["versions"].str.extract(r"commit=(\w{40})")[0].dropna()
+    assert commits.nunique() == 2
+    done = {each.table: each.added for each in join(tmp_path / "out" / "bundle.zip", data=tmp_path / "theirs")}
+    assert done["runs"] == 4
+    joined = store.load("runs", tmp_path / "theirs")
+    assert (joined["source"] == "one-lab").sum() == 4
+    assert not store.load("prompts", tmp_path / "theirs")["text"].str.contains("study").any()
+
+
+PLAGUED = {
+    "google/gemma-7b": study_hub.GATED,
+    "facebook/opt-2.7b": study_hub.MISSING,
+    "EleutherAI/gpt-neo-2.7B": study_hub.RENAMED,
+    "facebook/opt-6.7b": study_hub.PICKLES,
+    "meta-llama/Llama-3.1-8B": study_hub.SHARDED,
+    "stabilityai/stablelm-base-alpha-3b": study_hub.HANGS,
+    "EleutherAI/pythia-410m": study_hub.HALFWAY,
+    "swiss-ai/Apertus-8B-2509": study_hub.BUSY,
+    "google/gemma-2-9b": study_hub.BROKEN,
+}
+REASONS = {
+    study_hub.GATED: "gated.*accept the conditions",
+    study_hub.MISSING: "no such model",
+    study_hub.PICKLES: "pickles alone, which were neither fetched nor read",
+    study_hub.HANGS: "hub cannot be reached.*[Tt]ime",
+    study_hub.HALFWAY: "hub cannot be reached",
+    study_hub.BUSY: "hub cannot be reached.*429",
+    study_hub.BROKEN: "hub cannot be reached.*500",
+}
+"""What is said of a fault that keeps a model from being measured."""
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_the_whole_plan_whatever_the_hub_does(root: Path, tmp_path: Path) -> None:
+    moved = {**PINNED, next(iter(PINNED)): "f" * 40}
+    with_texts(tmp_path / "mine")
+    with study_hub.serving(root / "all", MODELS, PLAGUED, moved) as (url, hub):
+        ran = replicate(url, tmp_path, "--cpus", 1, "--json", seconds=1500)
+        assert ran.returncode == 1
+        outcomes = told(ran)["outcomes"]
+        assert not any(path.endswith(".bin") for path in hub.asked)
+    by_model = {row["model"]: row for row in outcomes}
+    faults = {**PLAGUED, **dict.fromkeys(PINNED, study_hub.GONE)}
+    reasons = {**REASONS, study_hub.GONE: "no such revision"}
+    for model in MODELS:
+        expected = reasons.get(faults.get(model, ""))
+        rows = [row for row in outcomes if row["model"] == model]
+        assert {row["status"] for row in rows} == {"failed" if expected else "measured"}, by_model[model]
+        assert expected is None or all(re.search(expected, row["reason"]) for row in rows), by_model[model]
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "### C20" in page and "## What was not measured" in page
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)], check=False)
+    if done.returncode:
+        pytest.skip("this system lets nobody mount")
+    yield disk
+    subprocess.run(["/bin/umount", "-l", str(disk)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MOUNTS, reason="needs the right to mount")
+def test_a_full_disk_is_said_and_with_room_the_same_command_goes_on(
+    root: Path, small_disk: Path, tmp_path: Path
+) -> None:
+    asked = ("--models", SMALL, "--claims", "C01", "--prompts", "core", "--retries", 0)
+    with study_hub.serving(root, [SMALL], {}, {}) as (url, _):
+        ran = replicate(url, small_disk, *asked)
+        assert ran.returncode in (1, 2) and "disk" in ran.stderr and "Traceback" not in ran.stderr
+        subprocess.run(["/bin/mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+        ran = replicate(url, small_disk, *asked)
+    assert ran.returncode == 0, ran.stderr
+    assert (small_disk / "out" / "bundle.zip").is_file()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv.pop(1))
+import clusters
+from thermostats.measurement import execute
+name, data = sys.argv.pop(1), Path(sys.argv.pop(1))
+data.mkdir()
+with clusters.ENGINES[name](data, 2) as (engine, kill, used):
+    seen = clusters.killed_once(engine, kill, data, used)
+    execute.open_engine = lambda *_: engine
+    from thermostats.cli.app import main
+    try:
+        main()
+    finally:
+        print("killed", len(seen), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "library"), [("ray", "ray"), ("slurm", "submitit")])
+def test_on_a_cluster_something_is_killed_and_all_is_measured(
+    name: str, library: str, root: Path, tmp_path: Path
+) -> None:
+    """A node of Ray; a process of submitit's local executor."""
+    pytest.importorskip(library)
+    with study_hub.serving(root, [SMALL, RENAMED], {}, {}) as (url, _):
+        asked = ["replicate", NAME, "--models", f"{SMALL},{RENAMED}", "--claims", "C01", "--prompts", "core", "--json"]
+        place = ["--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out")]
+        code = ["-c", KILLED, str(Path(__file__).parent), name, str(tmp_path / "mine")]
+        ran = run([*code, *asked, *place], url, tmp_path / "cache", seconds=400)
+    assert ran.returncode == 0, ran.stderr
+    assert "killed 1" in ran.stderr
+    outcomes = told(ran)["outcomes"]
+    assert {row["status"] for row in outcomes} == {"measured"} and max(row["attempts"] for row in outcomes) > 1

@@ -1,0 +1,241 @@
+"""A study's models measured again by its plan: what it takes, the run, and the page with the bundle."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import thermostats
+from thermostats.claims import replication as plans
+from thermostats.claims.both_sets import both_sets
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import MEASURED, PUBLISHED, REPLICATED, Evidence
+from thermostats.claims.run import claim_of
+from thermostats.claims.scripts import chosen, scripts
+from thermostats.claims.study import Study
+from thermostats.errors import DataError, UsageError
+from thermostats.measurement.execute import place_of
+from thermostats.measurement.facts import Facts, facts, fits, memory, seconds
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.settings import Settings
+from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.terminal import own_cache, run_specs
+from thermostats.reporting.pages.replication import Replication, replication_files
+from thermostats.tables import bundle, store
+from thermostats.tables.agreement import compared
+from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import shipped
+from thermostats.tables.join import join
+from thermostats.tables.schemas import OF_RUNS
+from thermostats.terminal import print_rows
+
+GB, MINUTE = 1e9, 60.0
+FACTS = ("model", "precisions", "disk_gb", "memory_gb", "fits", "minutes", "gated", "claims", "needs")
+"""Columns of the table that is shown before anything is downloaded; JSON has more."""
+BUNDLE = "bundle.zip"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a replication is asked for."""
+
+    study: Study
+    claims: tuple[Claim, ...]
+    parts: tuple[plans.Part, ...]
+    prompts: str
+    """`study`, or the set of ours that takes its place."""
+    sizes: Mapping[str, int]
+    """Parameters of every model in the tables."""
+    texts: Mapping[str, list[str]]
+    """By prompt set; those whose texts are not at hand are not in it."""
+
+
+def asked_for(study: str, claims: Sequence[str], models: Sequence[str], prompts: str, tables: Path) -> Asked:
+    """A replication by the names of what is wanted; raises UsageError for what the plan does not know."""
+    found = plans.study_named(study)
+    known = {name: path for name, path in scripts(shipped("analyses")).items() if name.startswith(found.letter)}
+    wanted = [claim_of(known[name]) for name in chosen(claims or None, known)]
+    parts = plans.chosen(plans.plan_of(found), wanted, models, prompts)
+    texts = {}
+    for name in dict.fromkeys(part.prompts for part in parts):
+        try:
+            texts[name] = [str(text) for text in load_prompts(name, tables)["text"]]
+        except DataError:
+            continue  # said by `check_texts`, and in every row of the plan
+    rows = store.load("models", tables)
+    sizes = dict(zip(rows["model_id"], rows["n_params"].fillna(0).astype(int), strict=True))
+    return Asked(found, tuple(wanted), parts, prompts, sizes, texts)
+
+
+def check_texts(asked: Asked) -> None:
+    """Raise UsageError where texts of prompts are not at hand, with where they are and what may take their place."""
+    lacking = sorted({part.prompts for part in asked.parts} - set(asked.texts))
+    if lacking:
+        ours = sorted({part.instead for part in asked.parts if part.instead})
+        raise UsageError(
+            f"the texts of the prompts of {asked.study.name} are not at hand: they are not ours to ship",
+            got=", ".join(lacking),
+            next_step=f"get the study's files (doi:{asked.study.source}) and `thermostats import DIR --data mine`; or "
+            f"take our own set of equal size and categories: --prompts {' or '.join(ours)}",
+        )
+
+
+def plan_rows(asked: Asked, settings: Settings, tables: Path, *, offline: bool, pickles: bool) -> list[dict[str, Any]]:
+    """One row for each part of the plan: what it takes here, what the hub says of it, which claims it carries.
+
+    disk_gb is what the hub says, else 2 bytes a parameter; memory_gb that of the largest precision; minutes are those
+    of the forward passes.
+    """
+    place = place_of(settings, tables)
+    names = [(part.model, part.asked) for part in asked.parts]
+    on_hub = {} if offline else facts(names, pickles=pickles)
+    rows = []
+    for part in asked.parts:
+        size, said = asked.sizes.get(part.model, 0), on_hub.get((part.model, part.asked), Facts())
+        levels = _levels(asked, part, place)
+        passes = len(levels) * (len({"gains", "outputs"} & set(part.what)) > 0) + len(levels) * (
+            "attention" in part.what
+        )
+        took = seconds(size, asked.texts.get(part.prompts, ["x" * 60] * 25), passes, place.kind)
+        disk = said.disk if said.disk is not None else 2 * size
+        rows.append(
+            {
+                "model": part.model,
+                "revision": part.asked,
+                "commit_from": part.commit_from,
+                "commit_now": said.commit,
+                "prompts": part.prompts,
+                "texts": "here" if part.prompts in asked.texts else "not here",
+                "position": part.position,
+                "published_on": list(part.published_on),
+                "what": list(part.what),
+                "precisions": list(levels),
+                "left_out": [plans.OURS] if plans.OURS not in levels else [],
+                "n_params": size,
+                "disk_gb": round(disk / GB, 1),
+                "memory_gb": round(max(memory(size, level) for level in levels) / GB, 1),
+                "device": place.kind,
+                "fits": all(fits(size, level, place) for level in levels),
+                "minutes": round(took / MINUTE, 1),
+                "gated": said.gated,
+                "only_pickles": said.only_pickles,
+                "needs": said.needs,
+                "claims": plans.settled(part, asked.claims),
+            }
+        )
+    return rows
+
+
+def _levels(asked: Asked, part: plans.Part, place: Any) -> tuple[str, ...]:
+    return plans.precisions(part, lambda dtype: fits(asked.sizes.get(part.model, 0), dtype, place))
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """The table of the plan on standard error, and what it comes to."""
+    cells = [{**row, **{name: " ".join(row[name]) for name in ("precisions", "claims")}} for row in rows]
+    with redirect_stdout(sys.stderr):
+        print_rows([{name: _said(row[name]) for name in FACTS} for row in cells], FACTS, spare=("claims",))
+    disk = sum({row["model"]: row["disk_gb"] for row in rows}.values())
+    took, models = sum(row["minutes"] for row in rows), len({row["model"] for row in rows})
+    print(f"{models} models, {disk:.0f} GB to download, {took:.0f} min of forward passes here", file=sys.stderr)
+
+
+def _said(value: object) -> str:
+    return "" if value is None else "yes" if value is True else "no" if value is False else str(value)
+
+
+def measured(
+    asked: Asked,
+    rows: Sequence[Mapping[str, Any]],
+    folder: Path,
+    running: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> list[Any]:
+    """Outcomes of measuring every part; running: fields of `Settings` with `retries` and `disk_budget`."""
+    how = dict(running)
+    retries, budget = how.pop("retries"), how.pop("disk_budget")
+    settings = Settings(**how)
+    cache = None if budget is None else str(own_cache())
+    given = {**options, "device": settings.device, "cache": cache}
+    levels = [tuple(row["precisions"]) for row in rows]
+    specs = [spec for part, of in zip(asked.parts, levels, strict=True) for spec in plans.specs(part, of, **given)]
+    _describe_pinned(asked.parts, folder)
+    from thermostats.measurement.execute import open_engine  # noqa: PLC0415 - as the terminal does
+    from thermostats.measurement.session import quiet  # noqa: PLC0415 - loads transformers
+
+    quiet()
+    return run_specs(specs, folder, lambda shown: open_engine(settings, folder, shown), retries=retries, budget=budget)
+
+
+def _describe_pinned(parts: Sequence[plans.Part], folder: Path) -> None:
+    """Rows of pinned revisions, with what the tables say of the model, such as its family, which no file of it says."""
+    models = store.load("models", folder)
+    known = set(zip(models["model_id"], models["revision"], strict=True))
+    new = [part for part in parts if part.commit and (part.model, part.commit) not in known]
+    rows = [
+        models[(models["model_id"] == p.model) & (models["revision"] == p.revision)].assign(revision=p.commit)
+        for p in new
+    ]
+    if rows:
+        join(store.validate(pd.concat(rows).drop_duplicates(["model_id", "revision"]), "models"), data=folder)
+
+
+def written(
+    asked: Asked, rows: Sequence[Mapping[str, Any]], outcomes: Sequence[Any], folder: Path, out: Path, source: str
+) -> dict[str, Any]:
+    """Write page and bundle; where they are, and how many figures agree.
+
+    Raises UsageError where nothing of the plan is measured.
+    """
+    runs = store.load("runs", folder)
+    ours = _ours(asked, runs)
+    if ours.empty:
+        step = "`thermostats ls runs` says why; the same command goes on"
+        raise UsageError("nothing of the plan is measured yet, so that there is no page", where=folder, next_step=step)
+    published = set(store.load("sources", folder)["file"])
+    both = pd.concat([runs[runs["source"].isin(published)], ours])
+    tables = {schema.name: store.load(schema.name, folder, runs=set(both["run_id"])) for schema in OF_RUNS}
+    tables |= {"runs": both, "models": store.load("models", folder), "prompts": store.load("prompts", folder)}
+    explained = [(each.quantity, each.instead, each.why) for each in plans.explanations_of(asked.study)]
+    agreement = compared(tables, published, explained)
+    sets = (PUBLISHED, REPLICATED if asked.prompts == plans.STUDY else MEASURED)
+    claims = both_sets(asked.claims, Evidence(folder), sets)
+    about = {"study": asked.study.name, "made_with": f"thermostats {thermostats.__version__}"}
+    name = source or bundle.source_of(folder, set(ours["run_id"]))
+    page = replication_files(
+        Replication(
+            title=asked.study.title,
+            prompts=tuple(dict.fromkeys(part.prompts for part in asked.parts)),
+            same_prompts=asked.prompts == plans.STUDY,
+            planned=len({part.model for part in plans.plan_of(asked.study)}),
+            sets=sets,
+            agreement=agreement,
+            claims=claims,
+            runs=ours,
+            outcomes=outcomes,
+            smaller=tuple(dict.fromkeys(str(row["model"]) for row in rows if row["left_out"])),
+            bundle=BUNDLE,
+            source=name,
+        )
+    )
+    for file, content in page.items():
+        write_atomically(out / file, content)
+    pages = {f"page/{file}": content for file, content in page.items()}
+    bundle.write(out / BUNDLE, folder, set(ours["run_id"]), pages, source=name, **about)
+    counts = agreement["agrees"].value_counts().to_dict()
+    return {"page": str(out / "index.html"), "bundle": str(out / BUNDLE), "source": name, "figures": counts}
+
+
+def _ours(asked: Asked, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs of the plan's models, revisions and prompts that were measured here."""
+    named = {(part.model, part.asked) for part in asked.parts}
+    sets = {"", *(part.prompts for part in asked.parts)}
+    pairs = zip(runs["model_id"], runs["revision"], strict=True)
+    planned = pd.Series([pair in named for pair in pairs], index=runs.index, dtype="bool")
+    return runs[planned & runs["source"].eq(RunSpec.source) & runs["prompt_set"].isin(sets)]
