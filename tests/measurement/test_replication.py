@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +20,19 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import study_hub
-from conftest import STUDY, command
+from conftest import STUDY
 from test_hub import TOKEN, run
 
 from thermostats.claims import replication as plans
 from thermostats.claims.run import claims as stated
+from thermostats.claims.study import import_published
+from thermostats.cli import replication
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.facts import fits, memory, seconds
+from thermostats.measurement.settings import Settings
 from thermostats.tables import states, store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import shipped, writable_folder
 from thermostats.tables.join import join
 
 NAME = "delia2026"
@@ -95,20 +100,21 @@ def test_precision_is_a_level_and_float32_is_left_out_where_it_does_not_fit() ->
 
 
 def test_a_dry_run_lists_every_model_with_its_facts() -> None:
-    done = command("replicate", NAME, "--dry-run", "--json", "--offline")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
+    asked = replication.asked_for(NAME, [], [], "study", shipped("data"))
+    rows = replication.plan_rows(asked, Settings(), shipped("data"), offline=True, pickles=False)
     assert {row["model"] for row in rows} == set(MODELS)
     for row in rows:
         assert row["disk_gb"] > 0 and row["memory_gb"] > 0 and row["claims"] and row["precisions"], row
         assert {"fits", "minutes", "gated", "needs", "commit_from", "position", "device", "texts"} <= set(row)
 
 
-def test_without_the_texts_it_says_where_they_are_and_what_takes_their_place(tmp_path: Path) -> None:
-    done = command("replicate", NAME, "--data", tmp_path / "mine", "--offline")
-    assert done.returncode == 2 and not (tmp_path / "mine").exists()
+def test_without_the_texts_it_says_where_they_are_and_what_takes_their_place() -> None:
+    asked = replication.asked_for(NAME, ["C01"], [SMALL], "study", shipped("data"))
+    with pytest.raises(UsageError) as refused:
+        replication.check_texts(asked)
     for words in ("study_25", "10.5281/zenodo.18165365", "thermostats import", "--prompts core"):
-        assert words in done.stderr
+        assert words in str(refused.value)
+    replication.check_texts(replication.asked_for(NAME, ["C01"], [SMALL], "core", shipped("data")))
 
 
 @pytest.fixture(scope="module")
@@ -129,36 +135,40 @@ def told(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {**found, "by_model": {row["model"]: row for row in found["outcomes"]}}
 
 
-def with_texts(data: Path) -> None:
-    assert command("import", STUDY, "--data", data).returncode == 0
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the texts of the study's prompts."""
+    data = tmp_path_factory.mktemp("texts") / "data"
+    import_published(STUDY, writable_folder(data), NAME)
+    return data
 
 
-def test_from_the_hub_to_the_page_and_the_bundle(root: Path, tmp_path: Path) -> None:
-    faults = {RENAMED: study_hub.RENAMED, LOCKED: study_hub.GATED}
-    with_texts(tmp_path / "mine")
-    with study_hub.serving(root, [SMALL, RENAMED, LOCKED], faults, PINNED) as (url, _):
-        asked = ("--models", f"{SMALL},{RENAMED},{LOCKED}", "--claims", "C01,C05", "--source", "one-lab", "--json")
+def test_from_the_hub_to_the_page_and_the_bundle(root: Path, texts: Path, tmp_path: Path) -> None:
+    shutil.copytree(texts, tmp_path / "mine")
+    with study_hub.serving(root, [SMALL, LOCKED], {LOCKED: study_hub.GATED}, {}) as (url, _):
+        asked = ("--models", f"{SMALL},{LOCKED}", "--claims", "C01", "--source", "one-lab", "--json")
         ran = replicate(url, tmp_path, *asked)
         assert ran.returncode == 1, ran.stderr
         first = told(ran)
         status = {model: row["status"] for model, row in first["by_model"].items()}
-        assert status == {SMALL: "measured", RENAMED: "measured", LOCKED: "failed"}
+        assert status == {SMALL: "measured", LOCKED: "failed"}
         assert "accept the conditions" in first["by_model"][LOCKED]["reason"]
         assert [state.model for state in states.read(tmp_path / "mine")] == [LOCKED] * 2
         again = told(replicate(url, tmp_path, *asked))
     status = {model: row["status"] for model, row in again["by_model"].items()}
-    assert status == {SMALL: "skipped", RENAMED: "skipped", LOCKED: "failed"}
+    assert status == {SMALL: "skipped", LOCKED: "failed"}
     page = (tmp_path / "out" / "index.md").read_text()
-    assert "2 models of 36 in the plan" in page and "0 specs measured now, 2 measured before, 2 failed" in page
-    assert "### C05" in page and "<svg" in (tmp_path / "out" / "index.html").read_text()
+    assert "1 model of 36 in the plan" in page and "0 specs measured now, 1 measured before, 2 failed" in page
+    assert "### C01" in page and "<svg" in (tmp_path / "out" / "index.html").read_text()
     assert set(first["figures"]) <= {"within error", "beyond error", "error unknown"}
     commits = store.load("runs", tmp_path / "mine")["versions"].str.extract(r"commit=(\w{40})")[0].dropna()
-    assert commits.nunique() == 2
+    assert commits.nunique() == 1
+    shutil.copytree(texts, tmp_path / "theirs")
     done = {each.table: each.added for each in join(tmp_path / "out" / "bundle.zip", data=tmp_path / "theirs")}
-    assert done["runs"] == 4
+    assert done["runs"] == 1
     joined = store.load("runs", tmp_path / "theirs")
-    assert (joined["source"] == "one-lab").sum() == 4
-    assert not store.load("prompts", tmp_path / "theirs")["text"].str.contains("study").any()
+    assert (joined["source"] == "one-lab").sum() == 1
+    assert set(zipfile.ZipFile(tmp_path / "out" / "bundle.zip").namelist()) >= {"manifest.json", "page/index.html"}
 
 
 PLAGUED = {
@@ -184,12 +194,23 @@ REASONS = {
 """What is said of a fault that keeps a model from being measured."""
 
 
+UNSEEN = (None, study_hub.RENAMED, study_hub.SHARDED, study_hub.HALFWAY)
+"""Faults that are none, or that only a download meets."""
+
+
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_whole_plan_whatever_the_hub_does(root: Path, tmp_path: Path) -> None:
+def test_the_whole_plan_whatever_the_hub_does(root: Path, texts: Path, tmp_path: Path) -> None:
     moved = {**PINNED, next(iter(PINNED)): "f" * 40}
-    with_texts(tmp_path / "mine")
+    shutil.copytree(texts, tmp_path / "mine")
     with study_hub.serving(root / "all", MODELS, PLAGUED, moved) as (url, hub):
+        rows = {row["model"]: row for row in json.loads(replicate(url, tmp_path, "--dry-run", "--json").stdout)}
+        assert rows.keys() == set(MODELS) and rows[RENAMED]["commit_now"]
+        said = {model: (rows[model]["gated"], rows[model]["only_pickles"]) for model in PLAGUED}
+        assert said["google/gemma-7b"] == (True, False) and said["facebook/opt-6.7b"] == (False, True)
+        assert {model for model, row in rows.items() if not row["needs"]} == {
+            model for model in MODELS if model not in PINNED and PLAGUED.get(model) in UNSEEN
+        }
         ran = replicate(url, tmp_path, "--cpus", 1, "--json", seconds=1500)
         assert ran.returncode == 1
         outcomes = told(ran)["outcomes"]

@@ -84,3 +84,15 @@ def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
         join(tmp_path / "text.zip", data=tmp_path / "new")
     with pytest.raises(UsageError, match="no such file"):
         join(tmp_path / "nowhere.zip", data=tmp_path / "new")
+
+
+def test_a_text_that_is_there_already_is_no_other_value_than_its_hash(small_store: Path, tmp_path: Path) -> None:
+    """As for prompts that do not ship: their texts stay in the folder, their hashes go."""
+    theirs = make_store(tmp_path / "theirs")
+    prompts = store.load("prompts", theirs)
+    store.save(prompts.assign(text="a text"), "prompts", theirs / "prompts.csv")
+    (done,) = join(prompts.assign(text=""), table="prompts", data=theirs)
+    assert (done.unchanged, done.added) == (2, 0)
+    with pytest.raises(DataError, match="other values"):
+        join(prompts.assign(text="", text_sha256="1" * 64), table="prompts", data=theirs)
+    assert set(store.load("prompts", theirs)["text"]) == {"a text"}

@@ -126,7 +126,7 @@ def _costs(model: Lacking) -> dict[str, str]:
 @app.command()
 def replicate(
     study: Annotated[
-        str, typer.Argument(help="A study that ships a plan, such as delia2026.", autocompletion=_studies)
+        str, typer.Argument(help=f"A study that ships a plan: {', '.join(_studies())}.", autocompletion=_studies)
     ],
     claims: Annotated[str, typer.Option(help="Only what these claims read, such as C05,C06.")] = "",
     models: Annotated[str, typer.Option(help="Only these models of the plan, separated by commas.")] = "",
@@ -161,7 +161,7 @@ def replicate(
     What it takes is shown before anything is downloaded. What is finished is skipped: after an interruption, run the
     same command again. Of the study's half precisions each is a level of its own, beside float32 where memory allows.
 
-    Example: `thermostats replicate delia2026 --claims C05,C06 --prompts core --dry-run`
+    Example: `thermostats replicate STUDY --claims C05,C06 --prompts core --dry-run`
     """
     if not dry_run:
         folders.own_folder(data)
@@ -184,7 +184,7 @@ def replicate(
     if dry_run and as_json:
         print_json(rows)
         return
-    replication.show(rows)
+    replication.show(rows, sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return
     folder = folders.writable_folder(data)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -20,9 +20,10 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.execute import place_of
+from thermostats.measurement.execute import open_engine, place_of
 from thermostats.measurement.facts import Facts, facts, fits, memory, seconds
 from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.terminal import own_cache, run_specs
@@ -39,6 +40,8 @@ GB, MINUTE = 1e9, 60.0
 FACTS = ("model", "precisions", "disk_gb", "memory_gb", "fits", "minutes", "gated", "claims", "needs")
 """Columns of the table that is shown before anything is downloaded; JSON has more."""
 BUNDLE = "bundle.zip"
+UNKNOWN_TEXTS = ["x" * 60] * 25
+"""Stand for texts that are not at hand where time is reckoned."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def plan_rows(asked: Asked, settings: Settings, tables: Path, *, offline: bool, 
         passes = len(levels) * (len({"gains", "outputs"} & set(part.what)) > 0) + len(levels) * (
             "attention" in part.what
         )
-        took = seconds(size, asked.texts.get(part.prompts, ["x" * 60] * 25), passes, place.kind)
+        took = seconds(size, asked.texts.get(part.prompts, UNKNOWN_TEXTS), passes, place.kind)
         disk = said.disk if said.disk is not None else 2 * size
         rows.append(
             {
@@ -136,10 +139,10 @@ def _levels(asked: Asked, part: plans.Part, place: Any) -> tuple[str, ...]:
     return plans.precisions(part, lambda dtype: fits(asked.sizes.get(part.model, 0), dtype, place))
 
 
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """The table of the plan on standard error, and what it comes to."""
+def show(rows: Sequence[dict[str, Any]], stream: TextIO) -> None:
+    """The table of the plan on a stream, and what it comes to on standard error."""
     cells = [{**row, **{name: " ".join(row[name]) for name in ("precisions", "claims")}} for row in rows]
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(stream):
         print_rows([{name: _said(row[name]) for name in FACTS} for row in cells], FACTS, spare=("claims",))
     disk = sum({row["model"]: row["disk_gb"] for row in rows}.values())
     took, models = sum(row["minutes"] for row in rows), len({row["model"] for row in rows})
@@ -166,9 +169,6 @@ def measured(
     levels = [tuple(row["precisions"]) for row in rows]
     specs = [spec for part, of in zip(asked.parts, levels, strict=True) for spec in plans.specs(part, of, **given)]
     _describe_pinned(asked.parts, folder)
-    from thermostats.measurement.execute import open_engine  # noqa: PLC0415 - as the terminal does
-    from thermostats.measurement.session import quiet  # noqa: PLC0415 - loads transformers
-
     quiet()
     return run_specs(specs, folder, lambda shown: open_engine(settings, folder, shown), retries=retries, budget=budget)
 

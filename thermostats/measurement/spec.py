@@ -48,14 +48,14 @@ class RunSpec:
     heritage: str = ""
     trust_remote_code: bool = False
     download: bool = True
-    pickles: bool = True
-    """Whether weights that the hub has as pickles alone may be fetched and read, by torch with `weights_only=True`."""
     cache: str | None = None
     """Folder that a model which the hub's own cache lacks is downloaded to, in the place of that cache."""
     name: str = ""
     """model_id for a local folder; empty: the folder's name."""
     source: str = "thermostats"
     """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
+    pickles: bool = True
+    """Whether weights that the hub has as pickles alone may be fetched and read, by torch with `weights_only=True`."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""

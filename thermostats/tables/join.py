@@ -132,6 +132,8 @@ def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
     for name, rows in incoming.items():
         for label, target in references(name).items():
             store.check_reference(rows, name, label, after[target], target)
+    if "prompts" in incoming:
+        incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if "models" in incoming:
         check_models(incoming["models"])
@@ -163,6 +165,13 @@ def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder
 def _with(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFrame:
     """Rows of a table with new ones, which stand over those of the same key."""
     return held if new is None else pd.concat([held, new]).drop_duplicates(key(name), keep="last")
+
+
+def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Prompts of which the hash alone is given, with the text of that hash which is there: it is no other value."""
+    same = ["prompt_set", "prompt_id", "text_sha256"]
+    texts = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"].fillna("").set_axis(new.index)
+    return new.assign(text=new["text"].where(new["text"] != "", texts))
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
