@@ -130,8 +130,8 @@ def replicate(hub: str, work: Path, *options: object, data: str = "mine", second
 
 
 def told(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Outcomes by model, and whatever else the JSON says."""
-    found = json.loads(ran.stdout)
+    """Outcomes by model, and whatever else the JSON says; a cluster on this machine has lines of its own before it."""
+    found = json.loads(ran.stdout[ran.stdout.index("{\n") :])
     return {**found, "by_model": {row["model"]: row for row in found["outcomes"]}}
 
 
@@ -260,8 +260,9 @@ from pathlib import Path
 sys.path.insert(0, sys.argv.pop(1))
 import clusters
 from thermostats.measurement import execute
+from thermostats.tables.folders import writable_folder
 name, data = sys.argv.pop(1), Path(sys.argv.pop(1))
-data.mkdir()
+writable_folder(data)
 with clusters.ENGINES[name](data, 2) as (engine, kill, used):
     seen = clusters.killed_once(engine, kill, data, used)
     execute.open_engine = lambda *_: engine
