@@ -32,7 +32,7 @@ from thermostats.measurement.estimate import Place
 from thermostats.measurement.facts import fits, memory, seconds
 from thermostats.measurement.settings import Settings
 from thermostats.tables import states, store
-from thermostats.tables.folders import shipped, writable_folder
+from thermostats.tables.folders import shipped
 from thermostats.tables.join import join
 
 NAME = "delia2026"
@@ -137,9 +137,12 @@ def told(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with the texts of the study's prompts."""
+    """A data folder with texts of the study's prompts; they are made up, and so its published runs stand alone."""
     data = tmp_path_factory.mktemp("texts") / "data"
-    import_published(STUDY, writable_folder(data), NAME)
+    data.mkdir()
+    for name in ("models.csv", "prompts.csv"):
+        shutil.copy(shipped("data") / name, data)
+    import_published(STUDY, data, NAME)
     return data
 
 

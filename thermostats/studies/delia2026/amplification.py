@@ -33,7 +33,7 @@ def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     others = others[~others["model_id"].isin(measured["model_id"]) & others["total_to_penultimate"].notna()]
     rest = others[[*key, "comparable"]].assign(what="n_(L-1)/n_1", amplification=others["total_to_penultimate"])
     both = pd.concat([measured, rest], ignore_index=True)
-    depth = tables.table("models").set_index("model_id")["n_layers"].astype(float)
+    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"].astype(float)
     both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
     return both.sort_values("amplification", ascending=False, ignore_index=True)
 

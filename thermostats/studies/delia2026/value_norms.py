@@ -68,7 +68,7 @@ def norms_and_gains(tables: Evidence) -> pd.DataFrame:
     table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})
     table["ratio"] = table["W_V"] / table["W_O"]
     known = gains(tables).set_index("model_id")
-    labs = tables.table("models").set_index("model_id")[["heritage", "family"]]
+    labs = tables.table("models").drop_duplicates("model_id").set_index("model_id")[["heritage", "family"]]
     return table.join(labs).join(known[["gain", "lower", "upper", "comparable"]]).reset_index()
 
 
