@@ -68,7 +68,7 @@ def replication_files(found: Replication) -> dict[str, bytes]:
     failed = [each for each in found.outcomes if each.status == "failed"]
     values: dict[str, Any] = {"identity": "", "altman": "", "limits": "", "beyond": "", "quantities": []}
     if len(rows):
-        about = f"{len(rows)} figures, {rows['quantity'].nunique()} quantities; bars are 95 % intervals"
+        about = f"{len(rows)} figures, {rows['quantity'].nunique()} quantities; bars are 95% intervals"
         values["identity"] = files.figure(
             drawn(lambda axes: identity(rows, axes, KINDS)), "identity.svg", f"Measured against published: {about}."
         )
@@ -162,7 +162,9 @@ def _claim(rows: pd.DataFrame) -> dict[str, Any]:
     ]
     open_ = sum(row["verdict_again"] == UNMEASURED for row in records)
     same = sum(bool(row["same"]) and row["verdict_again"] != UNMEASURED for row in records)
-    counts = {"asked": len(records), "open": open_, "same": same, "other": len(records) - open_ - same}
+    first = sum(row["verdict"] == UNMEASURED != row["verdict_again"] for row in records)
+    counts = {"asked": len(records), "open": open_, "same": same, "answered": first}
+    counts["other"] = len(records) - open_ - same - first
     return {"id": records[0]["claim"], "title": records[0]["title"], "rows": records, **counts}
 
 
