@@ -17,7 +17,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,6 +41,11 @@ EVERY = POOLED
 P = ParamSpec("P")
 T = TypeVar("T")
 Answer = Callable[..., Result]
+Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]], Finding]
+
+
+def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
+    return make(evidence)
 
 
 @dataclass(frozen=True)
@@ -166,37 +171,48 @@ class Claim:
                 raise DataError("a shared function takes evidence first", got=type(evidence).__name__)
             key = (function, evidence.name, *rest, *sorted(named.items()))
             if key not in evidence.memo:
-                evidence.memo[key] = function(*args, **named)
-            found: T = evidence.memo[key]
+                with evidence.recording() as selections:
+                    evidence.memo[key] = function(*args, **named), selections
+            found: T
+            found, selections = evidence.memo[key]
+            evidence.selections.update(selections)
             return found
 
         return once
 
-    def judge(self, evidence: Evidence) -> list[Finding]:
+    def judge(self, evidence: Evidence, kept: Keep = _made) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 
-        Raises DataError where words, rule and result do not fit one another.
+        kept: takes a finding's id, its evidence, what makes it and the findings that it rests on, and may know it
+        already. Raises DataError where words, rule and result do not fit one another.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
         found: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
-            if question.parts:
-                parts = [found[name] for name in question.parts]
-                result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
-                found[question.id] = together(self.id, self.words, question, parts, result)
-                continue
             named = evidence.named(question.evidence) if question.evidence else evidence
-            try:
-                result = question.answer(named) if question.over is None else question.answer(named, question.over)
-            except TooFew as few:
-                found[question.id] = unmeasured(self.id, self.words, question, few.result)
-            else:
-                rows = question.trial.of(named, question.over) if question.trial else None
-                found[question.id] = answered(self.id, self.words, question, result, rows)
+            parts = tuple(found.values()) if question.parts else ()
+            found[question.id] = kept(question.id, named, partial(self._found, question, found), parts)
         own = [found[question.id] for question in self.questions]
         seen = [(question, name) for question in self.questions if question.views for name in question.views.sets]
-        return own + [viewed(question, found[question.id], evidence.named(name)) for question, name in seen]
+        return own + [
+            kept(question.id, evidence.named(name), partial(viewed, question, one := found[question.id]), (one,))
+            for question, name in seen
+        ]
+
+    def _found(self, question: Question, found: Mapping[str, Finding], evidence: Evidence) -> Finding:
+        """The finding of one question on the set that it was asked of first; `found`: those before it."""
+        assert self.words is not None  # noqa: S101
+        if question.parts:
+            parts = [found[name] for name in question.parts]
+            result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
+            return together(self.id, self.words, question, parts, result)
+        try:
+            result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
+        except TooFew as few:
+            return unmeasured(self.id, self.words, question, few.result)
+        rows = question.trial.of(evidence, question.over) if question.trial else None
+        return answered(self.id, self.words, question, result, rows)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Evidence:
         self.data, self.name = store.data_folder(data), name
         self.selections: dict[str, str] = {}
         self.memo: dict[Any, Any] = {}
-        """What shared functions have computed."""
+        """What shared functions have computed, and the selections that they read."""
         self._files: dict[str, pd.DataFrame] = {}
         self._loaded: dict[str, pd.DataFrame] = {}
         self._digests: dict[str, str] = {}
@@ -65,6 +66,16 @@ class Evidence:
         other = self.fork()
         other.name, other.selections, other.memo = name, self.selections, self.memo
         return other
+
+    @contextmanager
+    def recording(self) -> Iterator[dict[str, str]]:
+        """Selections handed out meanwhile, by name; they are remembered afterwards as all others are."""
+        before, self.selections = self.selections, {}
+        try:
+            yield self.selections
+        finally:
+            before.update(self.selections)
+            self.selections = before
 
     def columns(self) -> set[str]:
         """Columns of all tables that were read so far."""

@@ -22,11 +22,10 @@ from types import ModuleType
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Posterior
+from thermostats.claims.kept import Kept
 from thermostats.claims.scripts import scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
-from thermostats.plots.svg import drawn
 from thermostats.tables import folders
 
 BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
@@ -62,20 +61,26 @@ def claim_of(path: Path) -> Claim:
     return _claim_of(_load(path), path)
 
 
-def run_all(jobs: Mapping[str, Path | str], data: Path, processes: int | None = None) -> Iterator[tuple[str, Run]]:
+def run_all(
+    jobs: Mapping[str, Path | str], data: Path, processes: int | None = None, keys: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Run]]:
     """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
 
-    jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`.
+    jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
+    by claim of all that its findings depend on but rows; findings of a claim without one are all made anew.
     """
+    keys = keys or {}
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
     if processes == 1:
         tables = Evidence(data)
-        yield from ((name, run_one(job, data, tables.fork())) for name, job in jobs.items())
+        yield from ((name, run_one(job, data, tables.fork(), keys.get(name, ""))) for name, job in jobs.items())
         return
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
-        futures: dict[Future[Run], str] = {pool.submit(run_one, job, data): name for name, job in jobs.items()}
+        futures: dict[Future[Run], str] = {
+            pool.submit(run_one, job, data, None, keys.get(name, "")): name for name, job in jobs.items()
+        }
         try:
             for future in as_completed(futures):
                 try:
@@ -102,12 +107,12 @@ def cores_there_are() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_one(job: Path | str, data: Path, tables: Evidence | None = None) -> Run:
+def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "") -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
     try:
         tables = tables or Evidence(data)
-        run = _page(job, tables) if isinstance(job, str) else _analysis(job, tables, data)
+        run = _page(job, tables) if isinstance(job, str) else _analysis(job, tables, data, key)
     except (Exception, SystemExit) as error:
         file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
         run = Run(None, error=_words(error, Path(str(file))))
@@ -119,23 +124,21 @@ def _page(module: str, tables: Evidence) -> Run:
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
 
 
-def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
+def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
     claim: Claim | None = None
     try:
         module = _load(path)
         claim = _claim_of(module, path)
-        findings = claim.judge(tables)
+        kept = Kept(claim.id, key)
+        findings = claim.judge(tables, kept)
         if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
-        figures = {number: drawn(finding.draw) for number, finding in enumerate(findings, 1) if finding.draw}
-        panels = {
-            number: tuple(drawn(panel.draw) for panel in finding.posterior.panels)
-            for number, finding in enumerate(findings, 1)
-            if finding.posterior
-        }
-        claim = claim.stated()
-        bare = tuple(_bare(finding) for finding in findings)
-        return Run(claim, bare, figures, panels, dict(sorted(tables.selections.items())))
+        kept.write()
+        made = [kept.made[finding.id, finding.evidence] for finding in findings]
+        figures = {number: one.figure for number, one in enumerate(made, 1) if one.figure}
+        panels = {number: one.panels for number, one in enumerate(made, 1) if one.finding.posterior}
+        bare = tuple(one.finding for one in made)
+        return Run(claim.stated(), bare, figures, panels, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         words, near = _words(error, path), _nearest(error, tables.columns())
@@ -143,18 +146,6 @@ def _analysis(path: Path, tables: Evidence, data: Path) -> Run:
         if not published and not near and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{words} {data} has no published tables; {BEGIN}")
         return Run(claim, error=words + near)
-
-
-def _bare(finding: Finding) -> Finding:
-    """A finding whose figures are drawn, without the functions that drew them: those cannot leave the process."""
-    posterior: Posterior | None = finding.posterior
-    if posterior is not None:
-        posterior = replace(posterior, panels=tuple(replace(panel, draw=_drawn) for panel in posterior.panels))
-    return replace(finding, draw=None, posterior=posterior)
-
-
-def _drawn(axes: object) -> object:
-    return axes
 
 
 def _load(path: Path) -> ModuleType:

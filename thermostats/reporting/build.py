@@ -70,7 +70,8 @@ class Build:
         most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
         slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
-        runs = run_all(slowest_first, state.data, processes) if jobs else ()
+        keys = {name: state.now(name).but_rows for name in jobs if name in state.scripts}
+        runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
         for name, run in _shown(runs, len(jobs), begun):
             self.take(name, run)
             seconds[name] = round(run.seconds, 1)

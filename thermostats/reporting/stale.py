@@ -51,6 +51,11 @@ class Record:
         """SHA-256 over the rows an analysis read and its script."""
         return sha_of([self.script, sorted(self.selections.items())])
 
+    @property
+    def but_rows(self) -> str:
+        """SHA-256 over all that findings depend on but rows."""
+        return sha_of([self.script, self.code, self.machine])
+
     def made(self, selections: Mapping[str, str], files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
         digests = {name: sha(content) for name, content in files.items()}
