@@ -70,7 +70,8 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
         made.append(case.id)
         rows = read(evidence, case.id)
         table = pd.DataFrame({"what": ["gain"], "estimate": rows["gain"].mean(), "lower": 0.5, "upper": 2.0})
-        found = Result.of(rows, {"gain": Estimate((mean := float(rows["gain"].mean())), mean - 0.1, mean + 0.1)}, table=table)
+        mean = float(rows["gain"].mean())
+        found = Result.of(rows, {"gain": Estimate(mean, mean - 0.1, mean + 0.1)}, table=table)
         return Result(**{**vars(found), "draw": drawing(forest, table, label="what")})
 
     @claim.overall(["lab.a", "lab.b"])

@@ -195,10 +195,12 @@ class Claim:
             found[question.id] = kept(question.id, named, partial(self._found, question, found), parts)
         own = [found[question.id] for question in self.questions]
         seen = [(question, name) for question in self.questions if question.views for name in question.views.sets]
-        return own + [
-            kept(question.id, evidence.named(name), partial(viewed, question, one := found[question.id]), (one,))
-            for question, name in seen
-        ]
+        for question, name in seen:
+            one, measures = found[question.id], self.measures
+            own.append(
+                kept(question.id, evidence.named(name), partial(viewed, question, one, measures=measures), (one,))
+            )
+        return own
 
     def _found(self, question: Question, found: Mapping[str, Finding], evidence: Evidence) -> Finding:
         """The finding of one question on the set that it was asked of first; `found`: those before it."""

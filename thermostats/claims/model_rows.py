@@ -9,6 +9,7 @@ from scipy import stats
 from thermostats.claims.evidence import POOLED, PUBLISHED, Evidence
 from thermostats.tables.pooling import LEVELS, pooled
 from thermostats.tables.reading import of_last_revision
+from thermostats.tables.seeds import one_a_recipe
 from thermostats.tables.vocabulary import GAINS
 
 LEVEL = 0.95
@@ -19,7 +20,7 @@ OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
 
 
 def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFrame:
-    """One row a model with a named gain, at its last revision; a tuned model only without its base.
+    """One row a model with a named gain, at its last revision; a tuned model only without its base, seeds together.
 
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
     prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
@@ -48,6 +49,8 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
             first[gain] = np.exp(one["y"]).reindex(first.index)
             if gain == named:
                 error = one["e"].reindex(first.index)
+    first = one_a_recipe(first.reset_index()).set_index("model_id")
+    error = error.reindex(first.index)
     gain, n = first[named], first["n_prompts"]
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error * gain
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)

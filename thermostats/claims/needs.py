@@ -14,13 +14,12 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question
+from thermostats.claims.left_out import TABLES
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import viewed
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.vocabulary import NURSERY
 
-TABLES = {"gains": "layers", "weights": "weights", "outputs": "outputs", "attention": "attention"}
-"""What can be measured, and the table that shows that it was."""
 BYTES, PROCESS = 4, 600 * 2**20
 """Bytes of a weight in float32, and those of a process without its model."""
 PROMPTS, TOKENS = "core", 12

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import SETS, Evidence
+from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, standing
+from thermostats.claims.left_out import left_out
 from thermostats.claims.operating import Known, hangs_on, nearest
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import listed, plural
+from thermostats.tables.reading import of_last_revision
+from thermostats.tables.seeds import seed_noise
+from thermostats.tables.vocabulary import GAINS, NURSERY
+from thermostats.words import listed, plural, with_interval
 
 ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
+GAIN = "penultimate_gain"
+"""Whose noise is told where a question is not over gains."""
 NAMED = 12
 """Models up to which a set is listed."""
 
 
-def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
+def viewed(question: Question, own: Finding, evidence: Evidence, measures: Sequence[str] = ()) -> Finding:
     """The finding of one question on a named set of evidence; `own`: on the set that it was asked of first.
+
+    measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why.
 
     Rows that are too few, or that do not carry the test, need measurement; `settles` says what it takes. Raises
     DataError for a question without a trial.
@@ -45,14 +54,18 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
         below=own.below,
         view_of=own.evidence,
     )
-    there = Result()
+    there, used = Result(), set[str]()
     try:
-        rows = needs.of(trial.of(evidence, question.over))
+        rows = trial.of(evidence, question.over)
+        used = set(rows["model_id"])
+        found = replace(found, notes=_left_out(question, measures, used, evidence))
+        rows = needs.of(rows)
         found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.")
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         there = result = trial.test(rows)
     except TooFew as few:
         known = Known(nearest(question, needs.models)[0], larger=trial.larger)
+        found = found if used else replace(found, notes=_left_out(question, measures, used, evidence))
         takes = f"It {needs.words()}. {known.takes(group)}".strip()
         return _counted(found, few.result, settles=takes)
     except UsageError as error:
@@ -69,6 +82,7 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
     head = result.headline
     judged = replace(
         found,
+        notes=(*found.notes, *(_noise(question, evidence) if needs.groups > 1 else ())),
         verdict=verdict,
         reason=reason,
         settles=known.sentence(said, group),
@@ -83,6 +97,29 @@ def viewed(question: Question, own: Finding, evidence: Evidence) -> Finding:
         probability_kind=head.p_kind if head.p is not None else "",
     )
     return _counted(judged, result)
+
+
+def _left_out(
+    question: Question, measures: Sequence[str], used: Collection[str], evidence: Evidence
+) -> tuple[str, ...]:
+    """Which of the user's models the question does not read: told of the set of what was measured alone."""
+    claim = question.id.partition(".")[0]
+    return tuple(left_out(claim, measures, used, evidence)) if evidence.name == MEASURED and measures else ()
+
+
+def _noise(question: Question, evidence: Evidence) -> tuple[str, ...]:
+    """How much of the variance of a gain the causes can have at most, where there are models of several seeds."""
+    gain = getattr(question.over, "column", GAIN)
+    gain = gain if gain in GAINS else GAIN
+    rows = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id").drop_duplicates("model_id")
+    noise = seed_noise(rows, gain)
+    if noise is None:
+        return ()
+    share = with_interval(noise.ceiling, noise.lower, noise.upper)
+    return (
+        f"{SETS[evidence.name].capitalize()}: seeds alone change the {gain.replace('_', ' ')} by a factor of "
+        f"{np.exp(noise.sd):.2f} (SD), so lab, shape and size together explain at most {share} of its log variance.",
+    )
 
 
 def _named(rows: pd.DataFrame) -> str:

@@ -54,7 +54,9 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 @app.command("set")
 def set_(
     model: Annotated[str, typer.Argument(help="A model of yours, as thermostats ls models --own names it.")],
-    facts: Annotated[list[str], typer.Argument(help="heritage=, family=, variant=, parent= or year= with a value.")],
+    facts: Annotated[
+        list[str], typer.Argument(help="heritage=, family=, variant=, parent=, seed_of= or year=, with a value.")
+    ],
     revision: Annotated[str | None, typer.Option(help="One revision; without it, every one.")] = None,
     data: Data = None,
     as_json: Json = False,

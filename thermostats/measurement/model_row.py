@@ -52,6 +52,7 @@ def model_row(
         "family": "",
         "variant": variant,
         "parent": "",
+        "seed_of": "",
         "architecture": entry.model_type,
         "n_layers": g.n_layers,
         "d_model": g.d_model,

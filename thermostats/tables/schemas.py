@@ -145,6 +145,7 @@ MODELS = table(
         "family": text("models of one lab that share a recipe, such as pythia"),
         "variant": text("base or instruct; empty: not stated", ["base", "instruct", ""]),
         "parent": text("model_id of the model it was tuned from; empty: trained from scratch or not stated"),
+        "seed_of": text("model_id of the model that it repeats with another seed; empty: none, or not stated"),
         "architecture": text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
         "d_model": count("width of the residual stream, d"),
@@ -414,6 +415,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 
 
 ADDED: dict[str, dict[str, Any]] = {
+    "models": {"seed_of": ""},
     "prompts": {"modality": "text"},
     "runs": {"proof": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},

@@ -116,6 +116,7 @@ def claim_files(
         others=_others(findings),
         elsewhere=_elsewhere(findings),
         named=_named(findings),
+        notes=list(dict.fromkeys(note for one in findings if one.view_of for note in one.notes)),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),

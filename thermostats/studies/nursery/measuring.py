@@ -80,6 +80,7 @@ def rows_of_models(row: Mapping[str, Any], folder: Path, trained: Trained) -> pd
             "family": row["recipe"],
             "variant": kind if step == trained.steps else "",
             "source": NURSERY,
+            "seed_of": "" if trained.parent or not row["replicate_of"] else model_id(row["replicate_of"]),
             "parent": model_id(trained.parent.partition("/")[0]) if trained.parent else "",
             "position_scheme": row["position"],
         }
