@@ -39,6 +39,7 @@ FIGURES = {
     "Replicated data": 'fit.plot(kind="replicated")',
     "A line": "line.plot()",
     "Intervals": 'line.plot(kind="intervals")',
+    "A gain over training": 'thermostats.trajectories(model=["nursery/r01-5", "nursery/r01-6", "nursery/r03-2"])',
 }
 BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
 

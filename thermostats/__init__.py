@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.laws.shares_of_models import fit_share as fit_share
     from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.laws.transition import fit_transition as fit_transition
+    from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
@@ -56,6 +57,7 @@ _HOME = {
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
+    "trajectories": "thermostats.plots.trajectories",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
 

@@ -149,21 +149,21 @@ def paired(
     return axes
 
 
-def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, null: float | None = None) -> Axes:
-    """One line a model over layers, coloured by heritage; MOST_NAMED at most are named, by dash in one heritage."""
+def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None) -> Axes:
+    """One line a model over layers or another column, by colour a lab, by dash a model; MOST_NAMED are named."""
     if null is not None:
         reference(axes, null)
     ends, names = [], []
     for lab, rows in _by_lab(table):
         for number, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
-            drawn = line.sort_values("layer").dropna(subset=[y])
+            drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
                 continue
-            axes.plot(drawn["layer"], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
-            ends.append((float(drawn["layer"].iloc[-1]), float(drawn[y].iloc[-1])))
+            axes.plot(drawn[x], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
+            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
             names.append(model)
         axes.plot([], [], color=mark(lab).color, label=lab)
-    axes.set(xlabel=_words("layer"), ylabel=_words(y))
+    axes.set(xlabel=_words(x), ylabel=_words(y))
     axes.margins(x=0.12)
     legend_above(axes)
     if len(ends) <= MOST_NAMED:

@@ -25,7 +25,7 @@ class SeedNoise:
     """1 − s²/Var(y), at least 0: the largest share that lab, shape and size can have together."""
     lower: float
     upper: float
-    """95% χ² interval of the ceiling, Var(y) taken as known."""
+    """95% F interval of the ceiling, with df and recipes less one."""
 
 
 def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
@@ -36,10 +36,10 @@ def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     df = len(within) - recipe[within.index].nunique()
     if not df:
         return None
-    squares, total = float(np.square(within).sum()), float(y.var(ddof=1))
-    found = (squares / by / total for by in (df, *stats.chi2.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df)))
-    ceiling, lower, upper = (max(0.0, 1 - share) for share in found)
-    return SeedNoise(float(np.sqrt(squares / df)), df, ceiling, lower, upper)
+    variance, total = float(np.square(within).sum()) / df, float(y.var(ddof=1))
+    limits = stats.f.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df, recipe.nunique() - 1)
+    ceiling, lower, upper = (max(0.0, 1 - variance / total / by) for by in (1.0, *limits))
+    return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
 
 
 def one_a_recipe(rows: pd.DataFrame) -> pd.DataFrame:
