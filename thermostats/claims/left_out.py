@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.model_rows import SHALLOW
 from thermostats.tables.facts import own_models
+from thermostats.tables.folders import shipped
 from thermostats.tables.reading import of_last_revision
 from thermostats.words import listed
 
@@ -16,6 +17,8 @@ TABLES = {"gains": "layers", "weights": "weights", "outputs": "outputs", "attent
 
 def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
     """One sentence for each own model that is not among those used; `measures`: what the claim reads of a model."""
+    if evidence.data.resolve() == shipped("data").resolve():
+        return
     own = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     there, folder = set(evidence.table("models")["model_id"]), evidence.data
     has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(own) else {}

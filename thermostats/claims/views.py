@@ -82,7 +82,7 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
     head = result.headline
     judged = replace(
         found,
-        notes=(*found.notes, *(_noise(question, evidence) if needs.groups > 1 else ())),
+        notes=(*found.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ())),
         verdict=verdict,
         reason=reason,
         settles=known.sentence(said, group),
@@ -107,12 +107,12 @@ def _left_out(
     return tuple(left_out(claim, measures, used, evidence)) if evidence.name == MEASURED and measures else ()
 
 
-def _noise(question: Question, evidence: Evidence) -> tuple[str, ...]:
+def _noise(question: Question, used: Collection[str], evidence: Evidence) -> tuple[str, ...]:
     """How much of the variance of a gain the causes can have at most, where there are models of several seeds."""
     gain = getattr(question.over, "column", GAIN)
     gain = gain if gain in GAINS else GAIN
     rows = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id").drop_duplicates("model_id")
-    noise = seed_noise(rows, gain)
+    noise = seed_noise(rows[rows["model_id"].isin(used) | rows["seed_of"].isin(used)], gain)
     if noise is None:
         return ()
     share = with_interval(noise.ceiling, noise.lower, noise.upper)

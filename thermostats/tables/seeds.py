@@ -38,7 +38,7 @@ def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
         return None
     variance, total = float(np.square(within).sum()) / df, float(y.var(ddof=1))
     limits = stats.f.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df, recipe.nunique() - 1)
-    ceiling, lower, upper = (max(0.0, 1 - variance / total / by) for by in (1.0, *limits))
+    ceiling, lower, upper = (max(0.0, 1 - float(variance / total / by)) for by in (1.0, *limits))
     return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
 
 
