@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import small
+import tiny
 import torch
 import transformers
 from conftest import snapshot
@@ -84,6 +85,17 @@ def test_what_is_lacking_is_added_to_what_is_there(model: Path, prompts: Path, d
     assert (done.rows["outputs"], done.rows.get("layers", 0)) == (3, 0)
     after = snapshot(data)
     assert {name: after[name] for name in before} == before
+
+
+def test_a_model_without_a_final_norm_is_finished_without_summaries(
+    model: Path, prompts: Path, data: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(model, tmp_path / "post-norm")
+    tiny.build("opt_post_norm").save_pretrained(folder)
+    spec = RunSpec(str(folder), prompts=str(prompts), what=("gains",))
+    assert [done.status for _ in range(2) for done in execute([spec], data)] == ["measured", "skipped"]
+    assert session.plan(spec, data).finished
+    assert store.load("summaries", data).empty
 
 
 def test_an_interrupted_run_is_taken_up_where_it_stopped(

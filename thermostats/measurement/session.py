@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -126,8 +126,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     for kind, tables in kinds.items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
         run = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts)
-        lacking = tuple(name for name in tables if not store.has_run(name, run["run_id"], data))
-        planned.append(Planned(kind, run, lacking))
+        planned.append(Planned(kind, run, _lacking(tables, run["run_id"], data)))
     return Plan(spec, folder, row, prompts, tuple(planned))
 
 
@@ -145,7 +144,7 @@ def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str
     for kind, tables in _kinds(spec).items():
         precisions = STORED if kind == "weights" else (spec.dtype,)
         runs = (_run(kind, spec, model_id(spec), spec.revision, dtype, prompts)["run_id"] for dtype in precisions)
-        done = next((run for run in runs if all(store.has_run(name, run, data) for name in tables)), None)
+        done = next((run for run in runs if not _lacking(tables, run, data)), None)
         if done is None:
             return None
         found.append(str(done))
@@ -190,7 +189,7 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
 
 def kept_runs(planned: Plan, data: Path) -> dict[str, str]:
     """Runs of a plan that are whole in the data folder: id to kind."""
-    whole = (run for run in planned.runs if all(store.has_run(name, run.run["run_id"], data) for name in run.tables))
+    whole = (run for run in planned.runs if not _lacking(run.tables, run.run["run_id"], data))
     return {run.run["run_id"]: run.kind for run in whole}
 
 
@@ -279,6 +278,15 @@ def _kinds(spec: RunSpec) -> dict[str, list[str]]:
         kind, filled = WHAT[name]
         kinds.setdefault(kind, []).extend(filled)
     return kinds
+
+
+def _lacking(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
+    """Tables of a run that are still to be filled; summaries alone are not: they came with the rest, or there are none.
+
+    A model without a final norm has no summary of its gains, and no file of a run says that.
+    """
+    lacking = tuple(name for name in tables if not store.has_run(name, run, data))
+    return () if set(lacking) <= {"summaries"} else lacking
 
 
 def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
