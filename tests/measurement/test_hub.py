@@ -160,6 +160,14 @@ def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) ->
     assert TOKEN not in ran.stdout + ran.stderr
 
 
+def test_a_server_that_breaks_off_and_never_resumes_is_given_up(hub: str, tmp_path: Path) -> None:
+    """Chunks of a few bytes: data comes in each attempt, as with a large file."""
+    small = "import time; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 64\n"
+    ran = run(["-c", f"{small}time.sleep = lambda _: None\n{ASK}", "halfway/model"], hub, tmp_path)
+    assert "began afresh 3 times" in json.loads(ran.stdout)["halfway/model"], ran.stderr
+    assert ran.stderr.count("Trying to resume") == 4
+
+
 def test_without_network_the_cache_serves_what_it_has(hub: str, tmp_path: Path) -> None:
     assert COMMIT in run(["-c", ASK, "good/model"], hub, tmp_path).stdout
     nowhere = "http://127.0.0.1:9"

@@ -22,6 +22,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.utils._paths import filter_repo_objects
+from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
@@ -47,6 +48,8 @@ REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
 }
 """What is wrong and what to do next; a gated repository is one that is not found, too, and stands first."""
 
+AFRESH = 3
+"""How often files of a model may begin afresh, from a server that breaks off and does not resume."""
 LOCAL = "name a local folder: `thermostats nursery models` prints three"
 
 
@@ -58,6 +61,23 @@ class ModelFolder:
     revision: str
     path: Path
     commit: str
+
+
+class Bar(tqdm):
+    """The bar of a download, which ends one that would never end.
+
+    huggingface_hub counts an attempt as progress as soon as data came, also where the server sends the file from its
+    start again and breaks off once more. It then takes the bytes that it throws away off the bar.
+    """
+
+    afresh = 0
+
+    def update(self, n: float | None = 1) -> Any:
+        """As in tqdm; raises OSError once files have begun afresh too often."""
+        self.afresh += n is not None and n < 0
+        if self.afresh > AFRESH:
+            raise OSError(f"the server breaks off and does not resume: files began afresh {AFRESH} times")
+        return super().update(n)
 
 
 def model_folder(
@@ -87,6 +107,7 @@ def model_folder(
                 return ModelFolder(model, revision, found, found.name)
         _ask(model, revision, download)
         options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
+        options["tqdm_class"] = Bar
         path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
             if not pickles:
