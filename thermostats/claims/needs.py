@@ -73,12 +73,12 @@ class Needs:
 def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     """What the questions of a claim still need, computed from the rows at hand; nothing is downloaded.
 
-    Models are those of published rows and the user's own. A claim that reads no set but its own has none.
+    Models are those of published rows and the user's own. A claim of mathematics has none.
     """
     evidence = Evidence(data)
     asked = [question for question in claim.questions if question.views]
     sets = tuple(_carried(question, evidence, name) for question in asked for name in question.views.sets)  # type: ignore[union-attr]
-    models = _lacking(claim.measures, evidence) if asked else ()
+    models = _lacking(claim.measures, evidence) if claim.measures else ()
     return Needs(claim.id, claim.title, sets, models, _commands(claim.measures, models, data))
 
 

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
@@ -79,7 +80,7 @@ def run_all(
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
         futures: dict[Future[Run], str] = {
-            pool.submit(run_one, job, data, None, keys.get(name, "")): name for name, job in jobs.items()
+            pool.submit(_run_beside, job, data, keys.get(name, "")): name for name, job in jobs.items()
         }
         try:
             for future in as_completed(futures):
@@ -95,6 +96,16 @@ def run_all(
             for child in active_children():
                 child.terminate()
             raise
+
+
+def _run_beside(job: Path | str, data: Path, key: str) -> Run:
+    """Run a job in a process of the pool, which loads the tables once for all that it runs."""
+    return run_one(job, data, _tables(data).fork(), key)
+
+
+@cache
+def _tables(data: Path) -> Evidence:
+    return Evidence(data)
 
 
 def _die_quietly() -> None:

@@ -105,12 +105,14 @@ def needs(
     for one in all_of:
         print(f"{one.claim} {one.title}")
         columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
-        print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
-        if not one.sets:
+        if one.sets:
+            print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
+        else:
             print("Its questions are put to one set of evidence only.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
-        print_rows([_costs(model) for model in one.models], columns)
-        print("\n".join(["Next:", *one.commands] if one.commands else ["Every model has what it reads."]))
+        if one.models:
+            print_rows([_costs(model) for model in one.models], columns)
+        print("\n".join(["Next:", *one.commands] if one.commands else ["No model lacks what it reads."]))
 
 
 def _costs(model: Lacking) -> dict[str, str]:
