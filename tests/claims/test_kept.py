@@ -48,9 +48,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Rows(Evidence):
     """Features of two labs."""
 
-    def __init__(self, gains: dict[str, list[float]]) -> None:
+    def __init__(self, gains: dict[str, list[float]], names: str) -> None:
         super().__init__()
-        rows = [(lab, f"{lab}/{i}", gain) for lab, own in gains.items() for i, gain in enumerate(own)]
+        rows = [(lab, f"{lab}/{names}{i}", gain) for lab, own in gains.items() for i, gain in enumerate(own)]
         self._loaded["features"] = pd.DataFrame(rows, columns=["heritage", "model_id", "gain"])
 
 
@@ -82,9 +82,11 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
     return claim
 
 
-def run(tmp_path: Path, gains: dict[str, list[float]], key: str = KEY) -> tuple[list[str], list[str], Kept, Evidence]:
+def run(
+    tmp_path: Path, gains: dict[str, list[float]], key: str = KEY, names: str = ""
+) -> tuple[list[str], list[str], Kept, Evidence]:
     made: list[str] = []
-    kept, evidence = Kept("U01", key), Rows(gains)
+    kept, evidence = Kept("U01", key), Rows(gains, names)
     found = claim(tmp_path, made).judge(evidence, kept)
     kept.write()
     return made, [finding.plain for finding in found], kept, evidence
@@ -101,6 +103,12 @@ def test_only_what_reads_changed_rows_is_made_again(tmp_path: Path, cache: Path)
     assert made == ["b", "whole"] and changed != first
     made, back, _, _ = run(tmp_path, {"a": [2.0], "b": [0.5]})
     assert made == [] and back == first  # the version before is kept, too
+
+
+def test_versions_that_say_the_same_are_told_apart_by_their_rows(tmp_path: Path, cache: Path) -> None:
+    for made in (["a", "b", "whole"], []):
+        for names in ("one", "two"):
+            assert run(tmp_path, {"a": [2.0], "b": [0.5]}, names=names)[0] == made
 
 
 @pytest.mark.parametrize("damage", ["other code", "cut off", "a byte", "no cache"])

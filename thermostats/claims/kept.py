@@ -54,11 +54,8 @@ class Kept:
             rests_on = (self.made[one.id, one.evidence].selections for one in over)
             found = _drawn(finding, {name: digest for each in (*rests_on, selections) for name, digest in each.items()})
             self._new = True
-        else:
-            known.remove(found)
         evidence.selections.update(found.selections)
-        known.insert(0, found)
-        del known[LAST:]
+        known[:] = [found, *(made for made in known if made is not found)][:LAST]
         self.made[name, evidence.name] = found
         return found.finding
 
