@@ -218,3 +218,16 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_n
     assert all(found.verdict != UNMEASURED or found.settles for found in said.values())
     assert sum(found.verdict != UNMEASURED for found in said.values()) > 15
     assert VIEWS == (REPLICATED, MEASURED, POOLED, NURSERY)
+
+
+def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
+    question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
+    evidence = Evidence().named(POOLED)
+    assert not viewed(question, Finding("C04", "", UNMEASURED, ""), evidence).notes
+    features = evidence._joined("features")
+    repeats = features["model_id"] == "EleutherAI/pythia-1b"
+    evidence._loaded["features"] = features.assign(seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", ""))
+    evidence._digests.clear()
+    (note,) = viewed(question, Finding("C04", "", UNMEASURED, ""), evidence).notes
+    assert "seeds alone change the penultimate gain" in note and "of its log variance" in note
+    assert "EleutherAI/pythia-1b" not in set(model_rows(evidence)["model_id"])
