@@ -62,7 +62,7 @@ def models(evidence: Evidence, gain: Gain) -> pd.DataFrame:
 def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
     """Corrected shares of the blocks and their differences."""
     table = share_table(rows, "outcome", BLOCKS, DIFFERENCES, seed=SEED, level=level)
-    interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed".replace("%", " %")
+    interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
     known = table.set_index("what").to_dict("index")
     found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
     own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])

@@ -91,7 +91,7 @@ def published(evidence: Evidence) -> pd.DataFrame:
 def by_shares(rows: pd.DataFrame) -> Result:
     """Corrected shares of the design's blocks and their differences."""
     table = shares.shares(rows, shares.design_blocks(rows), seed=SEED, level=SURE)
-    interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed".replace("%", " %")
+    interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed"
     known = table.set_index("what").to_dict("index")
     found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
     own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
