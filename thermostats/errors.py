@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
@@ -68,6 +69,21 @@ def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
     folded = {name.casefold(): name for name in allowed}
     near = get_close_matches(got.casefold(), folded, n=1)
     return f"did you mean {folded[near[0]]}?" if near else otherwise
+
+
+def install(extra: str) -> str:
+    """The line that installs an extra: of the checkout that this package is run from, else from an index."""
+    root = Path(__file__).parents[1]
+    if (root / "pyproject.toml").is_file():
+        return f"pip install -e '{root}[{extra}]'"
+    return f"pip install '{__package__}[{extra}]'"
+
+
+def not_installed(
+    error: ImportError, what: str = "measuring needs torch and transformers", extra: str = "measure"
+) -> UsageError:
+    """The error for a package without an extra."""
+    return UsageError(what, got=str(error), next_step=install(extra))
 
 
 def unknown(what: str, got: object, allowed: Iterable[str], *, where: object = "", otherwise: str = "") -> UsageError:

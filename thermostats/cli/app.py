@@ -13,7 +13,7 @@ from thermostats import __version__
 from thermostats.claims.study import import_published, named, studies
 from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import near_model, or_own_claims, run
-from thermostats.errors import UsageError, did_you_mean
+from thermostats.errors import UsageError, did_you_mean, not_installed
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.vocabulary import NURSERY
@@ -251,8 +251,7 @@ def can_measure(
     try:
         from thermostats.measurement.can_measure import can_measure as ask  # noqa: PLC0415
     except ImportError as error:
-        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
-        raise UsageError(what, got=str(error), next_step=step) from error
+        raise not_installed(error) from error
     rows = ask(model, revision=revision, dtype=dtype, download=not offline)
     print_rows(rows, ["what", "measured", "gigabytes", "seconds", "why"], as_json)
     if not any(row["measured"] for row in rows):

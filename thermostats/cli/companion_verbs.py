@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thermostats.claims.study import studies
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
@@ -179,8 +179,7 @@ def replicate(
     try:
         from thermostats.cli import replication  # noqa: PLC0415 - needs the extra
     except ImportError as error:
-        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
-        raise UsageError(what, got=str(error), next_step=step) from error
+        raise not_installed(error) from error
     asked = replication.asked_for(study, _listed(claims), _listed(models), prompts, tables)
     if not dry_run:
         replication.check_texts(asked)

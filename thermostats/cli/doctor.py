@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import thermostats
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, install
 from thermostats.tables import folders
 from thermostats.tables.vocabulary import TABLE_NAMES
 
@@ -88,7 +88,7 @@ def _libraries(_: object) -> Iterator[Check]:
     for extra, (libraries, what) in EXTRAS.items():
         found = _installed(*libraries)
         lacking = len(found) < len(libraries)
-        advice = f"pip install 'thermostats[{extra}]' for {what}" if lacking else ""
+        advice = f"{install(extra)} for {what}" if lacking else ""
         yield Check(f"extra {extra}", MISSING if lacking else OK, _listed(found) or "not installed", advice)
 
 

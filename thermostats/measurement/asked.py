@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError, UsageError, listed
+from thermostats.errors import ThermostatsError, UsageError, listed, not_installed
 from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
@@ -95,8 +95,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
-        what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
-        raise UsageError(what, got=str(error), next_step=step) from error
+        raise not_installed(error) from error
     from thermostats.tables import store  # noqa: PLC0415 - pandas
 
     plans = [session.plan(spec, tables) for spec in specs]

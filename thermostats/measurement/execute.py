@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError, UsageError
+from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement import session
 from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Engine, Job
@@ -84,8 +84,7 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
             return Slurm(settings, data)
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
-        step = f"pip install 'thermostats[{settings.name}]'"
-        raise UsageError(f"the engine {settings.name} is not installed", got=str(error), next_step=step) from error
+        raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error
 
 
 def place_of(settings: Settings, data: Path) -> Place:

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, not_installed
 from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
 from thermostats.measurement.spec import RunSpec, specs
 from thermostats.tables import folders
@@ -102,12 +102,6 @@ def run_specs(
     if len(outcomes) > 1:
         print(summary(outcomes), file=sys.stderr)
     return outcomes
-
-
-def not_installed(error: ImportError) -> UsageError:
-    """The error for a package without the extra that measuring needs."""
-    what, step = "measuring needs torch and transformers", "pip install 'thermostats[measure]'"
-    return UsageError(what, got=str(error), next_step=step)
 
 
 def _check_places(models: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, UsageError, not_installed
 from thermostats.measurement.settings import check_device, check_here, count_gpus
 from thermostats.studies.nursery.plan import (
     check_corpora,
@@ -226,9 +226,7 @@ def _check_installed() -> None:
         import torch  # noqa: F401, PLC0415
         import transformers  # noqa: F401, PLC0415
     except ImportError as error:
-        raise UsageError(
-            "the nursery needs torch and transformers", got=str(error), next_step="pip install 'thermostats[measure]'"
-        ) from error
+        raise not_installed(error, "the nursery needs torch and transformers") from error
     from thermostats.measurement.session import quiet  # noqa: PLC0415
 
     quiet()
