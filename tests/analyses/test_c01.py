@@ -37,7 +37,10 @@ def test_shallow_models_carry_it_and_size_adds_to_depth() -> None:
     found = judged(untested_by_draws("c01"), shipped(), "depth.penultimate_gain")["depth.penultimate_gain"]
     assert found.verdict == YES
     notes = " ".join(found.notes)
-    assert "The 3 shallow models carry it: among the 5 models of at least 24 layers r = −0.28 (p = 0.64)" in notes
+    assert (
+        "The 3 shallow models carry the correlation: among the 5 models of at least 24 layers r = −0.28 (p = 0.64)"
+        in notes
+    )
     c01 = analysis("c01")
     every, bare = c01.depth_and_size(c01.models(shipped().named("published"))).values()
     assert [round(every[term].p_value, 4) for term in ("depth", "size")] == [0.0006, 0.0061]

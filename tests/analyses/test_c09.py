@@ -67,7 +67,7 @@ def test_findings_say_what_they_rest_on() -> None:
     first, _, steepest, *_ = found.values()
     assert any("With 64 heads" in note for note in first.notes) and first.table is not None
     assert any("One model left out" in note for note in steepest.notes)
-    assert "Relative to L* itself" in first.plain
+    assert "The other models' mean fraction of depth" in first.plain
     axes = Figure().add_subplot()
     assert first.draw is not None and steepest.draw is None
     first.draw(axes)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -126,3 +129,24 @@ def test_what_cannot_be_trusted_is_made_again(
         monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     made, *_ = run(tmp_path, gains, "cd" * 32 if damage == "other code" else KEY)
     assert made == ["a", "b", "whole"]
+
+
+class Evil:
+    """What a pickle makes of itself when it is loaded: a file that tells of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.write_text, (self.path, "ran")
+
+
+def test_a_file_runs_no_code(tmp_path: Path, cache: Path) -> None:
+    ran = tmp_path / "ran"
+    run(tmp_path, {"a": [2.0], "b": [0.5]})
+    for content in (pickle.dumps(Evil(ran)), pickle.dumps({("U01.lab.a", "published"): [Evil(ran)]})):
+        cache.write_bytes(hashlib.sha256(content).digest() + bytes.fromhex(KEY) + content)
+        made, *_ = run(tmp_path, {"a": [2.0], "b": [0.5]})
+        assert made == ["a", "b", "whole"] and not ran.exists()
+    pickle.loads(content)  # noqa: S301 - it would have run
+    assert ran.exists()

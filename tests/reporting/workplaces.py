@@ -20,8 +20,8 @@ from thermostats.claims.finding import Finding
 
 
 class Made(Claim):
-    def judge(self, tables):
-        return analyse(tables)
+    def judge(self, tables, kept=lambda name, rows, make, over: make(rows)):
+        return [kept("", tables, lambda rows: analyse(rows)[0], ())]
 
 
 CLAIM = Made("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
@@ -91,8 +91,8 @@ from thermostats.claims.posterior import Panel, Posterior
 
 
 class Made(Claim):
-    def judge(self, tables):
-        return analyse(tables)
+    def judge(self, tables, kept=lambda name, rows, make, over: make(rows)):
+        return [kept("", tables, lambda rows: analyse(rows)[0], ())]
 
 
 CLAIM = Made("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")

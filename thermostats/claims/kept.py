@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
@@ -17,6 +20,13 @@ from thermostats.tables.caching import cache_folder
 LAST = 3
 """Versions of a finding that are kept: on the package's tables alone, and with rows of one's own."""
 DIGEST = hashlib.sha256().digest_size
+TABLES = {
+    *("bytearray", "slice", "_reconstruct", "ndarray", "dtype", "scalar", "DataFrame", "Series", "BlockManager"),
+    *("SingleBlockManager", "_unpickle_block", "_new_Index", "Index", "RangeIndex", "MultiIndex", "StringArray"),
+    *("ArrowStringArray", "StringDtype", "_restore_array", "type_for_alias", "py_buffer", "IntegerArray", "Int64Dtype"),
+    *("FloatingArray", "Float64Dtype", "BooleanArray", "BooleanDtype"),
+}
+"""What builtins, numpy, pandas and pyarrow make a table of; nothing else of theirs is called by a file of findings."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +78,30 @@ class Kept:
 
 
 def _read(file: Path, key: bytes) -> dict[tuple[str, str], list[Made]]:
-    """What a file keeps under a key; nothing where there is no such file, or not the whole of it."""
+    """What a file keeps under a key; nothing where there is no such file, or not the whole of it and nothing else."""
     content = file.read_bytes() if file.is_file() else b""
     digest, of, rest = content[:DIGEST], content[DIGEST : 2 * DIGEST], content[2 * DIGEST :]
     if of != key or digest != hashlib.sha256(rest).digest():
         return {}
-    known: dict[tuple[str, str], list[Made]] = pickle.loads(rest)  # noqa: S301 - the user's own folder, whole and of this code
+    try:
+        known: dict[tuple[str, str], list[Made]] = _Records(io.BytesIO(rest)).load()
+    except pickle.UnpicklingError:
+        return {}
     return known
+
+
+class _Records(pickle.Unpickler):
+    """Reads a file of findings and runs no code but that of records and tables; UnpicklingError for any other."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        root = module.partition(".")[0]
+        if root in ("builtins", "numpy", "pandas", "pyarrow") and name in TABLES:
+            return super().find_class(module, name)
+        if root == "thermostats":
+            found = super().find_class(module, name)
+            if found is _as_it_is or is_dataclass(found) or (isinstance(found, type) and issubclass(found, Enum)):
+                return found
+        raise pickle.UnpicklingError(f"A file of findings does not hold {module}.{name}.")
 
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
