@@ -140,9 +140,8 @@ def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
         check_identities(_of_the_same_models(incoming, after, about, folder))
     changes = {name: _changes(name, folder, plan) for name, plan in plans.items()}
-    write_all(
-        folder, {path: store.to_csv(rows, name) for name, changed in changes.items() for path, rows in changed.items()}
-    )
+    files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
+    write_all(folder, {path: content for each in files for path, content in each.items()})
     return [
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
         for name, plan in plans.items()
@@ -226,8 +225,8 @@ def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
     own = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
     for place, rows in new.groupby(pd.Series(own, index=new.index)):
         path = folder / str(place)
-        before = changed.get(path, store.read(path, name) if path.is_file() else rows.iloc[:0])
-        changed[path] = pd.concat([before, rows], ignore_index=True)
+        before = [changed[path]] if path in changed else [store.read(path, name)] if path.is_file() else []
+        changed[path] = pd.concat([*before, rows], ignore_index=True) if before else rows
     return changed
 
 

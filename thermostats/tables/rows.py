@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absen
 PARSE: dict[str, Callable[[str], Any]] = {FLOAT: float, INTEGER: int, FLAG: ("True", "False").index, TEXT: str}
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
+SMALL = 2**20
+"""Bytes of a file from which on it is parsed by itself."""
 
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
@@ -61,7 +64,7 @@ def load(
         own = own_files(name, layer)
         archives = [archive.read(path, name, runs, without) for path in own if is_archive(path)]
         others = [path for path in own if not is_archive(path) and _may_hold(path, runs, without)]
-        for rows in (archives, [_read_csv(path, name) for path in others]):
+        for rows in (archives, _read_csvs(others, name)):
             if rows:
                 found = _over(pa.concat_tables(rows), found, name)
     if found is None:
@@ -115,32 +118,64 @@ def read(path: Path, name: str) -> pa.Table:
     return archive.read(path, name) if is_archive(path) else _read_csv(path, name)
 
 
+def _read_csvs(paths: Sequence[Path], name: str) -> list[pa.Table]:
+    """Files of table `name`; small ones without quotes are parsed together, since a parser costs more than they do."""
+    small: dict[bytes, list[tuple[Path, bytes]]] = {}
+    tables, known = [], _schemas(name)
+    for path in paths:
+        content = _content(path)
+        header, _, body = content.partition(b"\n")
+        if len(content) < SMALL and body.endswith(b"\n") and b'"' not in content and header in known:
+            small.setdefault(header, []).append((path, body))
+        else:
+            tables.append(_read_csv(path, name))
+    for header, files in small.items():
+        try:
+            whole = b"\n".join([header, b"".join(body for _, body in files)])
+            tables.append(_parsed(whole, name, known[header]))
+        except (ValueError, pa.ArrowException):
+            tables += [_read_csv(path, name) for path, _ in files]  # which names the file
+    return tables
+
+
 def _read_csv(path: Path, name: str) -> pa.Table:
+    content = _content(path)
+    header = content.partition(b"\n")[0]
+    declared = _schemas(name).get(header) or archive.as_found(name, _header(content, path, name))
     try:
-        content = read_bytes(path, TABLE)
-    except OSError as error:
-        raise DataError("table cannot be read", where=path, got=reason(error)) from error
-    may = (archive.as_found(name, ()), archive.schema(name))
-    declared = next((each for each in may if content.startswith(f"{','.join(each.names)}\n".encode())), None)
-    if declared is None:
-        declared = archive.as_found(name, _header(content, path, name))
-    try:
-        rows = read_csv(
-            pa.py_buffer(content),
-            ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
-            ParseOptions(newlines_in_values=True),
-            ConvertOptions(
-                column_types=declared,
-                null_values=[""],
-                strings_can_be_null=False,
-                true_values=["True"],
-                false_values=["False"],
-            ),
-        )
-        return archive.with_added(rows, name)
+        return _parsed(content, name, declared)
     except (ValueError, pa.ArrowException) as error:
         text = _text(content, path)
         raise DataError(_bad_cell(text, name) or f"table {name} is damaged: {error}", where=path) from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path, TABLE)
+    except OSError as error:
+        raise DataError("table cannot be read", where=path, got=reason(error)) from error
+
+
+@cache
+def _schemas(name: str) -> dict[bytes, pa.Schema]:
+    """Columns of a file by its first line: of the table with all and with none of the optional ones."""
+    return {",".join(each.names).encode(): each for each in (archive.as_found(name, ()), archive.schema(name))}
+
+
+def _parsed(content: bytes, name: str, declared: pa.Schema) -> pa.Table:
+    rows = read_csv(
+        pa.py_buffer(content),
+        ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
+        ParseOptions(newlines_in_values=True),
+        ConvertOptions(
+            column_types=declared,
+            null_values=[""],
+            strings_can_be_null=False,
+            true_values=["True"],
+            false_values=["False"],
+        ),
+    )
+    return archive.with_added(rows, name)
 
 
 def _text(content: bytes, path: Path) -> str:

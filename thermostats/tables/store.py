@@ -5,9 +5,10 @@ CSV files are sorted by key, floats in their shortest exact form, LF: saving wha
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, did_you_mean
@@ -20,7 +21,7 @@ from thermostats.tables.parameters import check_models
 from thermostats.tables.rows import files as files  # noqa: PLC0414 (said here too)
 from thermostats.tables.rows import has_run as has_run  # noqa: PLC0414 (said here too)
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, references, written
+from thermostats.tables.schemas import TABLES, key, references, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.validation import to_frame
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
@@ -58,11 +59,32 @@ def read(path: Path, name: str) -> pd.DataFrame:
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
-    checked = validate(frame, name)
+    header, *rows = _lines(validate(frame, name), name)
+    return "".join([header, *rows]).encode()
+
+
+def to_csv_files(files: Mapping[Path, pd.DataFrame], name: str) -> dict[Path, bytes]:
+    """Bytes of each file of a table, its rows all checked at once; an optional column is in all files or in none."""
+    if not files:
+        return {}
+    rows = pd.concat(list(files.values()), ignore_index=True)
+    of = np.repeat(np.arange(len(files)), [len(own) for own in files.values()])
+    file = pd.Series(of, index=pd.MultiIndex.from_frame(rows[key(name)]))
+    checked = validate(rows, name)
+    header, *lines = _lines(checked, name)
+    texts = [[header] for _ in files]
+    for place, line in zip(file.loc[pd.MultiIndex.from_frame(checked[key(name)])], lines, strict=True):
+        texts[place].append(line)
+    return {path: "".join(text).encode() for path, text in zip(files, texts, strict=True)}
+
+
+def _lines(checked: pd.DataFrame, name: str) -> list[str]:
+    """Header and a line for each row of a checked table; DataError where a text holds the end of a line."""
     text: str = checked[written(checked, name)].to_csv(index=False, lineterminator=LINE_END)
-    if text.count(LINE_END) != len(checked) + 1:
+    lines = text.split(LINE_END)[:-1]
+    if len(lines) != len(checked) + 1:
         raise DataError(f"a text of table {name} holds what no CSV file can", got=ascii(LINE_END))
-    return text.replace(LINE_END, "\n").encode()
+    return [line + "\n" for line in lines]
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
