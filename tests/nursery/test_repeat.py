@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -14,10 +15,12 @@ pytest.importorskip("transformers")
 
 from small_corpora import BUDGET, row, small_corpora
 
-from thermostats.errors import DataError
-from thermostats.studies.nursery import measuring, training
+from thermostats.errors import DataError, UsageError
+from thermostats.studies.nursery import designs, measuring, training
 from thermostats.studies.nursery.cli import app
-from thermostats.studies.nursery.plan import read_record, shipped_table
+from thermostats.studies.nursery.designs import Design
+from thermostats.studies.nursery.plan import read_record
+from thermostats.studies.nursery.recipes import drawn
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
@@ -99,26 +102,28 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_the_design_is_printed_and_written(tmp_path):
+def test_the_first_design_is_printed():
     said = run("design", "--json")
     assert said.exit_code == 0 and len(json.loads(said.stdout)) == 96
-    assert run("design", "--out", tmp_path / "own.csv").exit_code == 0
-    assert pd.read_csv(tmp_path / "own.csv", keep_default_na=False).equals(shipped_table())
 
 
 @pytest.mark.slow
-def test_train_and_measure_from_end_to_end(made, tmp_path):
+def test_a_design_file_from_end_to_end(made, tmp_path):
     folder = shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models"))
-    own = tmp_path / "own.csv"
-    pd.DataFrame([OWN]).reindex(columns=shipped_table().columns).to_csv(own, index=False)
+    own = tmp_path / "own.toml"
+    recipes = [replace(recipe, steps=6, batch=2) for recipe in drawn(2, 3, 128)]
+    designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), own)
     told = ("--folder", folder, "--design", own, "--json")
-    said = run("train", *told, "--budget", BUDGET, "--processes", 1)
+    said = run("train", *told, "--processes", 1)
     assert said.exit_code == 0, said.exception
-    assert [found["model"] for found in json.loads(said.stdout)] == ["small-1", "small-1-tuned"]
+    found = {line["model"] for line in json.loads(said.stdout)}
+    assert len(found) == 3 and len([name for name in found if name.endswith("-again")]) == 1
     measured = run("measure", *told, "--data", tmp_path / "mine")
     assert measured.exit_code == 0, measured.exception
-    found = json.loads(measured.stdout)
-    assert len(found) == 5 and {line["model"] for line in found} == {"small-1", "small-1-tuned"}
-    models = store.load("models", tmp_path / "mine")
-    tuned = models[models["model_id"] == "nursery/small-1-tuned"].iloc[0]
-    assert tuned["parent"] == "nursery/small-1" and tuned["variant"] == "instruct"
+    assert {line["model"] for line in json.loads(measured.stdout)} == found
+    models = store.load("models", tmp_path / "mine").set_index("model_id")
+    again = next(name for name in found if name.endswith("-again"))
+    assert models.loc[f"nursery/{again}", "seed_of"] == f"nursery/{again.removesuffix('-again')}"
+    own.write_text(own.read_text().replace("seed = 3", "seed = 4"))
+    said = run("train", *told)
+    assert isinstance(said.exception, UsageError) and "another design" in str(said.exception)

@@ -76,7 +76,7 @@ def test_loss_of_frequencies_alone_is_by_hand_what_it_is_said_to_be(made):
     corpus = corpora.load(made, "synthetic")
     counts = pd.Series(corpus.train).value_counts().reindex(range(corpus.vocab_size), fill_value=0) + 1
     expected = sum(-math.log(counts[token] / counts.sum()) for token in corpus.heldout) / len(corpus.heldout)
-    assert training.unigram_loss(corpus) == pytest.approx(expected)
+    assert corpora.unigram_loss(corpus) == pytest.approx(expected)
 
 
 def test_what_is_trained_is_not_trained_again_and_what_was_cut_short_begins_anew(folder):

@@ -18,9 +18,8 @@ pytest.importorskip("transformers")
 from thermostats.measurement import settings
 from thermostats.measurement.session import Outcome
 from thermostats.studies.nursery import corpora, measuring, training
-from thermostats.studies.nursery import design as designs
 from thermostats.studies.nursery.cli import _progress, app
-from thermostats.studies.nursery.plan import CORPORA, RECORD, Trained, model_folder, shipped_table
+from thermostats.studies.nursery.plan import CORPORA, RECORD, Trained, model_folder
 
 
 def run(*arguments):
@@ -40,7 +39,7 @@ def asked(monkeypatch, tmp_path):
         told.update(jobs=wanted, folder=folder, device=device, processes=processes)
         for job in wanted:
             yield training.Step(job, 0.5)
-            yield training.Step(job, 1.0, record(job.name, job.steps))
+            yield training.Step(job, 1.0, [record(job.name, job.steps)])
 
     monkeypatch.setattr(training, "train_all", train_all)
     monkeypatch.setattr(corpora, "load", lambda folder, name: told.setdefault("corpora", []).append(name))
@@ -83,8 +82,8 @@ def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     with _progress(10.0) as tell:
-        tell("r05-1", 10.0, 0.5, None)
-        tell("r05-1", 10.0, 1.0, record("r05-1"))
+        tell("r05-1", 10.0, 0.5, [])
+        tell("r05-1", 10.0, 1.0, [record("r05-1")])
     shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
     assert "r05-1: 600 steps, held-out loss 3.25" in shown and "training r05-1" in shown and "100%" in shown
 
@@ -131,11 +130,6 @@ def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
     assert told == [(tmp_path / "own", text)]
     assert said.stdout == f"{tmp_path / 'own'}\n"
     assert f"thermostats nursery train --recipe r05 --folder {tmp_path / 'own'}" in said.stderr
-
-
-def test_a_design_of_another_seed_is_drawn(monkeypatch):
-    monkeypatch.setattr(designs, "design", lambda seed: shipped_table().head(2).assign(seed=seed))
-    assert [row["seed"] for row in json.loads(run("design", "--seed", "7", "--json").stdout)] == [7, 7]
 
 
 def test_models_that_ship_are_folders_of_models():

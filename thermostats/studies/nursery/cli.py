@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +19,7 @@ from thermostats.errors import DataError, UsageError, not_installed
 from thermostats.measurement.settings import check_device, check_here, count_gpus
 from thermostats.studies.nursery.plan import (
     check_corpora,
+    check_names,
     chosen,
     read_record,
     records,
@@ -27,9 +28,11 @@ from thermostats.studies.nursery.plan import (
     tuned_rows,
 )
 from thermostats.tables import folders
-from thermostats.tables.atomic import write_atomically
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, Verbs, check_file
+
+if TYPE_CHECKING:
+    from thermostats.studies.nursery.packs import Pack
 
 app = Verbs(
     name="nursery",
@@ -40,33 +43,57 @@ app = Verbs(
 Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
 Recipes = Annotated[list[str], typer.Option("--recipe", help="Models of a recipe, r01 to r16; may be repeated.")]
 Models = Annotated[list[str], typer.Argument(help="Models of the design such as r03-2; without any, all.")]
-Design = Annotated[Path | None, typer.Option("--design", help="A design of your own; without it, the shipped one.")]
+Design = Annotated[Path | None, typer.Option("--design", help="A design file; without it, the first study's design.")]
 HERE = Path("nursery")
-DESIGN = "thermostats nursery design --out FILE writes one"
+CONTEXT = 64
+"""Tokens in a window of a design that is proposed."""
 
 
 @app.command()
 def design(
-    seed: Annotated[int | None, typer.Option(min=0, help="Draw a design with another seed.")] = None,
+    factors: Annotated[list[str], typer.Argument(help="More of --shapes, such as rho=0.125,2 d=32,80.")] = [],  # noqa: B006
+    recipes: Annotated[
+        int | None, typer.Option(min=1, help="Propose one with so many recipes, drawn at random.")
+    ] = None,
+    shapes: Annotated[list[str], typer.Option(help="Depths, densities and widths: L=4,8,16 rho=0.125,2 d=32,80.")] = [],  # noqa: B006
+    repeats: Annotated[int, typer.Option(min=0, help="Models trained again with another seed.")] = 8,
+    core_hours: Annotated[float, typer.Option(help="Most that training may take.")] = 12.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 1,
+    power: Annotated[
+        bool, typer.Option("--power", help="Simulate studies of this design: what its rules decide.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write it to a file, for train --design.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the design: 96 models by recipe, architecture, geometry and scale.
+    """Print the first study's design; with --recipes and --shapes propose, cost and simulate one of your own.
 
-    Example: `thermostats nursery design --seed 7 --out mine.csv`
+    Example: `thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
-    if seed is None:
+    if recipes is None:
         frame = shipped_table()
-    else:
-        from thermostats.studies.nursery.design import design as drawn  # noqa: PLC0415 - pandas
-
-        frame = drawn(seed)
-    if out is not None:
-        write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
-        print(out)
-    else:
         print_rows(records(frame), list(frame.columns), as_json)
-    say_next("thermostats nursery corpora", shown=not as_json)
+        say_next("thermostats nursery corpora", shown=not as_json)
+        return
+    from thermostats.studies.nursery import components, designs  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery.recipes import drawn  # noqa: PLC0415
+
+    _check_installed()
+    grid = designs.parse_grid([*shapes, *factors])
+    own = designs.Design(
+        out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, tuple(drawn(recipes, seed, CONTEXT))
+    )
+    own.check()
+    packs = own.packs()
+    models = sum(len(pack.members) for pack in packs)
+    print(f"{models} models in {len(packs)} packs, about {own.hours:.1f} core-hours of a processor", file=sys.stderr)
+    if power:
+        shown = components.operating(recipes, components.logs(grid))
+    else:
+        shown = [asdict(recipe) for recipe in own.recipes]
+    print_rows(shown, list(shown[0]), as_json)
+    if out is not None:
+        designs.write(own, out)
+        say_next(f"thermostats nursery corpora, then thermostats nursery train --design {out}", shown=not as_json)
 
 
 @app.command()
@@ -95,7 +122,7 @@ def train(
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
     design: Design = None,
-    budget: Annotated[float, typer.Option(help="Times the 600 steps of the shipped models; 10 suits a GPU.")] = 1.0,
+    budget: Annotated[float, typer.Option(help="Times the first study's 600 steps; 10 suits a GPU.")] = 1.0,
     tune: Annotated[bool, typer.Option(help="Fine-tune the first model of each recipe on the other corpus.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
@@ -103,9 +130,10 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train models of the design; what is trained is skipped: after an interruption, run the same command again.
+    """Train models of the first study, or of a design file, packed; run it again after an interruption: it goes on.
 
-    All 96 take about two hours on two cores. Example: `thermostats nursery train --recipe r05`
+    Of a design file whole packs are trained, those that hold a chosen model.
+    Example: `thermostats nursery train --recipe r05`
     """
     if not 0 < budget < math.inf:
         raise UsageError(
@@ -114,24 +142,33 @@ def train(
     check_device(device)
     check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
-    rows = _chosen(models, recipe, design)
+    if design is not None and budget != 1:
+        raise UsageError(
+            "a design file says its steps", got=f"--budget {budget:g}", next_step="change the file's steps"
+        )
+    rows, packs = _chosen(models, recipe, design)
     check_corpora(folder)
     from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
 
     for name in NAMES:
         load(folder, name)
     _check_installed()
-    from thermostats.studies.nursery.training import jobs, train_all  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery.training import Work, jobs, train_all  # noqa: PLC0415 - torch
 
-    wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
+    wanted: Sequence[Work] = packs
+    if design is None:
+        wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
+    else:
+        from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415
+
+        claim_folder(folder, design)
     shown = []
     with _progress(sum(job.work for job in wanted)) as report:
         for step in train_all(wanted, folder, device=device, processes=processes):
             report(step.job.name, step.job.work, step.share, step.trained)
-            if step.trained is not None:
-                shown.append(asdict(step.trained))
+            shown += [asdict(trained) for trained in step.trained]
     print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
-    say_next(f"thermostats nursery measure --folder {folder} --data mine", shown=not as_json)
+    say_next(f"thermostats nursery measure --folder {folder}{_of(design)} --data mine", shown=not as_json)
 
 
 @app.command()
@@ -167,13 +204,14 @@ def compare(
     models: Models = [],  # noqa: B006
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
+    design: Design = None,
     as_json: Json = False,
 ) -> None:
     """Hold models trained here against the shipped tables; exit code 1 where a gain differs by more than is stated.
 
     Example: `thermostats nursery compare --recipe r05`
     """
-    wanted = _trained(models, recipe, folder)
+    wanted = _trained(models, recipe, folder, design)
     _check_installed()
     from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
@@ -199,22 +237,40 @@ def models_(as_json: Json = False) -> None:
     say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
 
 
-def _chosen(models: list[str], recipes: list[str], design: Path | None) -> list[dict[str, Any]]:
-    if design is not None:
-        check_file(design, DESIGN)
-    return chosen(models, recipes, design)
+def _chosen(models: list[str], recipes: list[str], design: Path | None) -> tuple[list[dict[str, Any]], list[Pack]]:
+    """Rows of the first study, or those of a design file with the packs that hold them."""
+    if design is None:
+        return chosen(models, recipes), []
+    check_file(
+        design, "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+    )
+    _check_installed()
+    from thermostats.studies.nursery import designs  # noqa: PLC0415 - torch
+
+    packs = designs.read(design).packs()
+    rows = [row for pack in packs for row in pack.rows()]
+    check_names(models, recipes, rows)
+    wanted = {
+        row["model"] for row in rows if not (models or recipes) or row["model"] in models or row["recipe"] in recipes
+    }
+    held = [pack for pack in packs if any(member.model in wanted for member in pack.members)]
+    return [row for row in rows if row["model"] in wanted], held
+
+
+def _of(design: Path | None) -> str:
+    return "" if design is None else f" --design {design}"
 
 
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
     """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
-    rows = _chosen(models, recipes, design)
+    rows, _ = _chosen(models, recipes, design)
     if not any(read_record(folder, row["model"]) for row in rows):
-        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05"
-        place = "" if folder == HERE else f" --folder {folder}"
+        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05" * (design is None)
+        place = ("" if folder == HERE else f" --folder {folder}") + _of(design)
         raise DataError(
             "none of these models is trained here",
             where=folder,
-            next_step=f"thermostats nursery corpora{place}, then thermostats nursery train {asked}{place}; "
+            next_step=f"thermostats nursery corpora, then thermostats nursery train {asked}{place}; "
             "the tables of the shipped models are read without training: thermostats report N01",
         )
     return rows
@@ -244,9 +300,9 @@ def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
             bars.update(task, completed=sum(done.values()), description=f"training {name}")
-            if trained is not None:
-                left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
-                line = f"{name}: {trained.steps} steps, held-out loss {trained.loss}, about {left / 60:.0f} min left"
+            left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
+            for one in trained:
+                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, about {left / 60:.0f} min left"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

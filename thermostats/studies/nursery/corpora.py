@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery import english, synthetic, tokenizer
+from thermostats.studies.nursery import english, recipes, synthetic, tokenizer
 from thermostats.studies.nursery.plan import CORPORA, check_corpora
 from thermostats.tables.atomic import only_writer, write_all
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 Tokens = npt.NDArray[np.uint16]
 
-NAMES = ("english", "synthetic")
+NAMES = recipes.CORPORA
 HELD_OUT = 0.05
 SEPARATOR = "\f\n"
 """Between the documents of `english.txt` and `synthetic.txt`."""
+PSEUDO = 100.0
+"""Pairs after every token that a bigram model is given beforehand, spread by frequency."""
 _LEAST_DOCUMENTS = 20
 _FORMAT = 1
 
@@ -101,6 +103,28 @@ def load(folder: Path, name: str) -> Corpus:
             )
         parts[part] = np.load(folder / file, mmap_mode="r")
     return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])
+
+
+def unigram_loss(corpus: Corpus) -> float:
+    """Held-out cross-entropy of the training tokens' frequencies (one added to each count), nat per token."""
+    return float(-np.log(_frequencies(corpus))[corpus.heldout].mean())
+
+
+def bigram_loss(corpus: Corpus) -> float:
+    """Held-out cross-entropy of the token before alone, nat per token.
+
+    p(b | a) = (n_ab + k p(b)) / (n_a + k), p the frequencies and k = PSEUDO (MacKay and Peto 1995,
+    doi:10.1017/S1351324900000218).
+    """
+    pairs = np.zeros((corpus.vocab_size, corpus.vocab_size))
+    np.add.at(pairs, (corpus.train[:-1], corpus.train[1:]), 1.0)
+    p = (pairs + PSEUDO * _frequencies(corpus)) / (pairs.sum(axis=1, keepdims=True) + PSEUDO)
+    return float(-np.log(p[corpus.heldout[:-1], corpus.heldout[1:]]).mean())
+
+
+def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
+    counts = np.bincount(corpus.train, minlength=corpus.vocab_size) + 1.0
+    return np.asarray(counts / counts.sum())
 
 
 def documents(folder: Path, name: str) -> tuple[list[str], list[str]]:

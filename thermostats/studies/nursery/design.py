@@ -1,4 +1,5 @@
-"""The design: 16 recipes in an orthogonal array, five models each chosen D-optimally, one of them with a second seed.
+"""The first study's design, which ships: 16 recipes in an orthogonal array, five models each chosen
+D-optimally, one of them with a second seed.
 
 Recipes: the 16 points of GF(2)^4; optimiser and initialisation take four levels each from two pairs of coordinates, the
 two-level factors are products of coordinates (Addelman 1962, doi 10.1080/00401706.1962.10490038). Main effects of the
@@ -16,49 +17,19 @@ architecture and architecture × geometry are not separated from these.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pandas as pd
 from numpy.polynomial.legendre import legval
 
-from thermostats.studies.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES, TIED
+from thermostats.studies.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES
+from thermostats.studies.nursery.plan import shipped_table
 
-SEED = 20
-"""Seed of the design that ships."""
-DISTINCT = 5
-"""Distinct models per recipe; a sixth repeats one of them with another seed."""
-STARTS = 8
-"""Random starts of the exchange, of which the best is kept."""
-TWO_LEVEL = {"decay": (0, 2), "schedule": (1, 3), "peak": (0, 1, 3), "dropout": (0, 2, 3), "corpus": (0, 1, 2, 3)}
-"""Two-level factor → coordinates whose sum (mod 2) is its level; all different, none inside one pair."""
 GEOMETRY = ("log_L", "log_rho")
 CURVATURE = (("log_L", 2), ("log_L", 3), ("log_rho", 2))
 """Legendre polynomials that, with the linear terms, leave each of the four depths and three densities its own level."""
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-
-
-def recipes() -> pd.DataFrame:
-    """The 16 recipes: columns `recipe` (r01 … r16) and the factors of RECIPE."""
-    rows = []
-    for i, point in enumerate(product((0, 1), repeat=4)):
-        level = {"optimiser": 2 * point[0] + point[1], "init": 2 * point[2] + point[3]}
-        level |= {name: sum(point[c] for c in coordinates) % 2 for name, coordinates in TWO_LEVEL.items()}
-        row = {"recipe": f"r{i + 1:02d}"} | {name: RECIPE[name][level[name]] for name in RECIPE}
-        rows.append(row | ({"decay": "none"} if row["optimiser"] == "adam" else {}))
-    return pd.DataFrame(rows)
-
-
-def candidates() -> pd.DataFrame:
-    """Every model that could be built within a recipe: architecture, norm, position, tying, L, d, H, d_h."""
-    rows = [
-        asdict(build) | {"tied": tied, "n_layers": depth, "d_model": d, "n_heads": d // d_head, "d_head": d_head}
-        for build, tied, depth, (d, d_head) in product(BUILDS, TIED, N_LAYERS, SHAPES)
-    ]
-    return pd.DataFrame(rows)
 
 
 def model_matrix(frame: pd.DataFrame) -> pd.DataFrame:
@@ -79,77 +50,13 @@ def model_matrix(frame: pd.DataFrame) -> pd.DataFrame:
 @cache
 def blocks() -> dict[str, list[str]]:
     """Columns of the model matrix by block: recipe, architecture, geometry, scale, recipe x geometry."""
-    sample = candidates().iloc[:1].merge(recipes().iloc[:1], how="cross")
+    sample = shipped_table().head(1)
     names = list(model_matrix(sample))
     recipe, architecture = list(_recipe(sample)), list(_architecture(sample))
     crossed = [name for name in names if name.endswith(tuple(f" x {g}" for g in GEOMETRY))]
     geometry = [*GEOMETRY, *(f"P{k}({g})" for g, k in CURVATURE)]
     main = {"recipe": recipe, "architecture": architecture, "geometry": geometry, "scale": ["log_d"]}
     return main | {"recipe x geometry": crossed}
-
-
-def design(seed: int = SEED) -> pd.DataFrame:
-    """The whole design, 96 rows, in the random order in which it is trained.
-
-    Columns: model (r01-1 … r16-6), recipe and its factors, what candidates() has, rho, seed, replicate_of.
-    """
-    rng = np.random.default_rng(seed)
-    starts = (_exchange(np.random.default_rng([seed, start])) for start in range(STARTS))
-    _, frame = max(starts, key=lambda found: found[0])
-    frame["replicate_of"] = ""
-    repeated = []
-    for _, rows in frame.groupby("recipe", sort=True):
-        again = rows.iloc[[int(rng.integers(len(rows)))]].copy()
-        again["replicate_of"] = again["model"]
-        again["model"] = again["recipe"] + f"-{DISTINCT + 1}"
-        repeated.append(again)
-    frame = pd.concat([frame, *repeated], ignore_index=True)
-    frame["seed"] = rng.choice(10**6, size=len(frame), replace=False)
-    frame["rho"] = frame["n_heads"] / frame["d_head"]
-    frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
-    first = ["model", *recipes().columns, *candidates().columns, "rho", "seed", "replicate_of"]
-    return frame[first]
-
-
-def _exchange(rng: np.random.Generator) -> tuple[float, pd.DataFrame]:
-    pool, menu = recipes(), candidates()
-    everything = [model_matrix(menu.assign(**recipe)).to_numpy() for recipe in pool.to_dict("records")]
-    allowed = _allowed(menu)
-    slots = [(s // DISTINCT, allowed[s % len(allowed)]) for s in range(len(pool) * DISTINCT)]
-    picks = np.array([rng.choice(options) for _, options in slots])
-    rows = np.array([everything[r][pick] for (r, _), pick in zip(slots, picks, strict=True)])
-    inverse = np.linalg.inv(rows.T @ rows + 1e-6 * np.eye(rows.shape[1]))
-    gained = True
-    while gained:
-        gained = False
-        for s, (r, options) in enumerate(slots):
-            best, factor = _best_swap(everything[r][options], rows[s], inverse)
-            if factor > 1 + 1e-6:
-                gained, picks[s], rows[s] = True, options[best], everything[r][options[best]]
-                inverse = np.linalg.inv(rows.T @ rows + 1e-6 * np.eye(rows.shape[1]))
-    frame = pd.concat([menu.iloc[[pick]].assign(**pool.iloc[r]) for (r, _), pick in zip(slots, picks, strict=True)])
-    frame["model"] = [f"{recipe}-{k + 1}" for recipe in pool["recipe"] for k in range(DISTINCT)]
-    return float(np.linalg.slogdet(rows.T @ rows)[1]), frame.reset_index(drop=True)
-
-
-def _allowed(menu: pd.DataFrame) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    """Places in the menu with depth s mod 4 and density s mod 3, for s = 0 … 11."""
-    density = menu["n_heads"] / menu["d_head"]
-    densities = sorted(density.unique())
-    return [
-        np.flatnonzero((menu["n_layers"] == N_LAYERS[s % len(N_LAYERS)]) & (density == densities[s % len(densities)]))
-        for s in range(len(N_LAYERS) * len(densities))
-    ]
-
-
-def _best_swap(options: Matrix, old: Matrix, inverse: Matrix) -> tuple[int, float]:
-    """The option that raises det(X'X) most when it takes the old row's place, and by what factor (Fedorov's delta)."""
-    inside = options @ inverse
-    spread, with_old = np.einsum("ij,ij->i", inside, options), inside @ old
-    own = float(old @ inverse @ old)
-    factor = (1 + spread) * (1 - own) + with_old**2
-    best = int(np.argmax(factor))
-    return best, float(factor[best])
 
 
 def _recipe(frame: pd.DataFrame) -> dict[str, Vector]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from thermostats.tables.folders import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
-CORPORA, RECORD, LOSSES = "corpora.json", "training.json", "losses.csv"
-"""Records of a folder's corpora and of a model's training, and the losses of a training."""
+CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
+"""Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
 TUNED = "-tuned"
 
 
@@ -37,6 +37,8 @@ class Trained:
     learned: bool
     """The held-out loss is below that of the frequencies alone; a rule fixed before the first model was trained."""
     seconds: float
+    loss_bigram: float | None = None
+    """Held-out loss of the training tokens' pairs alone; of models trained in packs."""
 
 
 def shipped_table(name: str = "design") -> pd.DataFrame:
@@ -52,18 +54,14 @@ def shipped_models() -> list[Path]:
     return sorted(path.parent for path in (shipped("data") / "nursery" / "models").glob("*/config.json"))
 
 
-def chosen(models: Sequence[str], recipes: Sequence[str], design: Path | None = None) -> list[dict[str, Any]]:
-    """Rows of the design (that of a file, or the shipped one) with these models or recipes, all where none is named.
+def chosen(models: Sequence[str], recipes: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of the shipped design with these models or recipes, all where none is named.
 
-    Raises UsageError for a name that is not in the design, DataError where the file is none.
+    Raises UsageError for a name that is not in the design.
     """
-    _check_names(models, recipes, design or shipped("data") / "nursery" / "design.csv")
+    with (shipped("data") / "nursery" / "design.csv").open(encoding="utf-8", newline="") as lines:
+        check_names(models, recipes, list(csv.DictReader(lines)))
     frame = shipped_table()
-    if design is not None:
-        needed, frame = list(frame), _table(design, keep_default_na=False)
-        if lacking := [name for name in needed if name not in frame]:
-            step = "thermostats nursery design --out FILE"
-            raise DataError("a design lacks columns", where=design, got=", ".join(lacking), next_step=step)
     if models or recipes:
         frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
     return records(frame)
@@ -120,13 +118,8 @@ def check_corpora(folder: Path) -> None:
         raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
 
 
-def _check_names(models: Sequence[str], recipes: Sequence[str], design: Path) -> None:
-    """Raise UsageError for a model or a recipe that a design does not have; without pandas, so that it is quick."""
-    try:
-        with design.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError("a design cannot be read", where=design, got=str(error)) from error
+def check_names(models: Sequence[str], recipes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UsageError for a model or a recipe that rows of a design do not have."""
     for column, names in (("model", models), ("recipe", recipes)):
         known = sorted({row.get(column) or "" for row in rows} - {""})
         for name in names:

@@ -21,11 +21,12 @@ from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.inference.draws import Array, Settings
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.design import blocks, model_matrix, recipes
+from thermostats.studies.nursery.design import blocks, model_matrix
+from thermostats.studies.nursery.factors import RECIPE
 from thermostats.tables.vocabulary import NURSERY
 
 DESIGN = [
-    *("model", *recipes().columns, "architecture", "norm", "position", "tied"),
+    *("model", "recipe", *RECIPE, "architecture", "norm", "position", "tied"),
     *("n_layers", "d_model", "n_heads", "d_head", "rho", "seed", "replicate_of"),
 ]
 LOGS = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import filelock
 import numpy as np
@@ -28,7 +28,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from thermostats.measurement.session import quiet
 from thermostats.studies.nursery import corpora, tokenizer
-from thermostats.studies.nursery.corpora import Corpus, Tokens
+from thermostats.studies.nursery.corpora import Corpus, Tokens, unigram_loss
 from thermostats.studies.nursery.factors import BATCH, CHECKPOINTS, CONTEXT, STEPS, TUNING
 from thermostats.studies.nursery.models import POSITION_TABLES, build
 from thermostats.studies.nursery.optimisers import optimisers, schedule
@@ -71,14 +71,46 @@ class Job:
         known = read_record(folder, self.name)
         return known if known is not None and known.steps == self.steps else None
 
+    def records(self, folder: Path) -> list[Trained]:
+        """`record` as a list of one or none."""
+        known = self.record(folder)
+        return [] if known is None else [known]
+
+    def run(self, folder: Path, *, device: str, progress: Progress) -> list[Trained]:
+        """Train it, or tune it."""
+        run = tune if self.tuned else train
+        return [run(self.row, folder, budget=self.budget, device=device, progress=progress)]
+
+
+class Work(Protocol):
+    """Something to train: a model, or a pack of them."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def tuned(self) -> bool:
+        """Whether it begins from what others must train first."""
+
+    @property
+    def work(self) -> float:
+        """About how long it takes, to be compared with others of its kind."""
+
+    def records(self, folder: Path) -> list[Trained]:
+        """What its models came to, where all of them are trained."""
+
+    def run(self, folder: Path, *, device: str, progress: Progress) -> list[Trained]:
+        """Train it, or go on."""
+
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of a job: share done, and its record when it is through."""
+    """Progress of a job: share done, and the records of its models when it is through."""
 
-    job: Job
+    job: Work
     share: float
-    trained: Trained | None = None
+    trained: Sequence[Trained] = ()
 
 
 def jobs(rows: Sequence[Row], tuned: Sequence[Row], budget: float) -> list[Job]:
@@ -87,7 +119,7 @@ def jobs(rows: Sequence[Row], tuned: Sequence[Row], budget: float) -> list[Job]:
 
 
 def train_all(
-    wanted: Sequence[Job], folder: Path, *, device: str = "cpu", processes: int | None = None
+    wanted: Sequence[Work], folder: Path, *, device: str = "cpu", processes: int | None = None
 ) -> Iterator[Step]:
     """Run jobs side by side, one process a core or one for a GPU, and yield their progress; fine-tuning comes last.
 
@@ -96,7 +128,7 @@ def train_all(
     workers = processes or (1 if device != "cpu" else os.cpu_count() or 1)
     for tuned in (False, True):
         part = [job for job in wanted if job.tuned == tuned]
-        known = {job.name: job.record(folder) for job in part}
+        known = {job.name: job.records(folder) for job in part}
         yield from (Step(job, 1.0, known[job.name]) for job in part if known[job.name])
         if left := [job for job in part if not known[job.name]]:
             yield from _side_by_side(left, folder, device, min(workers, len(left)))
@@ -234,12 +266,6 @@ def heldout_loss(model: PreTrainedModel, tokens: Tokens, device: str) -> float:
     return loss
 
 
-def unigram_loss(corpus: Corpus) -> float:
-    """Held-out cross-entropy of the training tokens' frequencies (one added to each count), nat per token."""
-    counts = np.bincount(corpus.train, minlength=corpus.vocab_size) + 1.0
-    return float(-np.log(counts / counts.sum())[corpus.heldout].mean())
-
-
 def _windows(tokens: Tokens, starts: Any, device: str) -> torch.Tensor:
     taken = np.stack([tokens[start : start + CONTEXT + 1] for start in starts]).astype(np.int64)
     return torch.from_numpy(taken).to(device)
@@ -250,12 +276,12 @@ def _loss(model: PreTrainedModel, windows: torch.Tensor) -> torch.Tensor:
     return cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
-def _side_by_side(wanted: Sequence[Job], folder: Path, device: str, workers: int) -> Iterator[Step]:
+def _side_by_side(wanted: Sequence[Work], folder: Path, device: str, workers: int) -> Iterator[Step]:
     context = get_context("spawn")
     with context.Manager() as manager:
         shares = manager.Queue()
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare) as pool:
-            running: dict[Future[Trained], Job] = {
+            running: dict[Future[list[Trained]], Work] = {
                 pool.submit(_train, i, job, folder, device, shares): job for i, job in enumerate(wanted)
             }
             failed: BaseException | None = None
@@ -289,10 +315,9 @@ def _prepare() -> None:
     quiet()
 
 
-def _train(number: int, job: Job, folder: Path, device: str, shares: queue.Queue[tuple[int, float]]) -> Trained:
+def _train(number: int, job: Work, folder: Path, device: str, shares: queue.Queue[tuple[int, float]]) -> list[Trained]:
     def progress(done: int, total: int) -> None:
         if done % 10 == 0:
             shares.put((number, done / total))
 
-    run = tune if job.tuned else train
-    return run(job.row, folder, budget=job.budget, device=device, progress=progress)
+    return job.run(folder, device=device, progress=progress)

@@ -1,0 +1,186 @@
+"""How much recipe, geometry, scale and recipe × depth do to a log gain: standard deviations over a reference of shapes.
+
+y_rs = a_r + b_r·x_s + e_rs for recipe r at shape s, x the centred logs of L, rho and d. A recipe's coefficients c_r =
+(a_r, b_r) are drawn from N(m, W); least squares give ĉ_r ~ N(m, W + σ² (X'X)⁻¹). With K the covariance of x over the
+reference:
+
+- recipe √W_aa; recipe × depth √(W_LL K_LL); geometry √(m_g' K_gg m_g) with g = (L, rho); scale √(m_d² K_dd).
+
+Draws by Jeffreys' prior of the ĉ_r, exact: inverse Wishart, normal, σ² by the residuals; a variance below 0 is 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from thermostats.errors import UsageError
+
+Array = npt.NDArray[np.float64]
+REFERENCE: Array = np.array(
+    [[0.2040, 0.1245, 0.2371], [0.1245, 0.5442, 0.1165], [0.2371, 0.1165, 0.4490]], dtype=np.float64
+)
+"""Covariance of log L, log rho and log d over the 22 published models that can be compared: the reference."""
+GEOMETRY, SCALE, DEPTH = slice(0, 2), 2, 0
+
+
+@dataclass(frozen=True)
+class Components:
+    """Standard deviations of the log gain, draws or single numbers."""
+
+    recipe: Array
+    geometry: Array
+    scale: Array
+    depth: Array
+    """Recipe × depth."""
+    residual: Array
+
+    @property
+    def in_order(self) -> float:
+        """Share of the draws in which recipe > geometry > scale."""
+        return float(np.mean((self.recipe > self.geometry) & (self.geometry > self.scale)))
+
+
+def components(y: Array, x: Array, reference: Array = REFERENCE, *, draws: int = 2000, seed: int = 1) -> Components:
+    """Draws of the components of a whole table: y (recipes, shapes), x (shapes, 3), reference (3, 3).
+
+    Raises UsageError for fewer than six recipes, or shapes that do not tell the slopes apart.
+    """
+    recipes, shapes = y.shape
+    X = np.column_stack([np.ones(shapes), x - x.mean(axis=0)])
+    used = [i for i in range(4) if np.ptp(X[:, i]) > 0 or i == 0]
+    X = X[:, used]
+    if recipes < 6 or np.linalg.matrix_rank(X) < X.shape[1] or shapes <= X.shape[1]:
+        raise UsageError("too little to tell the components apart", got=f"{recipes} recipes at {shapes} shapes")
+    inverse = np.linalg.inv(X.T @ X)
+    c = y @ X @ inverse
+    left = y - c @ X.T
+    left = left - left.mean(axis=0)
+    df = (recipes - 1) * (shapes - X.shape[1])
+    rng = np.random.default_rng(seed)
+    noise = np.square(left).sum() / rng.chisquare(df, draws)
+    spread = np.cov(c.T) * (recipes - 1)
+    W = stats.invwishart(recipes - 1, spread).rvs(draws, random_state=rng).reshape(draws, len(used), len(used))
+    m = c.mean(axis=0) + np.einsum("nij,nj->ni", np.linalg.cholesky(W / recipes), rng.normal(size=(draws, len(used))))
+    own = np.zeros((draws, 4))
+    own[:, used] = m
+    variance = np.zeros((draws, 4))
+    variance[:, used] = np.einsum("nii->ni", W) - noise[:, None] * np.diag(inverse)
+    slopes = own[:, 1:]
+    shape_part = np.einsum("ni,ij,nj->n", slopes[:, GEOMETRY], reference[GEOMETRY, GEOMETRY], slopes[:, GEOMETRY])
+    return Components(
+        recipe=_root(variance[:, 0]),
+        geometry=_root(shape_part),
+        scale=_root(np.square(slopes[:, SCALE]) * reference[SCALE, SCALE]),
+        depth=_root(variance[:, 1 + DEPTH] * reference[DEPTH, DEPTH]),
+        residual=np.sqrt(noise),
+    )
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Of one study: recipe over geometry and geometry over scale, each with its interval, and P(order)."""
+
+    first: tuple[float, float, float]
+    second: tuple[float, float, float]
+    in_order: float
+
+    @property
+    def verdict(self) -> str:
+        """supported where both intervals lie above 1, not supported where one lies below, else inconclusive."""
+        if min(self.first[1], self.second[1]) > 1:
+            return "supported"
+        return "not supported" if min(self.first[2], self.second[2]) < 1 else "inconclusive"
+
+
+LEVEL = 0.95
+
+
+def ratios(found: Components) -> Ratios:
+    """Median and 95% interval of both ratios."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pairs = (found.recipe / found.geometry, found.geometry / found.scale)
+    ends = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    first, second = (tuple(float(v) for v in np.quantile(np.nan_to_num(pair, nan=1.0), ends)) for pair in pairs)
+    return Ratios((first[0], first[1], first[2]), (second[0], second[1], second[2]), found.in_order)
+
+
+@dataclass(frozen=True)
+class World:
+    """True components of a simulated study, over the reference, and how recipes are spread."""
+
+    name: str
+    recipe: float
+    geometry: float
+    scale: float
+    depth: float = 0.033
+    residual: float = 0.05
+    seed: float = 0.015
+    t: float = np.inf
+    """Degrees of freedom of the recipes' effects; infinite: normal."""
+
+
+WORLDS = (
+    World("as claimed", 0.053, 0.042, 0.019),
+    World("all alike", 0.04, 0.04, 0.04),
+    World("all alike, heavy tails", 0.04, 0.04, 0.04, t=4),
+    World("reversed", 0.019, 0.042, 0.053),
+    World("shape alone", 0.0, 0.042, 0.019),
+    World("recipe alone", 0.053, 0.0, 0.0),
+)
+"""As claimed: what the first study estimated, taken as over the reference. In all others the order is not so."""
+
+
+def simulated(world: World, recipes: int, x: Array, rng: np.random.Generator, reference: Array = REFERENCE) -> Array:
+    """A table of log gains (recipes, shapes) from a world; geometry acts through depth and density as the first study
+    found, about −5 to 1 in slope."""
+    direction = np.array([-5.0, 1.0]) / np.sqrt(np.array([-5, 1]) @ reference[GEOMETRY, GEOMETRY] @ np.array([-5, 1]))
+    slopes = np.array([*world.geometry * direction, -world.scale / np.sqrt(reference[SCALE, SCALE])])
+    centred = x - x.mean(axis=0)
+    effects = rng.normal(size=recipes)
+    if np.isfinite(world.t):
+        effects = rng.standard_t(world.t, size=recipes) / np.sqrt(world.t / (world.t - 2))
+    tilt = rng.normal(size=recipes) * world.depth / np.sqrt(reference[DEPTH, DEPTH])
+    noise = rng.normal(size=(recipes, len(x))) * np.hypot(world.residual, world.seed)
+    return np.asarray(world.recipe * effects[:, None] + centred @ slopes + np.outer(tilt, centred[:, DEPTH]) + noise)
+
+
+def logs(grid: Mapping[str, Sequence[float]]) -> Array:
+    """Logs of depth, head density and width of every shape of a grid, (shapes, 3)."""
+    return np.log(np.array(list(itertools.product(grid["L"], grid["rho"], grid["d"])), dtype=np.float64))
+
+
+def operating(
+    recipes: int, x: Array, *, worlds: Sequence[World] = WORLDS, simulations: int = 400, seed: int = 1
+) -> list[dict[str, float | str]]:
+    """How often the rules decide what in simulated studies: a row a world.
+
+    Columns: world, simulations, supported, not_supported (by the intervals of both ratios), p_order (share with
+    P(order) ≥ 0.95), covered (share of the intervals of recipe over geometry that hold the true ratio, where it is
+    neither 0 nor ∞).
+    """
+    rows: list[dict[str, float | str]] = []
+    for place, world in enumerate(worlds):
+        true = world.recipe / world.geometry if world.geometry else np.inf
+        found = []
+        for number in range(simulations):
+            rng = np.random.default_rng([seed, place, number])
+            y = simulated(world, recipes, x, rng)
+            found.append(ratios(components(y, x, draws=1000, seed=number)))
+        verdicts = [one.verdict for one in found]
+        row: dict[str, float | str] = {"world": world.name, "simulations": simulations}
+        row |= {name.replace(" ", "_"): verdicts.count(name) / simulations for name in ("supported", "not supported")}
+        row["p_order"] = float(np.mean([one.in_order >= LEVEL for one in found]))
+        inside = [one.first[1] <= true <= one.first[2] for one in found]
+        row["covered"] = float(np.mean(inside)) if 0 < true < np.inf else np.nan
+        rows.append(row)
+    return rows
+
+
+def _root(variance: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))

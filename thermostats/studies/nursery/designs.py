@@ -1,0 +1,185 @@
+"""A design file in TOML: recipes crossed with every shape of a grid, some models repeated with another seed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thermostats.errors import DataError, UsageError
+from thermostats.studies.nursery.recipes import Recipe, Shape, shape_of
+from thermostats.tables.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from thermostats.studies.nursery.packs import Pack
+
+GRID = ("L", "rho", "d")
+WIDEST = 8
+"""Models in a pack: more take no less time each on a processor, and a kill costs the more."""
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Shares of training after which gains are kept."""
+SPEED = 2700.0
+"""Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
+PLACED = "design.sha256"
+"""In a folder of trainings: the digest of the design that they are of."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is trained; nothing else decides a number."""
+
+    name: str
+    seed: int
+    context: int
+    core_hours: float
+    """Most that training may take."""
+    repeats: int
+    """Models trained again with another seed, drawn at random."""
+    grid: Mapping[str, Sequence[float]]
+    """Depths L, head densities rho, widths d: every combination is a shape."""
+    recipes: tuple[Recipe, ...]
+    apart: tuple[Recipe, ...] = ()
+    """Recipes chosen, not drawn: trained at every shape, and counted in no component of variance."""
+    shares: tuple[float, ...] = SHARES
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Every shape of the grid; raises UsageError where one does not divide."""
+        return [shape_of(int(L), rho, int(d)) for L, rho, d in itertools.product(*(self.grid[key] for key in GRID))]
+
+    @property
+    def hours(self) -> float:
+        """Core-hours that training is expected to take."""
+        return sum(pack.work for pack in self.packs()) / SPEED / 3600
+
+    def packs(self) -> list[Pack]:
+        """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
+        from thermostats.studies.nursery.packs import Member, Pack  # noqa: PLC0415 - torch
+
+        shapes, found = self.shapes, []
+        again = self._again(len(shapes))
+        for number, shape in enumerate(shapes):
+            members = []
+            for place, recipe in enumerate((*self.recipes, *self.apart)):
+                name = f"{recipe.name}-{shape.name}"
+                members.append(Member(name, recipe, self._seed(place, number, 0)))
+                if (place, number) in again:
+                    members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
+            members.sort(key=lambda m: (m.recipe.batch, m.recipe.steps, m.recipe.optimiser, m.model))
+            for (batch, steps), run in itertools.groupby(members, key=lambda m: (m.recipe.batch, m.recipe.steps)):
+                alike = tuple(run)
+                for first in range(0, len(alike), WIDEST):
+                    name = f"{shape.name}-b{batch}-s{steps}-{first // WIDEST + 1}"
+                    found.append(Pack(name, shape, alike[first : first + WIDEST], self.context, self.shares))
+        return found
+
+    def check(self) -> None:
+        """Raise UsageError where it cannot be trained as it is."""
+        for recipe in (*self.recipes, *self.apart):
+            recipe.check()
+        names = [recipe.name for recipe in (*self.recipes, *self.apart)]
+        if double := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageError("recipes of one name", got=", ".join(double), next_step="give every recipe its own name")
+        if not 0 <= self.repeats <= len(self.recipes) * len(self.shapes):
+            raise UsageError("more repeats than models", got=str(self.repeats))
+        if self.hours > self.core_hours:
+            raise UsageError(
+                "the budget does not fit",
+                got=f"about {self.hours:.1f} core-hours",
+                allowed=f"core_hours = {self.core_hours:g}",
+                next_step="fewer recipes or shapes, fewer steps, or a larger budget",
+            )
+
+    def _again(self, shapes: int) -> set[tuple[int, int]]:
+        rng = np.random.default_rng([self.seed, 1])
+        chosen = rng.choice(len(self.recipes) * shapes, size=self.repeats, replace=False)
+        return {(int(place) // shapes, int(place) % shapes) for place in chosen}
+
+    def _seed(self, *place: int) -> int:
+        return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
+
+
+def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
+    """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises UsageError for others."""
+    found = {}
+    for text in " ".join(texts).split():
+        key, _, values = text.partition("=")
+        try:
+            found[key] = [float(value) for value in values.split(",")]
+        except ValueError:
+            found[""] = []
+    if set(found) != set(GRID) or any(value % 1 or value < 1 for key in ("L", "d") for value in found[key]):
+        raise UsageError(
+            "not a grid of shapes",
+            got=" ".join(texts),
+            allowed="depths L, head densities rho and widths d, whole numbers but for rho",
+            next_step="--shapes L=4,8,16 rho=0.125,2 d=32,80",
+        )
+    return found
+
+
+def read(path: Path) -> Design:
+    """The design of a file. Raises DataError where it is none, UsageError where it cannot be trained."""
+    try:
+        known = tomllib.loads(path.read_text(encoding="utf-8"))
+        known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in TABLES[1:]}
+        design = Design(**known | {"shares": tuple(known.get("shares", SHARES))})
+        parse_grid([f"{key}={','.join(map(str, values))}" for key, values in design.grid.items()])
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        step = "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+        raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
+    design.check()
+    return design
+
+
+def write(design: Design, path: Path) -> None:
+    """Write a design file."""
+    lines = [f"{f.name} = {_toml(getattr(design, f.name))}" for f in fields(design) if f.name not in TABLES]
+    lines += ["", "[grid]", *(f"{key} = {_toml(values)}" for key, values in design.grid.items())]
+    for key in TABLES[1:]:
+        for recipe in getattr(design, key):
+            lines += ["", f"[[{key}]]", *(f"{name} = {_toml(value)}" for name, value in asdict(recipe).items())]
+    write_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+TABLES = ("grid", "recipes", "apart")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a design file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def claim_folder(folder: Path, path: Path) -> None:
+    """Say in a folder which design its trainings are of. Raises UsageError where it holds those of another."""
+    place = folder / PLACED
+    if not place.exists():
+        write_atomically(place, (digest(path) + "\n").encode())
+    elif place.read_text().strip() != digest(path):
+        raise UsageError(
+            "the folder holds trainings of another design",
+            where=folder,
+            got=f"{path}, {digest(path)[:12]}",
+            allowed=place.read_text().strip()[:12],
+            next_step="give another --folder; corpora are made there by thermostats nursery corpora",
+        )
+
+
+def _recipe(found: Mapping[str, Any]) -> Recipe:
+    broken = {f.name for f in fields(Recipe) if f.type == "float"}
+    values: dict[str, Any] = {key: float(value) if key in broken else value for key, value in found.items()}
+    return Recipe(**values)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Sequence):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    return f"{value:g}" if isinstance(value, float) and value == int(value) else repr(value)
