@@ -188,3 +188,13 @@ def test_a_design_is_proposed_and_written(tmp_path):
     assert len(own.recipes) == 2 and len(own.shapes) == 2 and "core-hours" in said.stderr
     again = CliRunner().invoke(app, ["design", "--recipes", "2", "--shapes", "L=4 rho=0.37 d=32", "--repeats", "0"])
     assert isinstance(again.exception, UsageError) and "rho=0.37" in str(again.exception)
+
+
+def test_the_second_study_is_the_design_that_was_frozen():
+    folder = shipped("data") / "nursery" / "second"
+    assert designs.digest(folder / "design.toml") == (folder / "design.sha256").read_text().strip()
+    own = designs.read(folder / "design.toml")
+    members = [member.model for pack in own.packs() for member in pack.members]
+    assert (len(own.recipes), len(own.apart), len(own.shapes), len(members)) == (32, 4, 12, 440)
+    drawn_again = {recipe.name: recipe for recipe in drawn(40, own.seed, own.context)}
+    assert all(recipe == drawn_again[recipe.name] for recipe in own.recipes)
