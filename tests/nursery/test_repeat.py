@@ -117,11 +117,14 @@ def test_a_design_file_from_end_to_end(made, tmp_path):
     said = run("train", *told, "--processes", 1)
     assert said.exit_code == 0, said.exception
     found = {line["model"] for line in json.loads(said.stdout)}
-    assert len(found) == 3 and len([name for name in found if name.endswith("-again")]) == 1
+    tuned = {name for name in found if name.endswith(("-corpus", "-optimiser", "-decay"))}
+    trained = found - tuned
+    assert len(tuned) % 3 == 0 and len(trained) == 3 and len([name for name in trained if name.endswith("-again")]) == 1
     measured = run("measure", *told, "--data", tmp_path / "mine")
     assert measured.exit_code == 0, measured.exception
     assert {line["model"] for line in json.loads(measured.stdout)} == found
     models = store.load("models", tmp_path / "mine").set_index("model_id")
+    assert set(models.loc[[f"nursery/{name}" for name in tuned], "variant"]) <= {"instruct"}
     again = next(name for name in found if name.endswith("-again"))
     assert models.loc[f"nursery/{again}", "seed_of"] == f"nursery/{again.removesuffix('-again')}"
     own.write_text(own.read_text().replace("seed = 3", "seed = 4"))

@@ -123,7 +123,12 @@ def train(
     folder: Folder = HERE,
     design: Design = None,
     budget: Annotated[float, typer.Option(help="Times the first study's 600 steps; 10 suits a GPU.")] = 1.0,
-    tune: Annotated[bool, typer.Option(help="Fine-tune the first model of each recipe on the other corpus.")] = True,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            help="Train models on: the first of each recipe on the other corpus; of a file, 14 in three ways."
+        ),
+    ] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
         int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
@@ -162,11 +167,17 @@ def train(
         from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415
 
         claim_folder(folder, design)
-    shown = []
-    with _progress(sum(job.work for job in wanted)) as report:
-        for step in train_all(wanted, folder, device=device, processes=processes):
-            report(step.job.name, step.job.work, step.share, step.trained)
-            shown += [asdict(trained) for trained in step.trained]
+    shown: list[dict[str, Any]] = []
+
+    def through(wanted: Sequence[Work]) -> None:
+        with _progress(sum(job.work for job in wanted)) as report:
+            for step in train_all(wanted, folder, device=device, processes=processes):
+                report(step.job.name, step.job.work, step.share, step.trained)
+                shown.extend(asdict(trained) for trained in step.trained)
+
+    through(wanted)
+    if design is not None and tune:
+        through(_tuned(design, folder))
     print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
     say_next(f"thermostats nursery measure --folder {folder}{_of(design)} --data mine", shown=not as_json)
 
@@ -257,6 +268,15 @@ def _chosen(models: list[str], recipes: list[str], design: Path | None) -> tuple
     return [row for row in rows if row["model"] in wanted], held
 
 
+def _tuned(design: Path, folder: Path) -> list[Pack]:
+    """Packs of the tuned models of a design file, once its own are trained."""
+    from thermostats.studies.nursery import designs  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery.tuning import tuned_packs  # noqa: PLC0415 - torch
+
+    own = designs.read(design)
+    return tuned_packs(own, own.packs(), folder)
+
+
 def _of(design: Path | None) -> str:
     return "" if design is None else f" --design {design}"
 
@@ -264,6 +284,8 @@ def _of(design: Path | None) -> str:
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
     """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
     rows, _ = _chosen(models, recipes, design)
+    if design is not None and not (models or recipes):
+        rows += [row for pack in _tuned(design, folder) for row in pack.rows()]
     if not any(read_record(folder, row["model"]) for row in rows):
         asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05" * (design is None)
         place = ("" if folder == HERE else f" --folder {folder}") + _of(design)

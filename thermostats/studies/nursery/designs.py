@@ -17,7 +17,7 @@ from thermostats.studies.nursery.recipes import Recipe, Shape, shape_of
 from thermostats.tables.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from thermostats.studies.nursery.packs import Pack
+    from thermostats.studies.nursery.packs import Member, Pack
 
 GRID = ("L", "rho", "d")
 WIDEST = 8
@@ -60,9 +60,10 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        from thermostats.studies.nursery.packs import Member, Pack  # noqa: PLC0415 - torch
+        from thermostats.studies.nursery.packs import Member  # noqa: PLC0415 - torch
 
-        shapes, found = self.shapes, []
+        shapes = self.shapes
+        found: list[Pack] = []
         again = self._again(len(shapes))
         for number, shape in enumerate(shapes):
             members = []
@@ -71,12 +72,7 @@ class Design:
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
                 if (place, number) in again:
                     members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
-            members.sort(key=lambda m: (m.recipe.batch, m.recipe.steps, m.recipe.optimiser, m.model))
-            for (batch, steps), run in itertools.groupby(members, key=lambda m: (m.recipe.batch, m.recipe.steps)):
-                alike = tuple(run)
-                for first in range(0, len(alike), WIDEST):
-                    name = f"{shape.name}-b{batch}-s{steps}-{first // WIDEST + 1}"
-                    found.append(Pack(name, shape, alike[first : first + WIDEST], self.context, self.shares))
+            found += grouped(members, shape, self.context, self.shares)
         return found
 
     def check(self) -> None:
@@ -103,6 +99,25 @@ class Design:
 
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
+
+
+def grouped(
+    members: Sequence[Member], shape: Shape, context: int, shares: tuple[float, ...], prefix: str = ""
+) -> list[Pack]:
+    """Models of one shape as packs: as many windows and steps together, optimisers side by side, at most WIDEST."""
+    from thermostats.studies.nursery.packs import Pack  # noqa: PLC0415 - torch
+
+    def key(member: Member) -> tuple[int, int]:
+        return member.recipe.batch, member.recipe.steps
+
+    found = []
+    in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
+    for (batch, steps), run in itertools.groupby(in_order, key=key):
+        alike = tuple(run)
+        for first in range(0, len(alike), WIDEST):
+            name = f"{prefix or shape.name}-b{batch}-s{steps}-{first // WIDEST + 1}"
+            found.append(Pack(name, shape, alike[first : first + WIDEST], context, shares))
+    return found
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
