@@ -20,7 +20,7 @@ from thermostats.measurement import residual
 )
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
-    found = residual.norms(x, (3, 1))
+    found = residual.norms(x, 3)
     assert (found.dtype, tuple(found.shape)) == (expected, (3, 1))
     assert found.flatten().tolist() == [600.0] * 3
     with residual.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
@@ -30,7 +30,7 @@ def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype
 def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 5, 3)))
     weights = torch.tensor([[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype)
-    found = residual.mean_cosine(x, residual.norms(x, (2, 5)), weights)
+    found = residual.mean_cosine(x, residual.norms(x, 2), weights)
     for row in range(2):
         for prompt in range(2):
             own = x[row][weights[row, prompt] == 1].numpy()

@@ -119,6 +119,13 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "glm4": ("Glm4Config", WIDE),
     "apertus": ("ApertusConfig", LLAMA),
     "deepseek_v2": ("DeepseekV2Config", DEEPSEEK),
+    "swin": (
+        "SwinConfig",
+        {
+            **{"image_size": 32, "patch_size": 2, "embed_dim": 12, "depths": [2, 2, 1], "num_heads": [2, 4, 4]},
+            "window_size": 4,
+        },
+    ),
     "deepseek_v3": ("DeepseekV3Config", DEEPSEEK),
     "gpt_oss": ("GptOssConfig", {**WIDE, **MOE}),
 }

@@ -14,7 +14,7 @@ import pandas as pd
 from thermostats.claims.study import named, studies
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
+from thermostats.tables.evidence import DECODER, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
@@ -23,7 +23,7 @@ __all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS"
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
-MODEL_COLUMNS = ["model_id", "revision", "heritage", "family"]
+MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality"]
 BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
 """Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
 
@@ -54,6 +54,7 @@ class Evidence:
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
+        Models that are no decoders are handed out, with the column `modality`, where they are asked for by it alone.
         In the controlled study a recipe stands in the place of the lab (`heritage`).
         Without `source` only rows of the named set are handed out. Tables of studies and BENCHMARKS are read too.
         """
@@ -102,6 +103,8 @@ class Evidence:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals:
             frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
+        if "modality" in frame and name != "prompts" and "modality" not in equals:
+            frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):
             frame = frame.assign(heritage=frame["family"])
         for label, wanted in equals.items():

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.model_rows import SHALLOW
+from thermostats.tables.evidence import DECODER
 from thermostats.tables.facts import own_models
 from thermostats.tables.folders import shipped
 from thermostats.tables.reading import of_last_revision
@@ -24,7 +25,10 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
     has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(own) else {}
     for row in own[~own["model_id"].isin(used)].sort_values("model_id").itertuples():
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
-        if lacks:
+        if row.modality != DECODER:
+            kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"
+            yield f"{name} is left out: {kind}, and the statement is about decoders; X02 reads it."
+        elif lacks:
             line = f"`thermostats measure {name} --what {','.join(lacks)} --data {folder}`"
             yield f"{name} is left out: it has no {listed(lacks)}. {line} brings it in."
         elif not row.heritage:

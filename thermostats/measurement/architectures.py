@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 
 Config = Mapping[str, Any]
 """A model's configuration as in its config.json."""
@@ -121,11 +121,24 @@ class Architecture:
     """The same for the feed-forward layer."""
     shared: bool = False
     """One block is run L times (ALBERT): its weights are there once, its gains L times."""
+    any_size: bool = False
+    """Images of any size whose sides are whole multiples of the patch; else of the configuration's size alone."""
+    stages: str = ""
+    """Configuration key of how many blocks each stage has, where patches are merged and widths change between stages;
+    ``{stage}`` stands in `blocks`."""
+    depths: tuple[int, ...] = ()
+    """What stands there in a model's configuration; see `lookup`."""
 
     @property
     def additive(self) -> bool:
         """x_l − x_(l−1) is the sum of the two writes."""
         return not self.norm_after
+
+    def stage(self, layer: int) -> tuple[int, int]:
+        """Stage of a block (from 0), and its place in it."""
+        before = [sum(self.depths[:s]) for s in range(len(self.depths))] or [0]
+        stage = max(s for s, first in enumerate(before) if first <= layer)
+        return stage, layer - before[stage]
 
     @property
     def has_head(self) -> bool:
@@ -136,7 +149,8 @@ class Architecture:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
             return tuple(f"{name}.{kind}" for name in self.unembedding)
-        inner = f"{module}.{kind}" if layer is None else f"{self.blocks}.{layer}.{module}.{kind}"
+        stage, place = self.stage(layer or 0)
+        inner = f"{module}.{kind}" if layer is None else f"{self.blocks.format(stage=stage)}.{place}.{module}.{kind}"
         whole = f"{self.prefix}.{inner}"
         other = reduce(lambda name, pair: name.replace(*pair), self.moved, whole)
         return tuple(dict.fromkeys((whole, inner, other, other.removeprefix(f"{self.prefix}."))))
@@ -276,6 +290,16 @@ VIT = _of(
     outside=HEADS,
 )
 """Pre-norm blocks over the patches of an image, a class token in front."""
+SWIN = _of(
+    VIT,
+    "swin",
+    prefix="swin",
+    blocks="encoder.layers.{stage}.blocks",
+    moved=(("attention.v_proj", "attention.self.value"), ("attention.o_proj", "attention.output.dense")),
+    leading=0,
+    stages="depths",
+)
+"""Attention within windows; between stages four patches become one, and the width doubles."""
 DINOV2 = _of(
     VIT,
     "dinov2",
@@ -285,6 +309,7 @@ DINOV2 = _of(
     attention_scale="layer_scale1.lambda1",
     mlp_scale="layer_scale2.lambda1",
     moved=VIT.moved[1:],
+    any_size=True,
 )
 CLIP_VISION = _of(
     VIT,
@@ -293,6 +318,8 @@ CLIP_VISION = _of(
     **_reads("self_attn", "layer_norm1", "layer_norm2"),
     **_matrices("self_attn.v_proj", "self_attn.out_proj"),
     moved=(),
+    loader="CLIPVisionModel",
+    outside=(*HEADS, "text_model"),
 )
 CLIP_TEXT = _of(
     CLIP_VISION,
@@ -300,6 +327,8 @@ CLIP_TEXT = _of(
     **_trunk("text_model", "encoder.layers", "final_layer_norm", "embeddings.token_embedding"),
     causal=True,
     reads="text",
+    loader="CLIPTextModel",
+    outside=(*HEADS, "vision_model"),
 )
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
@@ -469,6 +498,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     _of(LLAMA, "eurobert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
     CLIP_TEXT,
+    _of(CLIP_TEXT, "metaclip_2_text_model", loader="MetaClip2TextModel"),
     _of(CLIP_TEXT, "siglip_text_model", loader="SiglipTextModel", causal=False),
     VIT,
     _of(VIT, "vit_msn"),
@@ -489,8 +519,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     CLIP_VISION,
     _of(CLIP_VISION, "mlcd_vision_model"),
-    _of(CLIP_VISION, "siglip_vision_model", final_norm="post_layernorm", leading=0),
+    _of(CLIP_VISION, "metaclip_2_vision_model", loader="MetaClip2VisionModel"),
+    _of(CLIP_VISION, "siglip_vision_model", final_norm="post_layernorm", leading=0, loader="SiglipVisionModel"),
+    SWIN,
 )
+STACKS = {
+    name: {"text": f"{name}_text_model", "image": f"{name}_vision_model"} for name in ("clip", "metaclip_2", "siglip")
+}
+"""Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
     "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
@@ -500,14 +536,14 @@ _REFUSED = {
     "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text",
     "it is an encoder with a decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
     "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody moshi",
-    "it has several stacks: save the one to be measured on its own, as its text or vision model": "clip siglip siglip2 "
-    "metaclip_2 emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
+    "it has several stacks: save the one to be measured on its own, as its text or vision model": "siglip2 "
+    "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
     "cohere2_vision perceiver tipsv2_vision_model timm_wrapper timm_backbone inkling2_text inkling_text",
     "its blocks are convolutions or pooling: there is no attention matrix, W_V or W_O": "bit convnext convnextv2 "
     "dinov3_convnext efficientnet focalnet hgnet_v2 mobilenet_v1 mobilenet_v2 poolformer pp_lcnet regnet resnet "
     "textnet mobilevit mobilevitv2 swiftformer levit cvt",
-    "its width changes between stages: gains within stages have no entry yet": "swin swinv2 swin2sr donut-swin dinat "
+    "its width changes between stages: gains within stages have no entry yet": "swinv2 swin2sr donut-swin dinat "
     "hiera pvt pvt_v2 segformer glpn",
     "it reads videos: patches over time have no position here": "timesformer videomae vivit videoprism_vision_model",
     "it detects or maps: what stands behind its backbone has no estimand here": "detr conditional_detr dab-detr "
@@ -527,6 +563,31 @@ UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items(
 """Model types that are refused, each with the reason."""
 
 
+def stack_of(model: Config, reads: str) -> Config:
+    """The configuration of the stack that reads ``text`` or ``image``; the whole where there is one stack."""
+    model_type = STACKS.get(str(model.get("model_type")), {}).get(reads)
+    nested = model.get(f"{'vision' if reads == 'image' else 'text'}_config")
+    if model_type is None:
+        return model
+    return {**(nested if isinstance(nested, Mapping) else {}), "model_type": model_type}
+
+
+def of_layer(entry: Architecture, config: Config, layer: int) -> Config:
+    """The configuration as one block (from 0) has it: of a hierarchical model width and heads are those of its stage.
+
+    Raises DataError where the configuration does not state them.
+    """
+    if not entry.depths:
+        return config
+    stage, _ = entry.stage(layer)
+    heads, width = config.get("num_heads"), config.get("embed_dim")
+    if not isinstance(heads, list | tuple) or len(heads) != len(entry.depths) or not isinstance(width, int):
+        got, allowed = f"embed_dim {width!r}, num_heads {heads!r}", "a width, and heads for each of the stages"
+        raise DataError("the configuration does not describe its stages", where="config.json", got=got, allowed=allowed)
+    own = {"hidden_size": width * 2**stage, "num_attention_heads": heads[stage], "num_heads": heads[stage]}
+    return {**config, **own, "num_hidden_layers": sum(entry.depths)}
+
+
 def config_of(model: Config) -> Config:
     """The part of a configuration that describes the decoder (multi-modal models nest it in ``text_config``)."""
     nested = model.get("text_config")
@@ -540,6 +601,16 @@ def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool
 def eager_is_wrong(entry: Architecture, config: Config) -> bool:
     """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi twice)."""
     return bool(entry.eager_wrong) and _matches(config, entry.eager_wrong)
+
+
+def _depths(config: Config, key: str) -> tuple[int, ...]:
+    found = config.get(key)
+    if not isinstance(found, list | tuple) or not found or not all(type(n) is int and 0 < n < 1000 for n in found):
+        allowed = "how many blocks each stage has"
+        raise DataError(
+            f"the configuration's {key} are none", where="config.json", got=repr(found)[:60], allowed=allowed
+        )
+    return tuple(found)
 
 
 def lookup(config: Config) -> Architecture:
@@ -557,7 +628,7 @@ def lookup(config: Config) -> Architecture:
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
     for entry in ARCHITECTURES:
         if entry.model_type == model_type and _matches(config_of(config), entry.when):
-            return entry
+            return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
     known = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, known, n=3)
     raise UnknownArchitectureError(

@@ -21,7 +21,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
+from thermostats.measurement.forward import Decoder, as_measured, call, first_blocks, in_turn, make_batches, submodule
 from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
@@ -46,14 +46,17 @@ def measure_attention(
     *,
     token_budget: int | None = None,
     progress: Progress | None = None,
+    depth: int | None = None,
 ) -> pd.DataFrame:
     """Table `attention`, without run_id, of every layer, head and prompt and of the published variants.
+
+    `depth`: of the first blocks alone.
 
     Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, where eager
     attention is wrong for the model, or memory does not suffice.
     """
     check_eager(decoder)
-    values = [layer_values(decoder, layer) for layer in range(len(decoder.blocks))]
+    values = [layer_values(decoder, layer) for layer in range(len(decoder.blocks))[:depth]]
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0
     with as_measured(decoder.model):
@@ -68,7 +71,7 @@ def measure_attention(
                     key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id, "published": published}
                     rows.extend(layer_rows(kept[row, :, :n, :n], exact, **key))
 
-            with collecting(decoder, reduce):
+            with collecting(decoder, reduce), first_blocks(decoder, depth):
                 call(decoder.base, batch)
             done += len(batch.indices)
             if progress is not None:

@@ -48,6 +48,8 @@ def can_measure(
         why, need = quantised, None
         if name == "outputs" and not entry.has_head:
             why = "the model has no next-token distribution"
+        elif name == "attention" and entry.depths:
+            why = "the model attends within windows, whose graphs have no estimand here"
         elif name == "attention" and eager_is_wrong(entry, config):
             why = "eager attention is wrong for this model: it applies the position bias twice"
         if not why:

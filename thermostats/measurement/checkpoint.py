@@ -23,8 +23,15 @@ from thermostats.tables.limits import INDEX as INDEX_BYTES
 from thermostats.tables.limits import read_bytes
 
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
-"""Tensors that old checkpoints hold though they are no weights: masks and frequencies, which the model computes."""
+BUFFERS = (
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    "rotary_emb.inv_freq",
+    "position_ids",
+)
+"""Tensors that old checkpoints hold though they are no weights: masks, frequencies, numbers of positions."""
 DIMENSIONS = 32
 """Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"

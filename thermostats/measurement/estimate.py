@@ -21,6 +21,7 @@ from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import FEED_FORWARD
+from thermostats.measurement.settings import is_images
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 
@@ -88,7 +89,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
     Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be measured.
     """
-    config = read_config(folder)
+    config = read_config(folder, "image" if is_images(spec.prompts) else "text")
     entry = lookup(config)
     n_params = count_parameters(folder, entry.loader)
     if all(WHAT[name][0] == "weights" for name in spec.what):
@@ -112,7 +113,8 @@ def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
 
     auto: Any = getattr(transformers, loader)
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
+        config = kind.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
             model = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -64,7 +64,8 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
     base = getattr(model, "base_model", model) if entry.has_head else model
-    blocks = tuple(submodule(base, entry.blocks, entry).children())
+    places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
+    blocks = tuple(block for place in places for block in submodule(base, place, entry).children())
     if entry.shared:
         blocks *= geometry(entry, configuration(model) if config is None else config).n_layers
     final_norm = submodule(base, entry.final_norm, entry) if entry.final_norm else None
@@ -88,6 +89,27 @@ def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
         for block in layers:
             stack.callback(block.register_forward_pre_hook(hook, prepend=True).remove)
         yield lambda: now["layer"]
+
+
+class _EndedError(Exception):
+    """The blocks that were asked for have run."""
+
+
+@contextmanager
+def first_blocks(decoder: Decoder, depth: int | None) -> Iterator[None]:
+    """While open, a forward pass ends behind so many blocks; None: it runs whole."""
+    if depth is None:
+        yield
+        return
+    with in_turn(decoder.blocks) as now, ExitStack() as stack, suppress(_EndedError):
+
+        def end(_module: nn.Module, _args: Any, _output: Any) -> None:
+            if now() + 1 >= depth:
+                raise _EndedError
+
+        for block in dict.fromkeys(decoder.blocks):
+            stack.callback(block.register_forward_hook(end).remove)
+        yield
 
 
 def tensor_of(value: Any) -> torch.Tensor:
@@ -233,12 +255,29 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     entry, config = decoder.entry, config_of(decoder.config)
     channels, size, patch = (config.get(key) for key in ("num_channels", "image_size", "patch_size"))
     sides, each = (tuple(n) if isinstance(n, list | tuple) else (n, n) for n in (size, patch))
-    if tuple(image.shape) != (channels, *sides):
-        allowed = f"{channels} channels of {sides[0]} × {sides[1]}"
-        raise UsageError("not an image as the model reads it", got=str(tuple(image.shape)), allowed=allowed)
+    shape, allowed = tuple(image.shape), f"{channels} channels of {sides[0]} × {sides[1]}"
+    if entry.any_size and len(shape) == 3:
+        sides, allowed = shape[1:], f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
+    if shape != (channels, *sides) or sides[0] % each[0] or sides[1] % each[1]:
+        raise UsageError("not an image as the model reads it", got=str(shape), allowed=allowed)
+    grid = (sides[0] // each[0], sides[1] // each[1])
+    _check_windows(entry, config, grid)
     leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
-    n = leading + (sides[0] // each[0]) * (sides[1] // each[1])
+    n = leading + grid[0] * grid[1]
     return n, slice(leading, n)
+
+
+def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -> None:
+    """Raise UsageError where a stage's patches do not fill its windows, or four of them the next stage's patch."""
+    window = int(config.get("window_size") or 1)
+    for stage in range(len(entry.depths)):
+        wide = min(window, *grid)
+        last = stage == len(entry.depths) - 1
+        if any(side % wide or (not last and side % 2) for side in grid):
+            what, allowed = "the image's patches do not divide into windows", f"whole windows of {wide} in every stage"
+            got = f"{grid[0]} × {grid[1]} patches in stage {stage + 1}"
+            raise UsageError(what, got=got, allowed=allowed, next_step="padding has no estimand here")
+        grid = (grid[0] // 2, grid[1] // 2)
 
 
 def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list[Batch]:
@@ -260,15 +299,24 @@ def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list
     return found
 
 
-def example(decoder: Decoder, token: int = 1) -> dict[str, Tensor]:
+FEW = 2
+"""Patches on a side of the smallest image, where a model resizes its positions."""
+
+
+def example(decoder: Decoder, token: int = 1) -> dict[str, Any]:
     """The smallest input of a model: one token, or one image of noise."""
     if decoder.entry.reads == "text":
         return {"input_ids": torch.tensor([[token]], device=decoder.device)}
-    size = config_of(decoder.config)["image_size"]
-    sides = size if isinstance(size, list | tuple) else (size, size)
-    shape = (1, int(config_of(decoder.config).get("num_channels", 3)), *sides)
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(token))
-    return {"pixel_values": noise.to(decoder.device, decoder.dtype)}
+    config = config_of(decoder.config)
+    whole, patch = (n if isinstance(n, list | tuple) else (n, n) for n in (config["image_size"], config["patch_size"]))
+    resized = {}
+    if not decoder.entry.any_size and "interpolate_pos_encoding" in inspect.signature(decoder.base.forward).parameters:
+        resized = {"interpolate_pos_encoding": True}
+    few = (decoder.entry.any_size or bool(resized)) and not decoder.entry.depths
+    sides = [FEW * n for n in patch] if few else whole
+    shape = (1, int(config.get("num_channels", 3)), *sides)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(token)).to(decoder.device, decoder.dtype)
+    return {"pixel_values": noise, **(resized if few else {})}
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:

@@ -18,7 +18,16 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import Architecture
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Batch, Decoder, as_measured, call, head_on_last_token, make_batches, padded
+from thermostats.measurement.forward import (
+    Batch,
+    Decoder,
+    as_measured,
+    call,
+    first_blocks,
+    head_on_last_token,
+    make_batches,
+    padded,
+)
 from thermostats.measurement.residual import PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
@@ -59,10 +68,11 @@ def measure_gains(
     decode: Callable[[int], str] | None = None,
     token_budget: int | None = None,
     progress: Progress | None = None,
+    depth: int | None = None,
 ) -> Measured:
     """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
 
-    Without `decode` the head is not run at all. Raises UsageError for prompts that cannot be measured and
+    `depth`: of the first blocks alone; what stands behind them is missing. Without `decode` the head is not run at all. Raises UsageError for prompts that cannot be measured and
     ThermostatsError where memory does not suffice or the model has no head that outputs could come from.
     """
     dtype = str(decoder.dtype).removeprefix("torch.")
@@ -74,7 +84,7 @@ def measure_gains(
         while waiting:
             batch = waiting.popleft()
             ids = [prompts[i].prompt_id for i in batch.indices]
-            with recording(decoder, batch.members()) as record:
+            with recording(decoder, batch.members()) as record, first_blocks(decoder, depth):
                 logits = None if decode is None else _logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
@@ -89,7 +99,9 @@ def measure_gains(
             for k, (prompt_id, row, start, n) in enumerate(prompts_in):
                 norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
                 at = places_of(decoder.entry, batch.own[k], n)
-                rows.append(layer_rows(prompt_id, n, norms, spread[:, k], dtype, at))
+                for part, m, places in stages_of(decoder.entry, at, n):
+                    of_stage = {name: x[part, :m] for name, x in norms.items()}
+                    rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
                 token = at.get("last", at.get("cls"))
                 if decoder.final_norm is not None and isinstance(token, int):
                     ratio = final[row, start + token] / norms["norm_in"][-1, token]
@@ -143,10 +155,22 @@ def places_of(entry: Architecture, own: slice, n: int) -> Places:
     return {"first" if entry.causal else "cls": 0, "last": own.stop - 1, "mean": own}
 
 
+def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, int, Places]]:
+    """Layers of each stage, its tokens and positions of an input of n tokens; of one width all layers are one stage.
+
+    From stage to stage four patches become one.
+    """
+    if not entry.depths:
+        return [(slice(None), n, places)]
+    ends = np.cumsum((0, *entry.depths)).tolist()
+    sizes = [n // 4**stage for stage in range(len(entry.depths))]
+    return [(slice(a, b), m, {"patches": slice(0, m)}) for a, b, m in zip(ends, ends[1:], sizes, strict=False)]
+
+
 def layer_rows(
-    prompt_id: str, n: int, norms: Mapping[str, Array], spread: Array, dtype: str, places: Places
+    prompt_id: str, n: int, norms: Mapping[str, Array], spread: Array, dtype: str, places: Places, first: int = 0
 ) -> Columns:
-    """Columns of one prompt's rows (layers × positions).
+    """Columns of one prompt's rows (layers × positions); `first`: layers before these.
 
     `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the same for mlp, of
     post-norm blocks attention_sum and mlp_sum, each (L × n), NaN throughout where a module was not called; `spread` (L)
@@ -182,7 +206,7 @@ def layer_rows(
     for cell, by_reason in reasons.items():
         missing[cell] = "; ".join(f"{why}: {', '.join(columns)}" for why, columns in by_reason.items())
     columns: Columns = {
-        "layer": np.broadcast_to(np.arange(1, L + 1)[:, None], shape),
+        "layer": np.broadcast_to(first + np.arange(1, L + 1)[:, None], shape),
         "prompt_id": np.full(shape, prompt_id, dtype=object),
         "position": np.broadcast_to(np.array(list(places), dtype=object), shape),
         "n_tokens": np.full(shape, n),

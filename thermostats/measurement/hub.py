@@ -61,6 +61,8 @@ class ModelFolder:
     revision: str
     path: Path
     commit: str
+    reads: str = "text"
+    """Of several stacks, the one that reads ``text`` or ``image``."""
 
 
 class Bar(tqdm):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
-from thermostats.measurement.architectures import Architecture, Config, config_of
+from thermostats.measurement.architectures import Architecture, Config, config_of, of_layer
 
 LARGEST = 10_000_000
 """More than any width, depth or number of heads or positions."""
@@ -83,7 +83,10 @@ def _required(config: Config, quantity: str) -> int:
 
 
 def geometry(entry: Architecture, config: Config) -> Geometry:
-    """L, d, H, K and d_h of a model. Raises DataError where the configuration lacks one of them."""
+    """L, d, H, K and d_h of a model, with several widths of its last stage; or, given the configuration `of_layer`, of a
+    block. Raises DataError where the configuration lacks one of them."""
+    if entry.depths and not isinstance(config.get("num_heads"), int):
+        config = of_layer(entry, config, sum(entry.depths) - 1)
     decoder = config_of(config)
     d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
     stated = config_value(config, "n_kv_heads") or n_heads

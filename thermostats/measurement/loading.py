@@ -65,7 +65,7 @@ def load(
     """
     _check_choice("--dtype", dtype, PRECISIONS)
     _check_choice("--attention", attention, ATTENTION)
-    config = read_config(folder.path)
+    config = read_config(folder.path, folder.reads)
     _check_remote_code(config, folder, trust_remote_code)
     entry = _entry(config)
     if entry is not None and attention == "eager" and eager_is_wrong(entry, config):

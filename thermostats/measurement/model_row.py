@@ -24,16 +24,24 @@ GATES = ("gate_proj", "gate_up_proj", "w3", "up_gate_proj")
 
 
 def model_row(
-    path: Path, *, model_id: str, revision: str, known: pd.DataFrame, heritage: str = "", variant: str = ""
+    path: Path,
+    *,
+    model_id: str,
+    revision: str,
+    known: pd.DataFrame,
+    heritage: str = "",
+    variant: str = "",
+    reads: str = "text",
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
     Where no heritage is given, it is that of the models in `known` (the table `models`) that share the hub
-    organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files.
+    organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files. `reads`: of
+    several stacks the one that reads ``text`` or ``image``.
 
     Raises DataError where configuration or checkpoint are missing or damaged, UsageError for unknown architectures.
     """
-    config = read_config(path)
+    config = read_config(path, reads)
     entry, decoder = lookup(config), config_of(config)
     tensors = open_checkpoint(path)
     g = geometry(entry, config)
@@ -72,6 +80,8 @@ def model_row(
         "position_scheme": SCHEMES.get(entry.model_type, usual),
         "parallel_block": entry.parallel,
         "year": None,
+        "modality": "vision" if entry.reads == "image" else "decoder" if entry.has_head else "encoder",
+        "stages": len(entry.depths) or 1,
         "source": COUNTED,
     }
 
@@ -79,7 +89,8 @@ def model_row(
 def stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
     names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-    found = {names.get(tensor.dtype, tensor.dtype) for tensor in tensors.values() if len(tensor.shape) == 2}
+    matrices = (x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS))
+    found = {names.get(tensor.dtype, tensor.dtype) for tensor in matrices}
     if unknown := found - set(names.values()):
         raise DataError(
             "the checkpoint is quantised", got=", ".join(sorted(unknown)), allowed=", ".join(names.values())

@@ -14,7 +14,7 @@ normed latent.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,11 +22,12 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import Architecture, UnknownArchitectureError
+from thermostats.measurement.architectures import Architecture, UnknownArchitectureError, of_layer
 from thermostats.measurement.forward import (
     Decoder,
     as_measured,
@@ -51,6 +52,8 @@ PROOF = {
     "final": "the last hidden state is not the final norm of what the last block left",
 }
 """What is held against the model → what is wrong where it is off."""
+COMPARED = ("norm_in", "gain_block", "trace", "entropy")
+"""Columns that a second pass is held against the first in."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,31 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None, token:
         plain = {name: both[0] for name, both in seen.items()}
         residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, plain)))
     return Conformance(value, circuit, residual, final, TOLERANCES[found.dtype])
+
+
+def second_pass(found: Decoder, inputs: Sequence[Any], measure: Callable[..., pd.DataFrame], rows: pd.DataFrame) -> str:
+    """Measure two inputs once more, each alone, over the first quarter of the blocks; what `runs` keeps of it.
+
+    `measure` (inputs, depth) gives rows as `rows`, those of the run, in which the inputs stood among others. Compared
+    are all numbers that are positive in both; the shortest texts and the last images, which no batch begins with.
+
+    Raises ThermostatsError where they differ by more than rounding.
+    """
+    depth = -(-len(found.blocks) // 4)
+    two = sorted(inputs, key=lambda each: -len(getattr(each, "token_ids", ())))[-2:]
+    once = pd.concat([measure([each], depth) for each in two])
+    if "variant" in rows:
+        once = once[once["variant"] == "exact"]  # others are zero but for rounding
+    key = [name for name in ("layer", "head", "variant", "prompt_id", "position") if name in rows]
+    both = once[once["layer"] <= depth].merge(rows, on=key, suffixes=("", "_run"))
+    pairs = [(both[name], both[f"{name}_run"]) for name in COMPARED if name in rows]
+    logs = np.concatenate([np.log(one.where(one > 0) / other.where(other > 0)) for one, other in pairs])
+    off, allowed = float(np.abs(logs[np.isfinite(logs)]).max(initial=0.0)), TOLERANCES[found.dtype]
+    if off > allowed:
+        what = "the measurement does not prove itself: two inputs measured once more, alone, give other numbers"
+        step = "report the model and the versions: what stands in one row or batch is not kept apart"
+        raise ThermostatsError(what, got=f"off by {off:.2g}", allowed=f"at most {allowed:g}", next_step=step)
+    return f"again={off:.1e}"
 
 
 def check_proof(found: Decoder) -> str:
@@ -138,11 +166,12 @@ def _weights(found: Decoder, layer: int) -> Any:
     value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
         raise DataError("projection without a weight matrix", where=entry.name)
-    return split(entry, found.config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
+    config = of_layer(entry, found.config, layer)
+    return split(entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
 
 
 def _delta(found: Decoder, layer: int, read: Tensor) -> Tensor:
-    g = geometry(found.entry, found.config)
+    g = geometry(found.entry, of_layer(found.entry, found.config, layer))
     delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
     return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
@@ -164,7 +193,7 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, A
 def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int, dict[str, Any]], float]:
     """What some layers do with one input, without and with a change Δ of what their values are read from.
 
-    Per layer both vectors (2 × d) of the first token by name; and how far the last hidden state is from the final norm
+    Per layer both vectors (2 × d) of the first token by name, of tokens in windows their mean; and how far the last hidden state is from the final norm
     of what the last block left.
     """
     entry = found.entry
@@ -176,8 +205,10 @@ def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int
         def keep(name: str, x: Tensor) -> None:
             if now() in kept:
                 tokens_first = x.ndim == 3 and x.shape[0] != 2 and x.shape[1] == 2
-                first = x.detach()[0] if tokens_first else x.detach().reshape(2, -1, x.shape[-1])[:, 0]
-                kept[now()].setdefault(name, first.double().cpu().numpy())
+                each = x.detach().double()
+                both = each.reshape(2, -1, x.shape[-1])
+                first = both.mean(1) if entry.depths else each[0] if tokens_first else both[:, 0]
+                kept[now()].setdefault(name, first.cpu().numpy())
 
         def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if now() not in kept:
@@ -206,7 +237,9 @@ def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int
                 on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
         if found.final_norm is not None:
             on_exit(stack, found.final_norm, normed.append)
-        left = found.base(**{name: x.repeat(2, *[1] * (x.ndim - 1)) for name, x in example(found, token).items()})
+        given = example(found, token)
+        twice = {name: x.repeat(2, *[1] * (x.ndim - 1)) if isinstance(x, Tensor) else x for name, x in given.items()}
+        left = found.base(**twice)
         last = getattr(left, "last_hidden_state", left)
     if not normed:
         return kept, 0.0

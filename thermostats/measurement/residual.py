@@ -21,7 +21,7 @@ from thermostats.measurement.forward import Decoder, in_turn, on_entry, on_exit,
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
-`final_norm` (rows × tokens); NaN where the module was not called."""
+`final_norm` (rows × tokens); NaN where the module was not called, and beyond the patches of a later stage."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
 SUMS = ("attention_sum", "mlp_sum")
@@ -34,11 +34,11 @@ def _wide(x: Tensor) -> Tensor:
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
-def norms(x: Tensor, shape: tuple[int, int]) -> Tensor:
-    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (batch × tokens)."""
+def norms(x: Tensor, rows: int) -> Tensor:
+    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one behind the other."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     found: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
-    return found.reshape(shape)
+    return found.reshape(rows, -1)
 
 
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before the pass, so that nothing small that
     stays lies between the large tensors that come and go, and their memory can be used again.
     """
-    L, shape = len(decoder.blocks), (members.shape[0], members.shape[2])
+    L, rows, shape = len(decoder.blocks), members.shape[0], (members.shape[0], members.shape[2])
     wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
     kept: dict[str, Any] = {"dtype": wide, "device": members.device}
     record = {name: torch.full((L, *shape), torch.nan, **kept) for name in PER_TOKEN}
@@ -76,27 +76,30 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
             weights[device] = members.to(device)
         return weights[device]
 
+    def put(name: str, found: Tensor) -> None:
+        record[name][now()][:, : found.shape[1]] = found
+
     def enter(x: Tensor) -> None:
-        layer = now()
         known = x is stream["tensor"]
-        record["norm_in"][layer] = record["norm_out"][layer - 1] if known else norms(x, shape)
+        put("norm_in", record["norm_out"][now() - 1] if known else norms(x, rows))
         stream["tensor"] = x
 
     def leave(x: Tensor) -> None:
-        layer, before, norm = now(), stream["tensor"].to(x.device), norms(x, shape)
-        record["norm_out"][layer] = norm
-        record["product"][layer] = torch.einsum("btd,btd->bt", _wide(before), _wide(x))
-        record["spread"][layer] = mean_cosine(x, norm, weights_on(x.device))
+        before, norm = stream["tensor"].to(x.device), norms(x, rows)
+        put("norm_out", norm)
+        put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
+        record["spread"][now()] = mean_cosine(x, norm, weights_on(x.device)[..., : norm.shape[1]])
         stream["tensor"] = x
 
     def keep(name: str, x: Tensor) -> None:
-        record[name][now()] = norms(x, shape)
+        put(name, norms(x, rows))
 
     def keep_scaled(name: str, scale: Tensor | float, x: Tensor) -> None:
-        record[name][now()] = norms(scale * x, shape)
+        put(name, norms(scale * x, rows))
 
     def keep_final(x: Tensor) -> None:
-        record["final_norm"][...] = norms(x, shape)
+        found = norms(x, rows)
+        record["final_norm"][:, : found.shape[1]] = found
 
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):

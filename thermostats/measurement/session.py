@@ -22,7 +22,13 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import Architecture, RemoteCodeError, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import (
+    STACKS,
+    Architecture,
+    RemoteCodeError,
+    UnknownArchitectureError,
+    lookup,
+)
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.images import processed
@@ -112,6 +118,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     """
     folder = folder_of(spec)
     prompts = load_prompts(spec.prompts, data)
+    folder = _stack(folder, str(prompts["modality"].iloc[0]))
     known = _known(folder.model_id, folder.revision, data)
     row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
     if spec.heritage and row["heritage"] not in ("", spec.heritage):
@@ -121,7 +128,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=row["heritage"], next_step=step)
     kinds = _kinds(spec)
     with suppress(UnknownArchitectureError):  # one whose entry is found once it is loaded
-        kinds = _fitting(kinds, lookup(spectra.read_config(folder.path)), prompts)
+        kinds = _fitting(kinds, lookup(spectra.read_config(folder.path, folder.reads)), prompts)
     planned = []
     for kind, tables in kinds.items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
@@ -157,6 +164,14 @@ def folder_of(spec: RunSpec) -> ModelFolder:
     how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code, "pickles": spec.pickles}
     found = model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(found, model_id=spec.name) if spec.name else found
+
+
+def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
+    """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
+    if str(spectra.read_config(folder.path, "").get("model_type")) not in STACKS:
+        return folder
+    name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
+    return replace(folder, reads=reads, model_id=name)
 
 
 def fill_heritage(planned: Plan, data: Path) -> None:
@@ -258,7 +273,7 @@ def lost(spec: RunSpec, reason: str) -> Outcome:
 def _described(spec: RunSpec, folder: ModelFolder, models: pd.DataFrame) -> dict[str, Any]:
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
     try:
-        return model_row(folder.path, known=models, **named)
+        return model_row(folder.path, known=models, reads=folder.reads, **named)
     except UnknownArchitectureError:
         if spectra.read_config(folder.path).get("auto_map") and not spec.trust_remote_code:
             raise RemoteCodeError(folder.model_id) from None
@@ -290,20 +305,21 @@ def _lacking(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
 
 
 def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
-    """The kinds without what a model has none of: the next-token distribution of one without a head.
+    """The kinds without what a model has none of: the next-token distribution of one without a head, attention of all
+    tokens to all of one that attends within windows.
 
-    Raises UsageError where the model reads images and the prompts are texts, or the reverse.
+    Raises UsageError where nothing is left, and where the model reads images and the prompts are texts, or the reverse.
     """
     other = [name for name in prompts["modality"].unique() if name != entry.reads]
     if other and set(kinds) - {"weights"}:
         step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
         what = f"a model that reads {entry.reads} cannot be given {other[0]}"
         raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
-    left = (
-        kinds
-        if entry.has_head
-        else {kind: [name for name in names if name != "outputs"] for kind, names in kinds.items()}
-    )
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
+    left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
+    if not any(left.values()):
+        step = "thermostats can-measure says what the model has"
+        raise UsageError("the model has none of what is asked for", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 
 
@@ -331,11 +347,12 @@ def _weights(planned: Plan, run: Planned, progress: PartProgress | None) -> dict
     if progress is not None:
         progress("weights", 0, 1)
     folder = planned.folder.path
-    config = spectra.read_config(folder)
+    reads = planned.folder.reads
+    config = spectra.read_config(folder, reads)
     values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
     rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
     summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
-    return {"weights": spectra.weights(folder, thirds=True), "summaries": summaries}
+    return {"weights": spectra.weights(folder, thirds=True, reads=reads), "summaries": summaries}
 
 
 def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
@@ -344,6 +361,8 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
+    again = lambda inputs, depth: measure_gains(loaded.decoder, inputs, depth=depth).layers  # noqa: E731
+    _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
@@ -354,6 +373,8 @@ def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> di
     del run
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     rows = measure_attention(loaded.decoder, tokens, **options)
+    again = lambda inputs, depth: measure_attention(loaded.decoder, inputs, depth=depth)  # noqa: E731
+    _prove_again(provenance, loaded.decoder, tokens, again, rows)
     return {"attention": rows, "transitions": transitions(rows), **provenance}
 
 
@@ -362,6 +383,12 @@ MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]
     "residual": _residual,
     "attention": _attention,
 }
+
+
+def _prove_again(provenance: dict[str, str], *measured: Any) -> None:
+    from thermostats.measurement.oracle import second_pass  # noqa: PLC0415 - as above
+
+    provenance["proof"] += f" {second_pass(*measured)}"
 
 
 def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
-from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
+from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
@@ -29,18 +29,18 @@ NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
 
-def weights(folder: Path, *, heads: bool = True, thirds: bool = False) -> pd.DataFrame:
+def weights(folder: Path, *, heads: bool = True, thirds: bool = False, reads: str = "text") -> pd.DataFrame:
     """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
 
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole and, with `heads`, per query head h W_V^h, W_O^h and the OV
     circuit W_O^h W_V^h; layer 0 has the embedding of tokens and, with a head, the unembedding, equal where they are
     tied. Layers that share their weights have the rows of the first alone. `thirds` adds
-    W_V_published_thirds: W_V as the study cut it out of a fused matrix.
+    W_V_published_thirds: W_V as the study cut it out of a fused matrix. `reads`: see `read_config`.
 
     Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
     where the architecture is not known.
     """
-    config = read_config(folder)
+    config = read_config(folder, reads)
     entry = lookup(config)
     tensors = open_checkpoint(folder)
     rows = embedding_rows(entry, config, tensors)
@@ -49,8 +49,11 @@ def weights(folder: Path, *, heads: bool = True, thirds: bool = False) -> pd.Dat
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def read_config(folder: Path) -> Config:
-    """config.json of a model's folder. Raises DataError where it is missing or damaged."""
+def read_config(folder: Path, reads: str = "text") -> Config:
+    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``.
+
+    Raises DataError where it is missing or damaged.
+    """
     path = folder / "config.json"
     try:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
@@ -61,13 +64,14 @@ def read_config(folder: Path) -> Config:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
     if not isinstance(config, dict):
         raise DataError("configuration is not an object", where=path, got=type(config).__name__)
-    return config
+    return stack_of(config, reads)
 
 
 def layer_rows(
     entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True, thirds: bool = False
 ) -> list[Row]:
     """Rows of one layer (1-based); see `weights`."""
+    config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
     fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())

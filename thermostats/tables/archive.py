@@ -108,10 +108,12 @@ def with_added(table: pa.Table, name: str) -> pa.Table:
     return table
 
 
-def _repeated(value: str | None, count: int, of: pa.DataType) -> pa.Array:
-    """A column that holds one text, or nothing; Arrow's own way to make it loads pandas."""
+def _repeated(value: str | int | None, count: int, of: pa.DataType) -> pa.Array:
+    """A column that holds one text or number, or nothing; Arrow's own way to make it loads pandas."""
     if value is None:
         return pa.nulls(count, of)
+    if isinstance(value, int):
+        return pa.array(np.full(count, value), of)
     text = value.encode()
     ends = np.arange(count + 1, dtype=np.int32) * len(text)
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))

@@ -19,6 +19,8 @@ SETS = {
     NURSERY: "the controlled study",
 }
 """Sets of evidence and what is in each."""
+DECODER = "decoder"
+"""What sets are of, where no other modality is asked for: the studies' statements are about decoders."""
 ALL = "all"
 """Findings on every set."""
 

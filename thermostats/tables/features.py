@@ -17,6 +17,8 @@ from thermostats.tables.grouped import Groups, numbered
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
+ACROSS = ("total_amplification",)
+"""Beginnings of gains that compare norms across the whole stream; of one whose width changes there are none."""
 LAST = "last"
 """Position of the gains unless another is asked for: the only one at which the study's gains are stated."""
 
@@ -127,6 +129,8 @@ def _assembled(
     geometry = _geometry(models)
     rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
     rows = rows.merge(found["gains"], on="run_id", how="left")
+    across = [name for gain in ACROSS for name in rows if str(name).startswith(gain)]
+    rows.loc[rows["stages"] > 1, across] = np.nan
     rows = rows.merge(_wide_transitions(found["transitions"]), on="run_id", how="left")
     rows = rows.merge(_spectra(found["norms"], runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in GAINS]

@@ -11,7 +11,7 @@ from thermostats.errors import UsageError, did_you_mean, listed, unknown
 from thermostats.tables import features as whole
 from thermostats.tables import store
 from thermostats.tables.arguments import check_table
-from thermostats.tables.evidence import check_set, in_set
+from thermostats.tables.evidence import DECODER, check_set, in_set
 from thermostats.tables.features import LAST
 from thermostats.tables.vocabulary import GAINS, NURSERY
 
@@ -75,8 +75,8 @@ def features(
     by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
 
     lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
-    name without its owner. evidence: a set of measurements, one of `published`, `replicated`, `measured`, `pooled` and
-    `nursery`. position: token position of the gains, one of those in the table layers.
+    name without its owner. evidence: a set of measurements of decoders, one of `published`, `replicated`, `measured`,
+    `pooled` and `nursery`. position: token position of the gains, one of those in the table layers.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
     DataError where a table is damaged or refers to a run or model that is not there.
@@ -85,7 +85,7 @@ def features(
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
-        rows = rows[in_set(evidence, rows, published, store.load("runs", data))]
+        rows = rows[in_set(evidence, rows, published, store.load("runs", data)) & (rows["modality"] == DECODER)]
     asked = {name: listed(value, name) for name, value in zip(FILTERS, (lab, family, model, source), strict=True)}
     for name, values in asked.items():
         if values is not None:

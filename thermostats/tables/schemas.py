@@ -15,6 +15,7 @@ from thermostats.tables.vocabulary import (
     CURVES,
     FATES,
     MATRICES,
+    MODALITIES,
     NORM_PLACES,
     POSITION_SCHEMES,
     POSITIONS,
@@ -166,6 +167,8 @@ MODELS = table(
         "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream"),
         "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
         "source": text("where the facts of this row come from"),
+        "modality": one_of("what the stack is: ", MODALITIES),
+        "stages": count("widths of the stream one behind the other; above 1 ratios across stages are no gains"),
     },
 )
 
@@ -415,7 +418,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "models": {"seed_of": ""},
+    "models": {"seed_of": "", "modality": "decoder", "stages": 1},
     "prompts": {"modality": "text"},
     "runs": {"proof": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},

@@ -34,6 +34,11 @@ NORM_PLACES = {
     "output": "what a sub-block writes is normed, what it reads is not",
     "sandwich": "what a sub-block reads and what it writes are normed",
 }
+MODALITIES = {
+    "decoder": "reads text and gives a next token's distribution",
+    "encoder": "reads text and has no next token",
+    "vision": "reads images",
+}
 POSITION_SCHEMES = ("learned", "rotary", "alibi", "sinusoidal", "relative", "none")
 VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
 FATES = ("imported", "derivable", "left out")
