@@ -1,0 +1,124 @@
+"""X01: tuning can move the gain of the last block across 1."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.worlds import worlds_of_levels
+from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.means import one_sample
+from thermostats.plots.general import MUTED, paired
+from thermostats.words import short_name
+
+SEED = 101
+MOST, SCATTER = 0.10, 0.02
+"""Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with which 1.04 lies above 1
+on nearly every one of 100."""
+BEFORE, AFTER = float(np.log(0.95)), float(np.log(1.04))
+CROSS, SHARE = V("tuned encoders that cross 1"), V("share that cross 1")
+CAN = Decide(CROSS > 0, (CROSS <= 0) & (SHARE.upper < MOST))
+POSITIONS = {"cls": "at the class token", "mean": "geometric mean over the input's own tokens"}
+CLAIM = Claim.read(__file__)
+
+
+@CLAIM.shared
+def last_blocks(evidence: Evidence, position: str, column: str) -> pd.DataFrame:
+    """Log gains of the last block by input: encoders that were tuned from a measured one, and those it was tuned from.
+
+    `role` is base or tuned, `base_id` the model that it is compared with; same inputs alone.
+    """
+    models = evidence.table("models", modality="encoder")[["model_id", "revision", "n_layers", "parent"]]
+    rows = evidence.table("layers", modality="encoder", position=position).dropna(subset=column)
+    rows = rows.merge(models, on=["model_id", "revision"]).query("layer == n_layers")
+    prompts = evidence.table("prompts")[["prompt_set", "prompt_id", "category"]]
+    rows = rows.merge(prompts, on=["prompt_set", "prompt_id"]).assign(log_gain=lambda f: np.log(f[column]))
+    tuned = rows[rows["parent"].isin(rows["model_id"])].assign(role="tuned", base_id=lambda f: f["parent"])
+    bases = rows[rows["model_id"].isin(tuned["parent"])].assign(role="base", base_id=lambda f: f["model_id"])
+    keys = ["base_id", "prompt_set", "prompt_id"]
+    both = pd.concat([bases, tuned.merge(bases[keys], on=keys)], ignore_index=True)
+    return both[["model_id", "heritage", *keys, "category", "role", "log_gain"]]
+
+
+def of(evidence: Evidence, over: Case) -> pd.DataFrame:
+    """The rows of one question."""
+    return last_blocks(evidence, over.id, over.column)
+
+
+def interval(own: pd.DataFrame) -> tuple[float, float, float]:
+    """Gain with its t interval over categories of inputs, as inputs of a category may be alike."""
+    found = one_sample(own["log_gain"], groups=own["category"], seed=SEED)
+    return tuple(float(np.exp(x)) for x in (found.estimate, found.lower, found.upper))  # type: ignore[return-value]
+
+
+def crossings(rows: pd.DataFrame) -> Result:
+    """How many tuned encoders stand clear of 1 on the other side than their base."""
+    known = {model: (interval(own), own) for model, own in rows.groupby("model_id", sort=False)}
+    pairs = []
+    for model, base in rows.loc[rows["role"] == "tuned", ["model_id", "base_id"]].drop_duplicates().to_numpy():
+        (b, b_low, b_high), before = known[base]
+        (t, t_low, t_high), after = known[model]
+        crosses = (b_high < 1 < t_low) or (t_high < 1 < b_low)
+        above = {"prompts_above": (after["log_gain"] > 0).sum(), "base_prompts_above": (before["log_gain"] > 0).sum()}
+        ends = {"base_lower": b_low, "base_upper": b_high, "lower": t_low, "upper": t_high}
+        one = {"model_id": model, "heritage": after["heritage"].iloc[0], "base_id": base, "base": b, "gain": t}
+        pairs.append({**one, **ends, **above, "n_prompts": len(after), "crosses": crosses})
+    table = pd.DataFrame(pairs)
+    n = int(table["crosses"].sum())
+    share = Estimate.of(proportion(n, len(table)), "Clopper–Pearson exact interval, 95%")
+    return Result(
+        quantities={SHARE.name: share, CROSS.name: Estimate(n)},
+        n_models=len(known),
+        n_groups=rows["heritage"].nunique(),
+        table=table,
+        words={"pairs": table, "crossing": table[table["crosses"]]},
+    )
+
+
+def answer(evidence: Evidence, over: Case) -> Result:
+    """Pairs of base and tuned encoder, with their figure."""
+    rows = AtLeast(models=2).of(of(evidence, over))
+    found = crossings(rows)
+    models = evidence.table("models", modality="encoder")
+    left = models[(models["parent"] != "") & ~models["model_id"].isin(rows["model_id"])]
+
+    def draw(axes: Axes) -> None:
+        table = found.words["pairs"]
+        for position, row in enumerate(table.itertuples()):
+            axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
+            axes.hlines(position + 0.22, row.lower, row.upper, color=MUTED, linewidth=1.2)
+        shown = table.assign(pair=[short_name(model) for model in table["model_id"]])
+        paired(shown, axes, before="base", after="gain", label="pair")
+        axes.set_xlabel(f"{over.column} of the last block, {over.words}")
+
+    return replace(found, draw=draw, words={**found.words, "left_out": left})
+
+
+WORLDS = worlds_of_levels(
+    "log_gain", {"base": BEFORE, "tuned": AFTER}, {"base": BEFORE, "tuned": 0.0}, SCATTER, unit="role"
+)
+TRIAL = Trial(of, crossings, "category", WORLDS, "prompt")
+
+
+def cases(column: str) -> tuple[Case, ...]:
+    """Both positions of one column."""
+    return tuple(Case(name, words, column) for name, words in POSITIONS.items())
+
+
+@CLAIM.finding("sign", primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases("gain_block"))
+def sign(evidence: Evidence, over: Case) -> Result:
+    """Does tuning move the gain of the last block, norm included, across 1?"""
+    return answer(evidence, over)
+
+
+@CLAIM.finding("sum", primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases("gain_sum_mlp"))
+def sum_before_the_norm(evidence: Evidence, over: Case) -> Result:
+    """The same of the sum before the norm."""
+    return answer(evidence, over)
+
+
+if __name__ == "__main__":
+    CLAIM.main()
