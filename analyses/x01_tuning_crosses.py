@@ -16,8 +16,8 @@ from thermostats.words import short_name
 
 SEED = 101
 MOST, SCATTER = 0.10, 0.02
-"""Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with which 1.04 lies above 1
-on nearly every one of 100."""
+"""Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with which 1.04 lies above
+1 on nearly every one of 100."""
 BEFORE, AFTER = float(np.log(0.95)), float(np.log(1.04))
 CROSS, SHARE = V("tuned encoders that cross 1"), V("share that cross 1")
 CAN = Decide(CROSS > 0, (CROSS <= 0) & (SHARE.upper < MOST))

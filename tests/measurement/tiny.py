@@ -179,7 +179,11 @@ def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     """A model with random weights, norms and biases."""
     known = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
     kind = getattr(transformers, known.loader if known and head else "AutoModelForCausalLM" if head else "AutoModel")
-    model: torch.nn.Module = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+    return noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+
+
+def noisy(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with random weights, norms and biases, in evaluation mode."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for path, parameter in model.named_parameters():

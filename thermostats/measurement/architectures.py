@@ -440,6 +440,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
     BERT,
     *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
+    _of(BERT, "tapas", prefix="tapas"),
     _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
     _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
     _of(
@@ -496,6 +497,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp_out="",
         norm_after=(),
     ),
+    _of(LLAMA, "ultrabert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
     _of(LLAMA, "eurobert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
     CLIP_TEXT,
     _of(CLIP_TEXT, "metaclip_2_text_model", loader="MetaClip2TextModel"),
@@ -504,6 +506,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(VIT, "vit_msn"),
     _of(VIT, "ijepa", prefix="ijepa", leading=0),
     _of(VIT, "deit", prefix="deit", leading=2),
+    _of(VIT, "pixio", prefix="pixio", leading=0, registers="n_cls_tokens"),
     _of(VIT, "beit", prefix="beit", attention_scale="lambda_1", mlp_scale="lambda_2"),
     DINOV2,
     _of(DINOV2, "dinov2_with_registers", prefix="dinov2_with_registers", registers="num_register_tokens"),
@@ -530,16 +533,16 @@ STACKS = {
 
 _REFUSED = {
     "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
-    "granitemoehybrid mamba mamba2 falcon_mamba zaya",
+    "granitemoehybrid mamba mamba2 falcon_mamba",
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
     "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
     "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text",
     "it is an encoder with a decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
-    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody moshi",
+    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
     "it has several stacks: save the one to be measured on its own, as its text or vision model": "siglip2 "
     "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
-    "cohere2_vision perceiver tipsv2_vision_model timm_wrapper timm_backbone inkling2_text inkling_text",
+    "cohere2_vision perceiver moshi timm_wrapper timm_backbone",
     "its blocks are convolutions or pooling: there is no attention matrix, W_V or W_O": "bit convnext convnextv2 "
     "dinov3_convnext efficientnet focalnet hgnet_v2 mobilenet_v1 mobilenet_v2 poolformer pp_lcnet regnet resnet "
     "textnet mobilevit mobilevitv2 swiftformer levit cvt",
@@ -547,17 +550,22 @@ _REFUSED = {
     "hiera pvt pvt_v2 segformer glpn",
     "it reads videos: patches over time have no position here": "timesformer videomae vivit videoprism_vision_model",
     "it detects or maps: what stands behind its backbone has no estimand here": "detr conditional_detr dab-detr "
-    "deformable_detr table-transformer dpt depth_pro yolos vitdet vit_mae",
+    "deformable_detr table-transformer dpt depth_pro yolos vitdet",
     "its attention is sparse, hashed or no softmax over all tokens: its rows have no estimand here": "reformer "
     "longformer big_bird nystromformer yoso mra fnet funnel convbert diffllama deepseek_v32 deepseek_v4 "
-    "glm_moe_dsa ibert",
+    "glm_moe_dsa",
     "it runs two streams, or shares keys and values between blocks: an entry needs a stream of its own": "xlnet "
     "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
     "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
     "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dots3_note_text flint glm4_moe_lite "
     "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe laguna longcat_flash mimo_v2_flash "
     "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
-    "mobilebert neomme nomic_bert squeezebert tapas ultrabert imagegpt data2vec-vision aimv2_vision_model pixio",
+    "inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision aimv2_vision_model",
+    "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
+    "its modules hand on quantised numbers with their scale: norms of those have no estimand here": "ibert",
+    "its files store queries, keys and values in one matrix, its modules in three: an entry has one layout": "tipsv2"
+    "_vision_model",
+    "it leaves out patches at random: what it measures is another thing each time": "vit_mae",
 }
 UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 """Model types that are refused, each with the reason."""

@@ -72,8 +72,10 @@ def measure_gains(
 ) -> Measured:
     """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
 
-    `depth`: of the first blocks alone; what stands behind them is missing. Without `decode` the head is not run at all. Raises UsageError for prompts that cannot be measured and
-    ThermostatsError where memory does not suffice or the model has no head that outputs could come from.
+    `depth`: of the first blocks alone; what stands behind them is missing. Without `decode` the head is not run at all.
+
+    Raises UsageError for prompts that cannot be measured and ThermostatsError where memory does not suffice or the
+    model has no head that outputs could come from.
     """
     dtype = str(decoder.dtype).removeprefix("torch.")
     rows, summaries, outputs = [], [], []
@@ -151,7 +153,7 @@ def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
 def places_of(entry: Architecture, own: slice, n: int) -> Places:
     """Positions of one prompt of n tokens: see the table `layers`."""
     if entry.reads == "image":
-        return {**({"cls": 0} if entry.leading else {}), "patches": own}
+        return {**({"cls": 0} if entry.leading or entry.registers else {}), "patches": own}
     return {"first" if entry.causal else "cls": 0, "last": own.stop - 1, "mean": own}
 
 

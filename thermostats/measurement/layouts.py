@@ -83,8 +83,8 @@ def _required(config: Config, quantity: str) -> int:
 
 
 def geometry(entry: Architecture, config: Config) -> Geometry:
-    """L, d, H, K and d_h of a model, with several widths of its last stage; or, given the configuration `of_layer`, of a
-    block. Raises DataError where the configuration lacks one of them."""
+    """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose `of_layer` it is
+    given. Raises DataError where the configuration lacks one of them."""
     if entry.depths and not isinstance(config.get("num_heads"), int):
         config = of_layer(entry, config, sum(entry.depths) - 1)
     decoder = config_of(config)

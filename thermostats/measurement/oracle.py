@@ -193,8 +193,8 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, A
 def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int, dict[str, Any]], float]:
     """What some layers do with one input, without and with a change Δ of what their values are read from.
 
-    Per layer both vectors (2 × d) of the first token by name, of tokens in windows their mean; and how far the last hidden state is from the final norm
-    of what the last block left.
+    Per layer both vectors (2 × d) of the first token by name, of tokens in windows their mean; and how far the last
+    hidden state is from the final norm of what the last block left.
     """
     entry = found.entry
     kept: dict[int, dict[str, Any]] = {layer: {} for layer in layers}

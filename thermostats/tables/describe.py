@@ -41,7 +41,7 @@ from thermostats.tables.schemas import (
 
 Files = Mapping[str, Sequence[str]]
 """Paths within a folder by table."""
-Resource = tuple[str, str, Sequence[str]]
+Resource = tuple[str, str, list[str]]
 """Table, format and paths."""
 CODEBOOK, DATAPACKAGE, CROISSANT = "CODEBOOK.md", "datapackage.json", "croissant.json"
 KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
@@ -134,13 +134,15 @@ def _sentence(words: str) -> str:
 
 
 def _resources(files: Files) -> dict[str, Resource]:
-    """Resources by name: one for each table and format."""
+    """Resources by name: one for each table, format and release, of which each has columns of its own."""
     found: dict[str, Resource] = {}
     for name, paths in files.items():
         formats = sorted({path.rsplit(".", 1)[-1] for path in paths})
-        for format_ in formats:
-            resource = f"{name}-archive" if len(formats) > 1 and format_ == "parquet" else name
-            found[resource] = name, format_, [path for path in paths if path.endswith(f".{format_}")]
+        for path in sorted(paths, key=lambda path: path.rsplit(".", 1)[-1]):
+            stem, _, format_ = path.rpartition("/")[2].rpartition(".")
+            release = stem.removeprefix(name) if format_ == "parquet" else ""
+            base = f"{name}-archive" if len(formats) > 1 and format_ == "parquet" else name
+            found.setdefault(f"{name}{release}" if release else base, (name, format_, []))[2].append(path)
     return found
 
 
@@ -158,7 +160,9 @@ def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[Colum
 def datapackage(files: Files, folder: Path | None = None) -> dict[str, Any]:
     """The Frictionless data package of a folder."""
     resources = _resources(files)
-    in_one = {name for name in files if f"{name}-archive" not in resources}  # a key is looked up in one resource
+    in_one = {
+        name for name in files if sum(name == of for of, _, _ in resources.values()) < 2
+    }  # a key is looked up in one resource
     return {
         "profile": "tabular-data-package",
         "name": "thermostats",

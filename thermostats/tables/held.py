@@ -38,6 +38,8 @@ def held(rows: pa.Table, name: str, where: object = "") -> pa.Table:
         if column.dtype == TEXT:
             filled = _filled(values, absent(name).get(label) or "")
             rows = rows if filled is values else rows.set_column(place, label, filled)
+        elif values.null_count and isinstance(number := absent(name).get(label), int):
+            rows = rows.set_column(place, label, pc.fill_null(values, number))
         elif column.dtype == FLOAT and any(map(_is_infinite, _extremes(values))):
             row = next(row for row, value in enumerate(values.to_pylist()) if _is_infinite(value))
             raise infinite(name, label, _place(where, rows, row, name))
