@@ -25,6 +25,8 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
     claim = CLAIMS[name]
     if name.startswith("N"):
         assert claim.rows == NURSERY and sets(claim) == {NURSERY}
+    elif name.startswith("X"):
+        assert claim.rows == MEASURED and sets(claim) == {MEASURED}
     else:
         assert claim.rows in {"study", "study and measured"} and sets(claim) - {NURSERY}
         assert claim.rows == "study and measured" or not sets(claim) & {POOLED, MEASURED}

@@ -39,6 +39,6 @@ def test_what_does_not_fit_or_is_not_known_is_said(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(module, "local_place", lambda _: Place("cpu", 1000))
     rows = {row["what"]: row for row in can_measure(str(tmp_path))}
     assert rows["weights"]["measured"] and "cannot fit" in rows["gains"]["why"]
-    (tmp_path / "config.json").write_text('{"model_type": "swin"}')
+    (tmp_path / "config.json").write_text('{"model_type": "pvt"}')
     with pytest.raises(UnsupportedArchitectureError, match="width changes between stages"):
         can_measure(str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,15 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement import forward, gains
 from thermostats.measurement.asked import measure
+from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.execute import execute
+from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
+from thermostats.tables.features import features
 
 SIDE = tiny.SMALL["image_size"]
 HASHES = {
@@ -48,7 +53,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model, as the hub holds them: with its head, without the pooler that the base model has."""
     folder = tmp_path_factory.mktemp("models") / "bert"
     torch.manual_seed(0)
-    transformers.BertForMaskedLM(transformers.BertConfig(**tiny.CONFIGURATIONS["bert"][1])).save_pretrained(folder)
+    config = transformers.BertConfig(**tiny.CONFIGURATIONS["bert"][1])
+    tiny.noisy(transformers.BertForMaskedLM(config)).save_pretrained(folder)  # type: ignore[operator]
     words = ["[UNK]", "[CLS]", "[SEP]", *"abcdefg"]
     plain = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     plain.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -131,6 +137,93 @@ def test_a_folder_of_images_in_any_colours(vision: Path, data: Path, tmp_path: P
         measure(str(vision), data, prompts=str(tmp_path / "empty"), what=("gains",))
 
 
+@pytest.fixture(scope="module", params=["clip", "siglip"])
+def two_towers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, encoder: Path) -> Path:
+    """A whole CLIP or SigLIP, with tokenizer and image processor."""
+    folder = tmp_path_factory.mktemp("models") / request.param
+    small = {"hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 4, "projection_dim": 16}
+    text = {**small, "num_hidden_layers": 2, "vocab_size": 61, "max_position_embeddings": 32, "eos_token_id": 2}
+    image = {**small, "num_hidden_layers": 3, "image_size": SIDE, "patch_size": 4}
+    kind = "CLIP" if request.param == "clip" else "Siglip"
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=image)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((encoder / name).read_bytes())
+    transformers.ViTImageProcessor(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_two_stacks_is_two_runs_of_two_models(two_towers: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("a b c d\n")
+    texts = measure(str(two_towers), data, prompts=str(tmp_path / "p.txt"), what=("gains", "weights"))
+    images = measure(str(two_towers), data, prompts="images", what=("gains", "weights"))
+    name = two_towers.name
+    assert (set(texts["model_id"]), set(images["model_id"])) == ({f"{name}:text"}, {f"{name}:vision"})
+    assert (texts["layer"].max(), images["layer"].max()) == (2, 3)
+    models = store.load("models", data).set_index("model_id")
+    assert models.loc[[f"{name}:text", f"{name}:vision"], "n_layers"].tolist() == [2, 3]
+    assert models.loc[[f"{name}:text", f"{name}:vision"], "modality"].tolist() == ["encoder", "vision"]
+    whole = getattr(transformers, "CLIPModel" if name == "clip" else "SiglipModel").from_pretrained(two_towers).eval()
+    pixels = transformers.ViTImageProcessor.from_pretrained(two_towers)(images=render("disc 40.0"), return_tensors="pt")
+    with torch.no_grad():
+        hidden = whole.vision_model(pixels["pixel_values"], output_hidden_states=True).hidden_states
+    norms = torch.stack([states[0].norm(dim=-1) for states in hidden]).double()
+    patches = norms[1:, -9:].log().mean(dim=1) - norms[:-1, -9:].log().mean(dim=1)
+    rows = images.set_index(["prompt_id", "layer", "position"])["gain_block"]
+    for layer in (1, 2):
+        assert rows["disc-40.0", layer, "patches"] == pytest.approx(float(patches[layer - 1].exp()), rel=1e-5)
+    parameters = sum(x.numel() for x in whole.vision_model.parameters())
+    head = sum(x.numel() for n, x in whole.vision_model.named_parameters() if n.startswith("head"))
+    assert models.loc[f"{name}:vision", "n_params"] == parameters - head
+
+
+def test_swin_has_gains_within_stages_and_no_total(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "swin"
+    tiny.build("swin").save_pretrained(folder)
+    transformers.ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    layers = measure(str(folder), data, prompts="images")
+    assert len(layers) == 25 * 5 and (layers["missing"] == "").all() and set(layers["position"]) == {"patches"}
+    tokens = layers.query("prompt_id == 'disc-40.0'").sort_values("layer")["n_tokens"]
+    assert tokens.tolist() == [256, 256, 64, 64, 16]
+    assert store.check(data)["attention"] == 0  # within windows
+    row = features(data, position="patches").query("model_id == 'swin'").iloc[0]
+    assert row["stages"] == 3 and row["geometric_gain"] > 0 and np.isnan(row["total_amplification"])
+    with pytest.raises(UsageError, match="has none of what is asked for"):
+        measure(str(folder), data, prompts="images", what=("attention",))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "side", "said"),
+    [
+        ("vit", {}, 16, "not an image as the model reads it"),
+        ("dinov2", {}, 18, "sides that are multiples of 4"),
+        ("swin", {"window_size": 3}, 32, "do not divide into windows"),
+    ],
+)
+def test_sizes_that_do_not_divide(name: str, changes: dict[str, int], side: int, said: str) -> None:
+    found = tiny.opened(name, **changes)
+    with pytest.raises(UsageError, match=said):
+        measure_gains(found, [ImagePrompt("a", torch.zeros(3, side, side))])
+
+
+def test_dinov2_reads_images_of_another_size_than_it_was_trained_on() -> None:
+    layers = measure_gains(tiny.opened("dinov2"), [ImagePrompt("a", torch.randn(3, 20, 16))]).layers
+    assert set(layers["n_tokens"]) == {1 + 5 * 4}
+
+
+def test_a_run_whose_inputs_are_not_kept_apart_is_refused(
+    encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\nc\n")
+    before = snapshot(data)
+    monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
+    monkeypatch.setattr(gains, "call", forward.call)
+    with pytest.raises(ThermostatsError, match="two inputs measured once more, alone, give other numbers"):
+        measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",))
+    assert snapshot(data) == before
+
+
 def without(folder: Path, file: str) -> None:
     (folder / file).unlink()
 
@@ -139,6 +232,16 @@ def not_finite(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["vit.encoder.layer.1.attention.attention.value.weight"][0, 0] = torch.nan
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def truncated(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-100])
+
+
+def own_code(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def head_alone(folder: Path) -> None:
@@ -151,6 +254,8 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "text to images": (lambda _: None, "p.txt", "reads image cannot be given text.*--prompts images"),
     "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
     "not a number": (not_finite, "images", "does not prove itself: W_V is not"),
+    "truncated": (truncated, "images", "not a safetensors file, or a truncated one"),
+    "remote code": (own_code, "images", "comes with code of its own"),
     "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),
 }
 """What is done to the folder, the prompts, and what is then said."""

@@ -105,7 +105,7 @@ def check_set(name: str, folder: Path) -> None:
     if name == MADE or Path(name).exists():
         return
     sets: set[str] = set()
-    for path in [path for layer in layers(folder) for path in own_files("prompts", layer)]:
+    for path in [path for layer in layers(folder) for path in own_files("prompts", layer) if path.suffix == ".csv"]:
         try:
             with path.open(encoding="utf-8", newline="") as lines:
                 sets |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}

@@ -85,11 +85,15 @@ def check_reasons(rows: Tables) -> None:
 
 
 def check_products(layers: pd.DataFrame) -> None:
-    """The gains up to a block multiply to its norm over the first: Σ log G_l = log n_in(l+1) − log n_in(1)."""
+    """The gains up to a block multiply to its norm over the first: Σ log G_l = log n_in(l+1) − log n_in(1).
+
+    Between stages of a hierarchical model patches are merged: there is another number of tokens, and no such product.
+    """
     chain = ["run_id", "prompt_id", "position"]
     ordered = layers.sort_values([*chain, "layer"])
     groups = ordered.groupby(chain)
     follows = groups["layer"].shift(-1) == ordered["layer"] + 1
+    follows &= ~(groups["n_tokens"].shift(-1) != ordered["n_tokens"]).fillna(False).astype("bool")
     gap = np.log(ordered["gain_block"]) + np.log(ordered["norm_in"]) - np.log(groups["norm_in"].shift(-1))
     total = gap.where(follows).fillna(0.0).groupby([ordered[label] for label in chain]).cumsum()
     _refuse(ordered, total.abs() > _tolerance(ordered), "layers", "the gains do not multiply to the norms")

@@ -1,0 +1,34 @@
+"""X02: few models decide nothing, one that loses is enough against it, enough families support it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, ROOT, UNMEASURED, YES, altered, analysis, judged, of, scaled, shipped
+
+
+def test_one_vision_model_is_too_few_and_three_families_of_encoders_decide_nothing() -> None:
+    found = judged(analysis("x02"), shipped())
+    assert {name: one.verdict for name, one in found.items()} == {"pre_norm": UNMEASURED, "post_norm": OPEN}
+    assert (found["pre_norm"].n_models, found["post_norm"].n_models) == (1, 5)
+    assert "vit_s_focus (vision) amplifies" in " ".join(found["pre_norm"].notes)
+
+
+def test_an_encoder_that_writes_against_its_stream_is_enough_against_it() -> None:
+    losing = altered(layers=scaled(of("all-MiniLM-L6-v2"), 0.4, "gain_sum_mlp"))
+    assert judged(analysis("x02"), losing, "post_norm")["post_norm"].verdict == NO
+
+
+@pytest.mark.parametrize(("models", "verdict"), [(8, YES), (4, OPEN)])
+def test_enough_families_support_it(models: int, verdict: str) -> None:
+    x02 = analysis("x02")
+    named = [f"m{i}" for i in range(models)]
+    rows = pd.DataFrame({"model_id": named, "heritage": named, "family": named, "log": 0.4, "half": 0.1})
+    assert x02.AMPLIFY.verdict(x02.share(rows)) == verdict
+    assert x02.AMPLIFY.verdict(x02.share(rows.assign(log=np.where(rows.index == 0, -0.4, 0.4)))) == NO
+
+
+def test_sums_before_the_norm_are_read_by_the_claims_that_may() -> None:
+    reading = {
+        path.stem.partition("_")[0] for path in (ROOT / "analyses").glob("*.py") if "gain_sum" in path.read_text()
+    }
+    assert reading == {"x01", "x02"}
