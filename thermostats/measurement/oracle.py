@@ -95,14 +95,15 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None, token:
 def second_pass(found: Decoder, inputs: Sequence[Any], measure: Callable[..., pd.DataFrame], rows: pd.DataFrame) -> str:
     """Measure two inputs once more, each alone, over the first quarter of the blocks; what `runs` keeps of it.
 
-    `measure` (inputs, depth) gives rows as `rows`, those of the run, in which the inputs stood among others. Compared
-    are all numbers that are positive in both; the shortest texts and the last images, which no batch begins with.
+    `measure` (inputs, depth) gives rows of each alone as `rows`, those of the run, in which they stood among others.
+    Compared are all numbers that are positive in both; of texts the shortest are taken, of images the last, which begin
+    no batch.
 
     Raises ThermostatsError where they differ by more than rounding.
     """
     depth = -(-len(found.blocks) // 4)
     two = sorted(inputs, key=lambda each: -len(getattr(each, "token_ids", ())))[-2:]
-    once = pd.concat([measure([each], depth) for each in two])
+    once = measure(two, depth)
     if "variant" in rows:
         once = once[once["variant"] == "exact"]  # others are zero but for rounding
     key = [name for name in ("layer", "head", "variant", "prompt_id", "position") if name in rows]

@@ -361,7 +361,8 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-    again = lambda inputs, depth: measure_gains(loaded.decoder, inputs, depth=depth).layers  # noqa: E731
+    alone = partial(measure_gains, loaded.decoder, token_budget=1)
+    again = lambda inputs, depth: alone(inputs, depth=depth).layers  # noqa: E731
     _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
@@ -373,7 +374,8 @@ def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> di
     del run
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     rows = measure_attention(loaded.decoder, tokens, **options)
-    again = lambda inputs, depth: measure_attention(loaded.decoder, inputs, depth=depth)  # noqa: E731
+    alone = partial(measure_attention, loaded.decoder, token_budget=1)
+    again = lambda inputs, depth: alone(inputs, depth=depth)  # noqa: E731
     _prove_again(provenance, loaded.decoder, tokens, again, rows)
     return {"attention": rows, "transitions": transitions(rows), **provenance}
 

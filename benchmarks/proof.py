@@ -1,0 +1,121 @@
+"""What gains cost over the model's own forward pass, and what a run's proof costs: `benchmarks/proof.py`.
+
+One model a family of width 768 and 12 blocks, random weights, on one core: 25 prompts of 8 to 32 tokens, or 25 images
+of 12 × 12 patches. Medians of `--repeats` runs, taken in turn, in seconds of the processor. A run is loading the
+weights from disk, the gains, and the proof.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+
+import pandas as pd
+import torch
+import transformers
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "measurement"))
+
+import tiny  # noqa: E402 - the conformance suite's builder
+
+from thermostats.measurement.batching import ImagePrompt  # noqa: E402
+from thermostats.measurement.forward import as_measured, call, make_batches  # noqa: E402
+from thermostats.measurement.gains import measure_gains  # noqa: E402
+from thermostats.measurement.oracle import check_proof, second_pass  # noqa: E402
+
+FAMILIES = (
+    "gpt2",
+    "llama",
+    "gpt_neox",
+    "bert",
+    "albert",
+    "deberta-v2",
+    "modernbert",
+    "vit",
+    "dinov2",
+    "clip_vision_model",
+)
+SIZE = {
+    **{"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12},
+    **{"n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 5000, "embedding_size": 128},
+    **{"image_size": 168, "patch_size": 14, "max_position_embeddings": 64, "n_positions": 64, "pad_token_id": 0},
+}
+
+
+def inputs(found: Any) -> list[Any]:
+    """25 prompts, or as many images."""
+    if found.entry.reads == "image":
+        return [ImagePrompt(f"i{i}", torch.randn(3, 168, 168)) for i in range(25)]
+    return tiny.inputs(found, *(8 + i for i in range(25)))
+
+
+def timed(work: Any) -> float:
+    """Seconds of the processor, which others on the machine do not change."""
+    began = process_time()
+    work()
+    return process_time() - began
+
+
+def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
+    """Times of one family."""
+    kind = getattr(transformers, tiny.CONFIGURATIONS[name][0])
+    known = kind().to_dict()
+    fits = {key: value for key, value in SIZE.items() if key in known or key in kind.attribute_map}
+    model = tiny.from_config(kind(**{**tiny.OWN.get(name, {}), **fits}))
+    model.save_pretrained(folder)  # type: ignore[operator]
+    found, load = tiny.places(model), type(model).from_pretrained  # type: ignore[attr-defined]
+    given = inputs(found)
+    batches = make_batches(found, given, packed=True)
+
+    def plain() -> None:
+        with as_measured(found.model):
+            for batch in batches:
+                call(found.base, batch)
+
+    rows = measure_gains(found, given).layers
+
+    def prove() -> None:
+        check_proof(found)
+        second_pass(
+            found, given, lambda one, depth: measure_gains(found, one, depth=depth, token_budget=1).layers, rows
+        )
+
+    work = {
+        "forward": plain,
+        "gains": lambda: measure_gains(found, given),
+        "proof": prove,
+        "load": lambda: load(folder),
+    }
+    seconds = [{key: timed(do) for key, do in work.items()} for _ in range(repeats)]
+    took = {key: median(each[key] for each in seconds) for key in work}
+    run = took["load"] + took["gains"] + took["proof"]
+    return {
+        "family": name,
+        **took,
+        "gains_over_forward": took["gains"] / took["forward"],
+        "proof_of_run": took["proof"] / run,
+    }
+
+
+def main() -> None:
+    """Measure every family and write the table."""
+    parser = ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    asked = parser.parse_args()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[attr-defined]
+    rows = []
+    for name in FAMILIES:
+        with TemporaryDirectory() as folder:
+            rows.append(row(name, asked.repeats, Path(folder)))
+            print(rows[-1], flush=True)
+    pd.DataFrame(rows).round(4).to_csv(ROOT / "benchmarks" / "results" / "proof.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
