@@ -13,6 +13,7 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.heritage.fit import OF_LAB, fit_heritage
+from thermostats.modelling.heritage.model import CLOSED
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
@@ -98,7 +99,7 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
 def with_labs(evidence: Evidence) -> dict[str, Any]:
     """The heritage model's means of labs."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
-    fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
+    fit = fit_heritage(rows, estimand="penultimate_gain", method=CLOSED, seed=HERITAGE_SEED)
     found = fit.labs()
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])

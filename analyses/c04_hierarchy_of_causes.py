@@ -12,7 +12,7 @@ from thermostats.claims.rule import NEVER, Above, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
-from thermostats.modelling.heritage.model import AUTO, CLOSED
+from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, share_table
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, Gain, gains, heritage_rows
@@ -75,11 +75,10 @@ VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
 
 @CLAIM.shared
 def heritage_fit(evidence: Evidence, gain: Gain, scale: str = "log_n") -> HeritageFit:
-    """The heritage model: sampled prompt by prompt for the primary gain, in closed form for the others."""
-    method = AUTO if gain is PRIMARY and scale == "log_n" else CLOSED
+    """The heritage model of the models' means."""
     rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
     rows = rows.merge(every_model(evidence)[["model_id", *LOGS]], on="model_id")
-    return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, method=method, seed=SEED)
+    return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, method=CLOSED, seed=SEED)
 
 
 @CLAIM.finding(
