@@ -41,38 +41,38 @@ def _latent_given_effects(means: Means, theta: Array, latent: Latent, rng: np.ra
     _, _, factor, z, _ = conditional(means, theta, latent)
     noise = rng.standard_normal(z.shape)
     beta = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise)[..., None])[..., 0]
-    own, error2 = np.exp(theta[:, -1])[:, None, None], np.square(latent.errors[:, None, means.seen])
-    residual = (means.y[means.seen] - beta @ means.Z[means.seen].T)[:, None, :]
+    own, error2 = np.exp(theta[:, -1])[:, None, None], np.square(latent.errors[:, means.seen, None])
+    residual = (means.y[means.seen] - beta @ means.Z[means.seen].T)[..., None]
     law, units = means.law, means.units
-    of = units[means.seen]
+    of, places = units[means.seen], np.arange(units.max() + 1)[:, None]
+    factors, shifts = _narrow(law.factor)[:, None], _narrow(law.shift)[:, None]
 
     def table(shape: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Log density of every node of every unit's latent number, rows × units × nodes, and of the shape."""
-        variance = own * law.factor[shape][..., None] + error2
-        off = residual - np.sqrt(own) * law.shift[shape][..., None]
-        log_p = np.repeat(law.log_p[shape][:, None, :], units.max() + 1, axis=1)
-        np.square(off, out=off)
-        off /= variance
-        off += np.log(variance, out=variance)
-        each = np.swapaxes(-0.5 * off, 1, 2)
+        """Of every unit's latent number p of every node over the highest, rows × units × nodes; log p of the shape."""
+        variance = own * factors[shape] + error2
+        each = np.square(residual - np.sqrt(own) * shifts[shape]) * (-0.5 / variance)
+        each = each - 0.5 * np.log(variance)
+        log_p = np.repeat(law.log_p[shape][:, None], places.size, axis=1)
         if law.of_labs:
-            log_p += np.einsum("nmk,mu->nuk", each, np.eye(log_p.shape[1])[of])
+            log_p += (places == of).astype(float) @ each
         else:
             log_p[:, of] += each
-        highest = log_p.max(axis=2)
-        summed = highest + np.log(np.exp(log_p - highest[..., None]).sum(axis=2))
-        return log_p, law.log_prior[shape] + summed.sum(axis=1)
+        highest = log_p.max(axis=2, keepdims=True)
+        log_p -= highest
+        p = np.exp(log_p, out=log_p)
+        return p, law.log_prior[shape] + (highest[..., 0] + np.log(p.sum(axis=2))).sum(axis=1)
 
     shape, last = latent.shape, law.shape.size - 1
-    log_p, now = table(shape)
+    p, now = table(shape)
     step = rng.integers(1, FARTHEST + 1, shape.size) * rng.choice([-1, 1], shape.size)
     new = shape + step
     inside = (new >= 0) & (new <= last)
     new = np.clip(new, 0, last)
     other, then = table(new)
     taken = inside & (np.log(rng.random(shape.size)) < then - now)
-    shape, log_p = np.where(taken, new, shape), np.where(taken[:, None, None], other, log_p)
-    cell = _drawn(log_p, rng)
+    shape = np.where(taken, new, shape)
+    p[taken] = other[taken]
+    cell = _drawn(p, rng)
     column = shape[:, None]
     return Latent(
         errors=latent.errors,
@@ -83,7 +83,12 @@ def _latent_given_effects(means: Means, theta: Array, latent: Latent, rng: np.ra
     )
 
 
-def _drawn(log_p: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One place of the last axis each, by its log probability."""
-    heights = np.cumsum(np.exp(log_p - log_p.max(axis=-1, keepdims=True)), axis=-1)
+def _narrow(values: Array) -> Array:
+    """Values on shapes × nodes; one node where all are the same."""
+    return values if np.ptp(values, axis=1).any() else values[:, :1]
+
+
+def _drawn(p: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One place of the last axis each, by its probability up to a factor."""
+    heights = np.cumsum(p, axis=-1)
     return np.asarray((rng.random(heights.shape[:-1])[..., None] * heights[..., -1:] > heights).sum(axis=-1))
