@@ -29,18 +29,7 @@ from thermostats.measurement.forward import as_measured, call, make_batches  # n
 from thermostats.measurement.gains import measure_gains  # noqa: E402
 from thermostats.measurement.oracle import check_proof, second_pass  # noqa: E402
 
-FAMILIES = (
-    "gpt2",
-    "llama",
-    "gpt_neox",
-    "bert",
-    "albert",
-    "deberta-v2",
-    "modernbert",
-    "vit",
-    "dinov2",
-    "clip_vision_model",
-)
+FAMILIES = ("gpt2", "llama", "gpt_neox", "bert", "albert", "deberta-v2", "modernbert", "vit", "clip_vision_model")
 SIZE = {
     **{"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12},
     **{"n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 5000, "embedding_size": 128},

@@ -58,7 +58,10 @@ def seen_by(found: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
     return kept[layer], kept[found.entry.value], kept[found.entry.output]
 
 
-@pytest.mark.parametrize("name", [name for name in tiny.CONFIGURATIONS if name != EAGER_IS_WRONG])
+WINDOWED = "swin"
+
+
+@pytest.mark.parametrize("name", [name for name in tiny.CONFIGURATIONS if name not in (EAGER_IS_WRONG, WINDOWED)])
 def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
     found, layer = tiny.opened(name, "eager"), 1
     A, x, received = seen_by(found, tiny.inputs(found, 7)[0], layer)

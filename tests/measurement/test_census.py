@@ -64,7 +64,7 @@ SHOWN: dict[str, Callable[[Any], bool]] = {
     "its state-space blocks": lambda m: named(m, "mamba", "mixer", "ssm"),
     "its recurrent or linear-attention": lambda m: (
         named(m, "recurrent", "rglru", "rwkv", "lstm", "deltanet", "conv", "hrm")
-        or named(m, "linearattention", "lightning", "kda")
+        or (named(m, "linearattention", "lightning", "kda") or hasattr(m.config, "conv_L_cache"))
     ),
     "it is an encoder with a decoder": lambda m: (
         m.config.is_encoder_decoder or named(m, "encoder_attn", "crossattention", "cross_attn")
