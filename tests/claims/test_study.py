@@ -36,7 +36,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_packages_studies_are_found_by_listing_them() -> None:
-    assert list(studies()) == ["delia2026", "nursery"]
+    assert list(studies()) == ["beyond", "delia2026", "nursery"]
     for study in studies().values():
         for path in filter(None, [study.importer, study.verbs]):
             assert callable(named(path))
@@ -44,7 +44,7 @@ def test_the_packages_studies_are_found_by_listing_them() -> None:
 
 
 def test_a_study_of_another_distribution_is_found_by_its_entry_point_and_its_files_are_read(other: None) -> None:
-    assert list(studies()) == ["delia2026", "nursery", "other"]
+    assert list(studies()) == ["beyond", "delia2026", "nursery", "other"]
     assert named(studies()["other"].pages["other"]) is json
     assert import_published(Path("files"), Path("mine"), "other").rows == {"files": 1, "mine": 2}
 

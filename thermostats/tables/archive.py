@@ -113,7 +113,7 @@ def _repeated(value: str | int | None, count: int, of: pa.DataType) -> pa.Array:
     if value is None:
         return pa.nulls(count, of)
     if isinstance(value, int):
-        return pa.array(np.full(count, value), of)
+        return pa.Array.from_buffers(of, count, [None, pa.py_buffer(np.full(count, value, dtype=np.int64))])
     text = value.encode()
     ends = np.arange(count + 1, dtype=np.int32) * len(text)
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
