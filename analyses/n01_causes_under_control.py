@@ -17,7 +17,7 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import shares
+from thermostats.studies.nursery import components, second, shares
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -230,6 +230,44 @@ def carry_over(evidence: Evidence) -> Result:
             "ranges": [(name, others[c].min(), others[c].max()) for name, c in (("L", "n_layers"), ("d", "d_model"))],
         },
     )
+
+
+HALF = AtLeast(models=192, groups=16)
+"""Half of the second study's models and recipes."""
+OVER, ABOVE = "SD of recipe / SD of geometry", "SD of geometry / SD of scale"
+IN_ORDER = Posterior("recipe > geometry > scale, over the published models' shapes")
+
+
+def of_second(evidence: Evidence) -> pd.DataFrame:
+    """Models of the second study, recipes drawn at random, first seeds."""
+    return HALF.of(second.ends(evidence))
+
+
+def by_components(rows: pd.DataFrame) -> Result:
+    """Ratios of the components of variance, geometry and scale over the published models' shapes."""
+    found = components.components(*second.whole(rows), seed=SEED)
+    own = components.ratios(found)
+    interval = "95% interval of draws, recipes as the unit"
+    sizes = {
+        name: float(np.median(getattr(found, name))) for name in ("recipe", "geometry", "scale", "depth", "residual")
+    }
+    quantities = {OVER: Estimate(*own.first, interval), ABOVE: Estimate(*own.second, interval)}
+    words = {"sizes": sizes, "learned": int(rows["learned"].astype(bool).sum())}
+    statements = {IN_ORDER.statement: (found.recipe > found.geometry) & (found.geometry > found.scale)}
+    return Result.of(rows, quantities, words=words, statements=statements)
+
+
+@CLAIM.finding(
+    "second",
+    primary=Above(OVER, 1) & Above(ABOVE, 1),
+    robustness=IN_ORDER,
+    trial=Trial(of_second, by_components, "recipe", worlds_of_causes("log_gain", GEOMETRY, *SCALE)),
+    evidence=NURSERY,
+    needs=HALF,
+)
+def ratio(evidence: Evidence) -> Result:
+    """Of the second study: how large are recipe, geometry and scale beside one another, over the published shapes?"""
+    return by_components(of_second(evidence))
 
 
 if __name__ == "__main__":

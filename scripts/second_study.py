@@ -5,7 +5,9 @@ Writes `candidates.csv`, `rules.csv` and `predictions.csv` into `data/nursery/se
 
 from __future__ import annotations
 
+import sys
 import warnings
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from thermostats.studies.nursery import designs
 from thermostats.studies.nursery.components import GEOMETRY, REFERENCE, Array, logs, operating
 from thermostats.studies.nursery.recipes import drawn
 from thermostats.studies.nursery.rows import final, judged
+from thermostats.studies.nursery.second import slope as line
+from thermostats.studies.nursery.second import write
 from thermostats.studies.nursery.signs import within_cells
 from thermostats.tables.vocabulary import NURSERY
 
@@ -68,11 +72,12 @@ def factor(rng: np.random.Generator, difference: float) -> str:
 
 
 def spectra(rng: np.random.Generator, slope: float) -> str:
-    """N05: log σ_max of twelve AdamW recipes on log √(rate/decay), SD 1.2, other differences of SD 0.3."""
-    x = rng.normal(0, 1.2, 12)
-    fit = stats.linregress(x, slope * x + rng.normal(0, 0.3, 12))
-    half = stats.t.ppf(0.975, 10) * fit.stderr
-    low, high = fit.slope - half, fit.slope + half
+    """N05: log σ_max of 18 recipes of three optimisers on log √(rate/decay), SD 1.2, other differences of SD 0.3."""
+    x = rng.normal(0, 1.2, 18)
+    rows = pd.DataFrame({"optimiser": list("alm") * 6, "x": x, "y": slope * x + rng.normal(0, 0.3, 18)})
+    value, error, df = line(rows, "y", "x")
+    half = stats.t.ppf(0.975, df) * error
+    low, high = value - half, value + half
     return "supported" if low > 0.5 and high < 1.5 else "not supported" if high < 0.5 else "inconclusive"
 
 
@@ -149,7 +154,12 @@ def _by_interval(low: float, high: float, null: float, *, below: bool) -> str:
 
 
 if __name__ == "__main__":
-    OUT.mkdir(exist_ok=True)
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--trained", type=Path, help="write the tables of this folder's trainings instead")
+    trained = parser.parse_args().trained
+    if trained is not None:
+        write(OUT / "design.toml", trained, OUT)
+        sys.exit()
     for name, made in (("predictions", predictions), ("rules", rules), ("candidates", candidates)):
         made().to_csv(OUT / f"{name}.csv", index=False)
         print(name, flush=True)

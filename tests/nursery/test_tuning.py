@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,7 +15,7 @@ pytest.importorskip("transformers")
 
 from small_corpora import small_corpora
 
-from thermostats.studies.nursery import tuning
+from thermostats.studies.nursery import designs, second, tuning
 from thermostats.studies.nursery.designs import Design
 from thermostats.studies.nursery.plan import GAINS, RECORD, model_folder, read_record
 from thermostats.studies.nursery.recipes import OPTIMISERS, Recipe
@@ -57,6 +59,27 @@ def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
         assert after[after["step"] == 0]["wv_norm"].to_numpy() == pytest.approx(ended, rel=1e-5)
         assert after[after["step"] == 3]["wv_norm"].to_numpy() != pytest.approx(ended, rel=1e-5)
         assert read_record(trained, member.model).parent == member.parent
+
+
+def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
+    designs.write(DESIGN, tmp_path / "own.toml")
+    second.write(tmp_path / "own.toml", trained, tmp_path)
+    models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
+    kept = {"second_models": models, "second_gains": gains}
+    rows = second.along(SimpleNamespace(table=kept.get))
+    members = [member for pack in DESIGN.packs() for member in pack.members]
+    assert set(kept["second_models"]["model"]) >= {member.model for member in members}
+    own = rows[rows["model"] == "c-L02d32h8"].set_index("step")
+    gains = pd.read_csv(model_folder(trained, "c-L02d32h8") / GAINS)
+    first = gains[(gains["step"] == 10) & (gains["layer"] == 1)].iloc[0]
+    assert own.loc[10, "log_gain"] == pytest.approx(first["log_gain"])
+    assert own.loc[10, "log_rho"] == pytest.approx(np.log(2.0)) and own.loc[10, "share"] == 1.0
+    end = gains[gains["step"] == 10]
+    assert own.loc[10, "log_wv"] == pytest.approx(np.log(end["wv_norm"]).mean())
+    last = second.ends(SimpleNamespace(table=kept.get))
+    assert len(last) == 8 and not last["model"].str.endswith("-again").any()
+    y, x = second.whole(last)
+    assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
 
 
 @pytest.mark.parametrize("decay, more", [(0.5, 5.0), (0.0, 1 / (3e-3 * 3))])

@@ -18,6 +18,39 @@ if TYPE_CHECKING:
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
 TUNED = "-tuned"
+SECOND: dict[str, tuple[str, ...]] = {
+    "models": (
+        *(
+            "model",
+            "recipe",
+            "kind",
+            "parent",
+            "replicate_of",
+            "n_layers",
+            "d_model",
+            "n_heads",
+            "d_head",
+            "rho",
+            "seed",
+        ),
+        *(
+            "optimiser",
+            "rate",
+            "decay",
+            "schedule",
+            "warmup",
+            "batch",
+            "init",
+            "depth_power",
+            "embed",
+            "dropout",
+            "clip",
+        ),
+        *("corpus", "steps", "tokens", "loss", "loss_unigram", "loss_bigram", "learned"),
+    ),
+    "gains": ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm"),
+}
+"""Tables of the second study: a row a model, and a row a model, checkpoint and layer (means over prompts)."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +75,17 @@ class Trained:
 
 
 def shipped_table(name: str = "design") -> pd.DataFrame:
-    """A table of the nursery that ships: `design`, `training` (records) or `losses`.
+    """A table of the nursery that ships: `design`, `training` (records), `losses`; of SECOND, empty until they do.
 
     Raises DataError where it cannot be read.
     """
+    if name in SECOND:
+        import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+
+        path = shipped("data") / "nursery" / "second" / f"{name}.{'csv' if name == 'models' else 'parquet'}"
+        if not path.is_file():
+            return pd.DataFrame(columns=list(SECOND[name]))
+        return pd.read_csv(path, keep_default_na=False, na_values=[""]) if name == "models" else pd.read_parquet(path)
     return _table(shipped("data") / "nursery" / f"{name}.csv", keep_default_na=name != "design")
 
 

@@ -1,0 +1,78 @@
+"""N05: weight decay and rate set the spectra of W_V and W_O, and the gain follows the spectra."""
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.rule import NEVER, AtLeast, Decide, V
+from thermostats.claims.worlds import worlds_of_line
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.rows import jackknife
+from thermostats.studies.nursery.second import by_recipe, ends, mediated, slope
+from thermostats.tables.vocabulary import NURSERY
+
+LOW, HIGH = 0.5, 1.5
+"""A slope of 1 is what a balance of rate and decay comes to; at half of it the spectra do not follow."""
+ENOUGH, RECIPES = AtLeast(models=192, groups=16), AtLeast(models=8)
+"""Half of the design's models, and recipes with decay whose steps have a set size."""
+MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
+SLOPE, INDIRECT = V("slope on log √(rate/decay)"), V("effect through the spectra")
+CLAIM = Claim.read(__file__)
+
+
+@CLAIM.shared
+def recipes(evidence: Evidence) -> pd.DataFrame:
+    """Means of recipes with decay whose steps have a set size."""
+    rows = by_recipe(ENOUGH.of(ends(evidence)))
+    return RECIPES.of(rows)
+
+
+def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
+    """The same with the spectrum of one matrix."""
+    rows = recipes(evidence)
+    return rows.assign(spectrum=rows[matrix.id])
+
+
+def by_line(rows: pd.DataFrame) -> Result:
+    """Least squares of the log of the spectral norm on log √(rate/decay)."""
+    value, error, df = slope(rows, "spectrum", "log_ratio")
+    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+    p = float(2 * stats.t.sf(abs(value) / error, df))
+    return Result.of(rows, {SLOPE.name: Estimate(value, value - half, value + half, "95% t interval over recipes", p)})
+
+
+@CLAIM.finding(
+    "spectra",
+    primary=Decide((SLOPE.lower > LOW) & (SLOPE.upper < HIGH), SLOPE.upper < LOW),
+    over=MATRICES,
+    trial=Trial(of_matrix, by_line, "recipe", worlds_of_line("spectrum", "log_ratio", 0.9)),
+    evidence=NURSERY,
+    needs=RECIPES,
+)
+def spectra(evidence: Evidence, matrix: Case) -> Result:
+    """Does the spectral norm follow √(rate/decay)?"""
+    return by_line(of_matrix(evidence, matrix))
+
+
+def by_mediation(rows: pd.DataFrame) -> Result:
+    """What of the effect on the gain goes through the spectra, recipes left out for its interval."""
+    whole, _, half = jackknife(rows["recipe"], lambda kept: mediated(rows, kept)[0])
+    effect = Estimate(float(whole[0]), float(whole[0] - half[0]), float(whole[0] + half[0]), "95% jackknife t interval")
+    return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": mediated(rows)[1]})
+
+
+@CLAIM.finding(
+    "mediation",
+    primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER),
+    trial=Trial(recipes, by_mediation, "recipe", worlds_of_line("log_gain", "log_norm", float(np.sqrt(0.5)))),
+    evidence=NURSERY,
+    needs=RECIPES,
+)
+def mediation(evidence: Evidence) -> Result:
+    """Does the gain follow the spectra?"""
+    return by_mediation(recipes(evidence))
+
+
+if __name__ == "__main__":
+    CLAIM.main()

@@ -1,0 +1,161 @@
+"""The second study's tables, from a folder of trainings and as they ship, and what its findings ask of them.
+
+Recipes are the unit: each is seen at every shape, so that its mean over shapes says all of it that is not interaction.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.evidence import Evidence
+from thermostats.modelling.inference.draws import Array
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.plan import GAINS as FILE
+from thermostats.studies.nursery.plan import SECOND, model_folder, read_record
+from thermostats.studies.nursery.signs import ranked_in
+from thermostats.tables.atomic import write_atomically
+from thermostats.tables.vocabulary import NURSERY
+
+TENTH, PROMPTS = 0.1, 6
+"""Share of training that is early, and prompts that gains are means over."""
+SET_STEPS = ("adamw", "lion", "muon")
+"""Optimisers whose step has a set size."""
+CHOSEN = "s"
+"""First letter of recipes that were chosen, not drawn."""
+LOGS = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
+
+
+def write(design: Path, folder: Path, out: Path) -> None:
+    """Write `models.csv` and `gains.parquet` of a design's models, and those tuned from them, trained in a folder."""
+    from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - torch
+
+    own = designs.read(design)
+    packs = own.packs()
+    models, gains = [], []
+    for pack in (*packs, *tuning.tuned_packs(own, packs, folder)):
+        for member in pack.members:
+            if (record := read_record(folder, member.model)) is not None:
+                kind = member.model.rpartition("-")[2] if member.parent else ""
+                facts = asdict(member.recipe) | asdict(pack.shape) | vars(record) | vars(member)
+                models.append(facts | {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": kind})
+                own_gains = pd.read_csv(model_folder(folder, member.model) / FILE)
+                gains.append(own_gains.assign(model=member.model))
+    table = pd.DataFrame(models)[list(SECOND["models"])]
+    write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
+    stream = io.BytesIO()
+    pd.concat(gains, ignore_index=True)[list(SECOND["gains"])].to_parquet(stream, index=False)
+    write_atomically(out / "gains.parquet", stream.getvalue())
+
+
+def along(tables: Evidence) -> pd.DataFrame:
+    """One row a model and checkpoint: columns of `models`, `step`, `share` of the training.
+
+    Of the penultimate block (L − 1) `log_gain` (mean over prompts) and `log_gain_sd`; `log_wv` and `log_wo`, means over
+    layers of log σ_max.
+    """
+    models = tables.table("second_models")
+    gains = tables.table("second_gains")
+    models = models.assign(
+        model_id=NURSERY + "/" + models["model"].astype(str),
+        heritage=models["recipe"],
+        **{name: np.log(models[column].astype(float)) for name, column in LOGS.items()},
+    )
+    key = ["model", "step"]
+    spectra = gains.assign(log_wv=np.log(gains["wv_norm"]), log_wo=np.log(gains["wo_norm"]))
+    spectra = spectra.groupby(key, as_index=False)[["log_wv", "log_wo"]].mean()
+    block = gains.merge(models[["model", "n_layers"]], on="model")
+    block = block.loc[block["layer"] == block["n_layers"] - 1, [*key, "log_gain", "log_gain_sd"]]
+    rows = models.merge(block, on="model").merge(spectra, on=key)
+    return rows.assign(share=rows["step"] / rows["steps"])
+
+
+def ends(tables: Evidence, *, drawn: bool = True) -> pd.DataFrame:
+    """Rows of `along` at the end, models of the design with their first seeds; drawn: without chosen recipes."""
+    rows = along(tables)
+    own = (rows["kind"].fillna("") == "") & (rows["replicate_of"].fillna("") == "") & (rows["step"] == rows["steps"])
+    if drawn:
+        own &= ~rows["recipe"].astype(str).str.startswith(CHOSEN)
+    return rows[own & np.isfinite(rows["log_gain"].astype(float))].reset_index(drop=True)
+
+
+def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
+    """Log gains (recipes, shapes) of the recipes that have a gain at every shape, and the logs of the shapes."""
+    wide = rows.pivot(index="recipe", columns=list(LOGS), values="log_gain").dropna()
+    return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
+
+
+def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
+
+    Means over shapes, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both spectra.
+    """
+    kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"].astype(float) > 0)]
+    kept = kept.assign(log_ratio=0.5 * np.log(kept["rate"].astype(float) / kept["decay"].astype(float)))
+    columns = ["log_ratio", "log_wv", "log_wo", "log_gain"]
+    means = kept.groupby(["recipe", "optimiser"], as_index=False)[columns].mean()
+    means[columns] -= means.groupby("optimiser")[columns].transform("mean")
+    names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
+    return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
+
+
+def slope(rows: pd.DataFrame, outcome: str, cause: str) -> tuple[float, float, int]:
+    """Least squares, every optimiser with a level of its own: slope, its standard error, degrees of freedom."""
+    values = rows[[cause, outcome]].astype(float)
+    x, y = (values - values.groupby(rows["optimiser"]).transform("mean")).to_numpy().T
+    df = len(rows) - rows["optimiser"].nunique() - 1
+    value = float(x @ y / (x @ x))
+    return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
+
+
+def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
+
+    Sensitivity: the correlation between the errors of spectrum and gain at which the effect would be nothing (Imai,
+    Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level of its own.
+    """
+    own = rows if kept is None else rows[kept]
+    values = own[["log_ratio", "log_norm", "log_gain"]].astype(float)
+    x, m, y = (values - values.groupby(own["optimiser"]).transform("mean")).to_numpy().T
+    total, first = x @ y / (x @ x), x @ m / (x @ x)
+    errors = np.column_stack([m - first * x, y - total * x])
+    second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
+    return float(first * second), float(np.corrcoef(errors.T)[0, 1])
+
+
+def early_and_late(tables: Evidence) -> pd.DataFrame:
+    """A row a model of the design, first seeds: `early` and `end`, its log gain at a tenth of training and at the end.
+
+    `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
+    """
+    late, rows = ends(tables, drawn=False), along(tables)
+    tenth = rows[rows["step"] == (TENTH * rows["steps"].astype(float)).round()].set_index("model")["log_gain"]
+    cells = late["n_layers"].astype(str) + " " + late["rho"].astype(str) + " " + late["d_model"].astype(str)
+    late = late.assign(end=late["log_gain"], early=late["model"].map(tenth), cell=cells)
+    late = late.dropna(subset="early").reset_index(drop=True)
+    return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])
+
+
+def pairs(tables: Evidence) -> pd.DataFrame:
+    """A row a base and what was tuned from it: log gains `base` and `tuned`, `dampens` (the base), and `flips`.
+
+    A pair flips where both 95% t intervals over prompts lie beside 0, on other sides.
+    """
+    rows = along(tables)
+    rows = rows[rows["step"] == rows["steps"]]
+    half = rows["log_gain_sd"].astype(float) * stats.t.ppf((1 + LEVEL) / 2, PROMPTS - 1) / np.sqrt(PROMPTS)
+    gain = rows["log_gain"].astype(float)
+    known = rows.assign(side=np.sign(gain) * (gain.abs() > half)).set_index("model")
+    tuned = known[known["kind"].fillna("") != ""]
+    bases = tuned["parent"].astype(str).str.split("/").str[0]
+    base, side = (bases.map(known[name]) for name in ("log_gain", "side"))
+    table = tuned[["model_id", "heritage", "kind"]].assign(
+        pair=bases, base=base, tuned=tuned["log_gain"], dampens=base < 0, flips=side * tuned["side"] < 0
+    )
+    return table.reset_index(drop=True)
