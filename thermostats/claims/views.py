@@ -24,7 +24,7 @@ from thermostats.words import listed, plural, with_interval
 ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
 GAIN = "penultimate_gain"
-"""Whose noise is told where a question is not over gains."""
+"""Whose noise is shown where a question is not over gains."""
 NAMED = 12
 """Models up to which a set is listed."""
 

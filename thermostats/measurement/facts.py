@@ -31,7 +31,7 @@ class Facts:
 
 
 def facts(models: Sequence[Named], *, pickles: bool) -> dict[Named, Facts]:
-    """What the hub says of models, each asked once; a hub that cannot be reached is told in `needs`."""
+    """What the hub says of models, each asked once; a hub that cannot be reached is named in `needs`."""
     named = list(dict.fromkeys(models))
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return dict(zip(named, pool.map(lambda each: _facts(each[0], each[1], pickles), named), strict=True))

@@ -84,7 +84,7 @@ def run_specs(
     retries: int = RETRIES,
     budget: float | None = None,
 ) -> list[Any]:
-    """Outcomes of specs, with progress on standard error; engine: makes one from what is told of progress.
+    """Outcomes of specs, with progress on standard error; engine: makes one from what reports its progress.
 
     budget: GB that downloaded models may take.
     """
