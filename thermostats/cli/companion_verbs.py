@@ -163,7 +163,7 @@ def replicate(
     """Measure a study's models again by its plan, and write what agrees with its figures and what does not.
 
     What it takes is shown before anything is downloaded. What is finished is skipped: after an interruption, run the
-    same command again. Of the study's half precisions each is a level of its own, beside float32 where memory allows.
+    same command again. Of the study's half precisions each is a level of its own, float32 too where memory allows.
 
     Example: `thermostats replicate STUDY --claims C05,C06 --prompts core --dry-run`
     """

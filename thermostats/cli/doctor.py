@@ -30,7 +30,7 @@ EXTRAS = {
 PROCESSOR_ALONE = "+cpu"
 """How the version of a torch ends that was built without accelerators."""
 ROOM = 5e9
-"""Bytes of disk below which a model of a billion weights does not fit beside its tables."""
+"""Bytes of disk below which a model of a billion weights and its tables do not fit."""
 
 
 @dataclass(frozen=True)
