@@ -24,7 +24,7 @@ worlds: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/worlds.py $(CLAIMS)
 
 test: $(VENV)/.test
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell && $(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-slow: $(VENV)/.test
