@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny
+import transformers
 
 from thermostats.measurement import can_measure as module
 from thermostats.measurement.architectures import UnsupportedArchitectureError
@@ -42,3 +43,11 @@ def test_what_does_not_fit_or_is_not_known_is_said(tmp_path: Path, monkeypatch: 
     (tmp_path / "config.json").write_text('{"model_type": "pvt"}')
     with pytest.raises(UnsupportedArchitectureError, match="width changes between stages"):
         can_measure(str(tmp_path))
+
+
+def test_a_model_of_several_stacks_has_rows_for_each(tmp_path: Path) -> None:
+    text = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 100}
+    vision = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    transformers.CLIPConfig(text_config=text, vision_config=vision).save_pretrained(tmp_path)
+    rows = {(row["stack"], row["what"]): row for row in can_measure(str(tmp_path))}
+    assert len(rows) == 8 and rows["vision", "gains"]["seconds"] > rows["text", "gains"]["seconds"]

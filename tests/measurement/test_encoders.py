@@ -219,7 +219,7 @@ def test_a_run_whose_inputs_are_not_kept_apart_is_refused(
     before = snapshot(data)
     monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
     monkeypatch.setattr(gains, "call", forward.call)
-    with pytest.raises(ThermostatsError, match="two inputs measured once more, alone, give other numbers"):
+    with pytest.raises(ThermostatsError, match="two inputs measured once more, by themselves, give other numbers"):
         measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",))
     assert snapshot(data) == before
 

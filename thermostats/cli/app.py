@@ -253,7 +253,7 @@ def can_measure(
     except ImportError as error:
         raise not_installed(error) from error
     rows = ask(model, revision=revision, dtype=dtype, download=not offline)
-    print_rows(rows, ["what", "measured", "gigabytes", "seconds", "why"], as_json)
+    print_rows(rows, list(rows[0]), as_json)
     if not any(row["measured"] for row in rows):
         raise typer.Exit(1)
 

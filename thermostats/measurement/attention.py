@@ -47,16 +47,17 @@ def measure_attention(
     token_budget: int | None = None,
     progress: Progress | None = None,
     depth: int | None = None,
+    values: Sequence[LayerValues] = (),
 ) -> pd.DataFrame:
     """Table `attention`, without run_id, of every layer, head and prompt and of the published variants.
 
-    `depth`: of the first blocks alone.
+    `depth`: of the first blocks alone. `values`: spectra of every block's W_V, where they are known already.
 
     Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, where eager
     attention is wrong for the model, or memory does not suffice.
     """
     check_eager(decoder)
-    values = [layer_values(decoder, layer) for layer in range(len(decoder.blocks))[:depth]]
+    values = (values or block_values(decoder))[:depth]
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0
     with as_measured(decoder.model):
@@ -113,6 +114,11 @@ def check_eager(decoder: Decoder) -> None:
         step = "load the model with attention eager"
         what = "only eager attention has weights to show"
         raise ThermostatsError(what, where=type(decoder.model).__name__, got=str(used), next_step=step)
+
+
+def block_values(decoder: Decoder) -> list[LayerValues]:
+    """Spectra of W_V of every block."""
+    return [layer_values(decoder, layer) for layer in range(len(decoder.blocks))]
 
 
 def layer_values(decoder: Decoder, layer: int) -> LayerValues:

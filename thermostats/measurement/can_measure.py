@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import eager_is_wrong, lookup
+from thermostats.measurement.architectures import STACKS, eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines.local import local_place
 from thermostats.measurement.estimate import Need, estimate, refusal
@@ -28,13 +30,26 @@ def can_measure(
 ) -> list[dict[str, Any]]:
     """One row for each kind of quantity: whether it can be measured here, why not, memory (GB) and time (s).
 
+    A model of several stacks has such rows for each, named in the column `stack`.
+
     Nothing but the configuration is fetched of a model that is not on this machine.
 
     Raises ThermostatsError where the configuration cannot be had or read, and as `lookup` does for a class that is not
     measured.
     """
     folder = config_folder(model, revision=revision, download=download)
-    config = read_config(folder)
+    whole = str(read_config(folder, "").get("model_type"))
+    rows = []
+    for reads in STACKS.get(whole, ("",)):
+        stack = {"image": "vision"}.get(reads, reads)
+        found = _of_stack(folder, reads or "text", RunSpec(model, revision, dtype))
+        rows += [{"stack": stack, **row} if stack else row for row in found]
+    return rows
+
+
+def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
+    """Rows of the stack that reads ``text`` or ``image``; of a model of one stack, of the whole."""
+    config = read_config(folder, reads)
     entry = lookup(config)
     place = local_place(Settings())
     quantised = ""
@@ -44,7 +59,7 @@ def can_measure(
         quantised = str(error) if "quantised" in str(error) else ""  # weights that are not here are no reason
     rows = []
     for name in WHAT:
-        spec = RunSpec(model, revision, dtype, MADE if entry.reads == "image" else "core", (name,))
+        spec = replace(asked, prompts=MADE if entry.reads == "image" else "core", what=(name,))
         why, need = quantised, None
         if name == "outputs" and not entry.has_head:
             why = "the model has no next-token distribution"

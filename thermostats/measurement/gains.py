@@ -69,10 +69,12 @@ def measure_gains(
     token_budget: int | None = None,
     progress: Progress | None = None,
     depth: int | None = None,
+    packed: bool = True,
 ) -> Measured:
     """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
 
-    `depth`: of the first blocks alone; what stands behind them is missing. Without `decode` the head is not run at all.
+    `depth`: of the first blocks alone. `packed`: prompts may stand one after the other in one row.
+    Without `decode` the head is not run at all.
 
     Raises UsageError for prompts that cannot be measured and ThermostatsError where memory does not suffice or the
     model has no head that outputs could come from.
@@ -81,7 +83,7 @@ def measure_gains(
     rows, summaries, outputs = [], [], []
     done = 0
     with as_measured(decoder.model):
-        waiting = deque(make_batches(decoder, prompts, token_budget, packed=True))
+        waiting = deque(make_batches(decoder, prompts, token_budget, packed=packed))
         check_batches(decoder, waiting, outputs=decode is not None)
         while waiting:
             batch = waiting.popleft()
@@ -91,11 +93,11 @@ def measure_gains(
                 if decode is None:
                     call(decoder.base, batch)
             recorded = PER_TOKEN if decoder.entry.norm_after else tuple(name for name in PER_TOKEN if name not in SUMS)
-            arrays = {name: _array(decoder, record, name) for name in recorded}
+            arrays = {name: _array(decoder, record, name)[:depth] for name in recorded}
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
-            spread = record["spread"].flatten(1).double().cpu().numpy()
+            spread = record["spread"].flatten(1).double().cpu().numpy()[:depth]
             final = record["final_norm"].double().cpu().numpy()
             prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
             for k, (prompt_id, row, start, n) in enumerate(prompts_in):

@@ -14,6 +14,7 @@ normed latent.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -75,7 +76,7 @@ class Conformance:
 def conformance(found: Decoder, *, layers: Collection[int] | None = None, token: int = 1) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
-    `layers` (from 0) restricts it to some; one forward pass of one token or image, without and with Δ.
+    `layers` (from 0) restricts it to some; one forward pass of one token or image; these once more with Δ.
 
     Raises DataError where a matrix has another shape than the entry implies.
     """
@@ -84,35 +85,35 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None, token:
     kept, final = _pass(found, chosen, token)
     for layer, seen in kept.items():
         parts = _weights(found, layer)
-        expected = np.concatenate([parts.head(h)[0] @ seen["delta"][1] for h in range(len(parts.kv_head))])
-        value = max(value, _difference(seen["heads"][1] - seen["heads"][0], expected))
-        circuit = max(circuit, _difference(seen["attention"][1] - seen["attention"][0], parts.w_o @ expected))
-        plain = {name: both[0] for name, both in seen.items()}
-        residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, plain)))
+        expected = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
+        value = max(value, _difference(seen["changed heads"] - seen["heads"], expected))
+        circuit = max(circuit, _difference(seen["changed attention"] - seen["attention"], parts.w_o @ expected))
+        residual = max(residual, *(_difference(*pair) for pair in _sums(found, layer, seen)))
     return Conformance(value, circuit, residual, final, TOLERANCES[found.dtype])
 
 
 def second_pass(found: Decoder, inputs: Sequence[Any], measure: Callable[..., pd.DataFrame], rows: pd.DataFrame) -> str:
-    """Measure two inputs once more, each alone, over the first quarter of the blocks; what `runs` keeps of it.
+    """Measure two inputs once more, by themselves, over the first quarter of the blocks; what `runs` keeps of it.
 
-    `measure` (inputs, depth) gives rows of each alone as `rows`, those of the run, in which they stood among others.
-    Compared are all numbers that are positive in both; of texts the shortest are taken, of images the last, which begin
-    no batch.
+    `measure` (inputs, depth) gives rows as `rows`, those of the run, in which they stood among others; of two inputs in
+    all each is measured alone. Compared are all numbers that are positive in both; of texts the shortest are taken, of
+    images the last, which begin no batch.
 
     Raises ThermostatsError where they differ by more than rounding.
     """
     depth = -(-len(found.blocks) // 4)
     two = sorted(inputs, key=lambda each: -len(getattr(each, "token_ids", ())))[-2:]
-    once = measure(two, depth)
+    parts = [two] if len(inputs) > len(two) else [[one] for one in two]
+    once = pd.concat([measure(part, depth) for part in parts])
     if "variant" in rows:
         once = once[once["variant"] == "exact"]  # others are zero but for rounding
     key = [name for name in ("layer", "head", "variant", "prompt_id", "position") if name in rows]
-    both = once[once["layer"] <= depth].merge(rows, on=key, suffixes=("", "_run"))
+    both = once.merge(rows, on=key, suffixes=("", "_run"))
     pairs = [(both[name], both[f"{name}_run"]) for name in COMPARED if name in rows]
     logs = np.concatenate([np.log(one.where(one > 0) / other.where(other > 0)) for one, other in pairs])
     off, allowed = float(np.abs(logs[np.isfinite(logs)]).max(initial=0.0)), TOLERANCES[found.dtype]
     if off > allowed:
-        what = "the measurement does not prove itself: two inputs measured once more, alone, give other numbers"
+        what = "the measurement does not prove itself: two inputs measured once more, by themselves, give other numbers"
         step = "report the model and the versions: what stands in one row or batch is not kept apart"
         raise ThermostatsError(what, got=f"off by {off:.2g}", allowed=f"at most {allowed:g}", next_step=step)
     return f"again={off:.1e}"
@@ -192,37 +193,41 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, A
 
 
 def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int, dict[str, Any]], float]:
-    """What some layers do with one input, without and with a change Δ of what their values are read from.
+    """What some layers do with one input, and once more with a change Δ of what their values are read from.
 
-    Per layer both vectors (2 × d) of the first token by name, of tokens in windows their mean; and how far the last
-    hidden state is from the final norm of what the last block left.
+    Per layer the vectors (d) of the first token by name, of tokens in windows their mean, after Δ with "changed" before
+    the name; and how far the last hidden state is from the final norm of what the last block left.
     """
     entry = found.entry
     kept: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
     normed: list[Tensor] = []
-    changed = entry.value if entry.layout == "latent" else entry.attention
+    again: list[int] = []
     with in_turn(found.blocks) as now, ExitStack() as stack, as_measured(found.model):
 
         def keep(name: str, x: Tensor) -> None:
             if now() in kept:
-                tokens_first = x.ndim == 3 and x.shape[0] != 2 and x.shape[1] == 2
-                each = x.detach().double()
-                both = each.reshape(2, -1, x.shape[-1])
-                first = both.mean(1) if entry.depths else each[0] if tokens_first else both[:, 0]
-                kept[now()].setdefault(name, first.cpu().numpy())
+                tokens = x.detach().double().reshape(-1, x.shape[-1])
+                first = tokens.mean(0) if entry.depths else tokens[0]
+                kept[now()].setdefault(f"changed {name}" if again else name, first.cpu().numpy())
 
         def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if now() not in kept:
                 return None
             x = input_of(args, kwargs)
-            read = x.reshape(2, -1, x.shape[-1])[0, 0]
-            delta = _delta(found, now(), read)
-            keep("delta", torch.stack([torch.zeros_like(delta), (read + delta) - read]))
-            x = torch.stack([read, read + delta])[:, None].expand(2, x.numel() // x.shape[-1] // 2, -1).reshape(x.shape)
+            read = x.reshape(-1, x.shape[-1])[0]
+            new = read + _delta(found, now(), read) if again else read
+            keep("delta", new - read)
+            x = new.expand(x.shape)
             return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
 
+        def repeat(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+            if now() in kept:
+                again.append(now())
+                block.forward(*args, **kwargs)
+                again.clear()
+
         for block in dict.fromkeys(found.blocks[layer] for layer in layers):
-            module = submodule(block, changed, entry)
+            module = submodule(block, entry.value if entry.layout == "latent" else entry.attention, entry)
             stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
             on_entry(stack, block, partial(keep, "x_in"))
             on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
@@ -236,11 +241,11 @@ def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int
             for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
                 on_entry(stack, submodule(block, norm, entry), partial(keep, name))
                 on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+            stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
         if found.final_norm is not None:
             on_exit(stack, found.final_norm, normed.append)
-        given = example(found, token)
-        twice = {name: x.repeat(2, *[1] * (x.ndim - 1)) if isinstance(x, Tensor) else x for name, x in given.items()}
-        left = found.base(**twice)
+        accepted = inspect.signature(found.base.forward).parameters
+        left = found.base(**example(found, token), **({"use_cache": False} if "use_cache" in accepted else {}))
         last = getattr(left, "last_hidden_state", left)
     if not normed:
         return kept, 0.0

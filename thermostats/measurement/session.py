@@ -361,21 +361,21 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-    alone = partial(measure_gains, loaded.decoder, token_budget=1)
-    again = lambda inputs, depth: alone(inputs, depth=depth).layers  # noqa: E731
+    padded = partial(measure_gains, loaded.decoder, packed=False)
+    again = lambda inputs, depth: padded(inputs, depth=depth).layers  # noqa: E731
     _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
 def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
-    from thermostats.measurement.attention import measure_attention  # noqa: PLC0415 - as above
+    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
 
     del run
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
-    rows = measure_attention(loaded.decoder, tokens, **options)
-    alone = partial(measure_attention, loaded.decoder, token_budget=1)
-    again = lambda inputs, depth: alone(inputs, depth=depth)  # noqa: E731
+    measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
+    rows = measured(tokens, **options)
+    again = lambda inputs, depth: measured(inputs, depth=depth)  # noqa: E731
     _prove_again(provenance, loaded.decoder, tokens, again, rows)
     return {"attention": rows, "transitions": transitions(rows), **provenance}
 
