@@ -17,7 +17,7 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import components, second, shares
+from thermostats.studies.nursery import components, second, shares, together
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -243,18 +243,26 @@ def of_second(evidence: Evidence) -> pd.DataFrame:
     return HALF.of(second.ends(evidence))
 
 
-def by_components(rows: pd.DataFrame) -> Result:
+def ratios(rows: pd.DataFrame, found: components.Components) -> Result:
     """Ratios of the components of variance, geometry and scale over the published models' shapes."""
-    found = components.components(*second.whole(rows), seed=SEED)
     own = components.ratios(found)
     interval = "95% interval of draws, recipes as the unit"
-    sizes = {
-        name: float(np.median(getattr(found, name))) for name in ("recipe", "geometry", "scale", "depth", "residual")
-    }
     quantities = {OVER: Estimate(*own.first, interval), ABOVE: Estimate(*own.second, interval)}
-    words = {"sizes": sizes, "learned": int(rows["learned"].astype(bool).sum())}
+    names = ("recipe", "geometry", "scale", "depth", "residual")
+    words = {"sizes": {name: float(np.median(getattr(found, name))) for name in names}}
     statements = {IN_ORDER.statement: (found.recipe > found.geometry) & (found.geometry > found.scale)}
     return Result.of(rows, quantities, words=words, statements=statements)
+
+
+def by_components(rows: pd.DataFrame) -> Result:
+    """Of the second study, recipes that were seen at every shape."""
+    found = ratios(rows, components.components(*second.whole(rows), seed=SEED))
+    return replace(found, words={**found.words, "learned": int(rows["learned"].astype(bool).sum())})
+
+
+def by_both(rows: pd.DataFrame) -> Result:
+    """Of both studies, each with a level of its own."""
+    return ratios(rows, together.components(rows, seed=SEED))
 
 
 @CLAIM.finding(
@@ -268,6 +276,24 @@ def by_components(rows: pd.DataFrame) -> Result:
 def ratio(evidence: Evidence) -> Result:
     """Of the second study: how large are recipe, geometry and scale beside one another, over the published shapes?"""
     return by_components(of_second(evidence))
+
+
+def of_both(evidence: Evidence) -> pd.DataFrame:
+    """Models of both studies, where the second is enough."""
+    return together.models(evidence) if len(of_second(evidence)) else pd.DataFrame()
+
+
+@CLAIM.finding(
+    "together",
+    primary=Above(OVER, 1) & Above(ABOVE, 1),
+    robustness=IN_ORDER,
+    trial=Trial(of_both, by_both, "recipe", worlds_of_causes("log_gain", GEOMETRY, *SCALE)),
+    evidence=NURSERY,
+    needs=HALF,
+)
+def of_both_studies(evidence: Evidence) -> Result:
+    """The same of both studies together."""
+    return by_both(of_both(evidence))
 
 
 if __name__ == "__main__":

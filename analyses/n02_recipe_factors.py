@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
-from thermostats.claims.rule import Above, Decide, Each, Pick, Posterior, Some, V
-from thermostats.claims.worlds import worlds_in_groups, worlds_of_path
+from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_line, worlds_of_path
 from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import factor_effects as effects
+from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, judged, read_by_tests
+from thermostats.tables.vocabulary import NURSERY
 
 SEED = 102
 ALPHA, MOST = 0.05, 0.5
@@ -172,6 +174,68 @@ def mediator(evidence: Evidence) -> Result:
     found = by_split(rows)
     tests = effects.factor_tests(rows, effects.covariates(rows), "log_ratio")
     return replace(found, words={**found.words, "moves": list(tests.loc[tests["p_holm"] <= ALPHA, "factor"])})
+
+
+HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(models=16)
+"""Half of the second study's models, and of its recipes."""
+MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
+STRONGEST = "F of the strongest factor"
+A_LINE = worlds_of_line("log_gain", "embed", SIZE)
+LEVELS = dict.fromkeys(together.LEVELS, "levels")
+
+
+def with_number(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Recipes with the factor that worlds make the gain by."""
+    return table.assign(embed=table[name] - table[name].mean())
+
+
+def of_second(evidence: Evidence) -> pd.DataFrame:
+    """Recipes of the second study, means over shapes."""
+    HALF.of(second.ends(evidence))
+    return with_number(LEAST.of(second.recipes(evidence)), "log_embed")
+
+
+def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
+    """Every factor alone; the strongest."""
+    tests = together.factor_tests(rows, factors)
+    best = tests.loc[tests["p"].idxmin()]
+    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
+    return Result.of(
+        rows, {STRONGEST: strongest}, rows={"factors": tests}, table=tests, words={"factor": best["factor"]}
+    )
+
+
+def by_nine(rows: pd.DataFrame) -> Result:
+    """The second study's nine factors."""
+    return by_tests(rows.assign(log_embed=rows["embed"]), second.FACTORS)
+
+
+@CLAIM.finding(
+    "second", primary=MOVED, trial=Trial(of_second, by_nine, "recipe", A_LINE), evidence=NURSERY, needs=LEAST
+)
+def of_drawn_recipes(evidence: Evidence) -> Result:
+    """Does a factor of recipes that were drawn at random move the gain?"""
+    return by_nine(of_second(evidence))
+
+
+def of_both(evidence: Evidence) -> pd.DataFrame:
+    """Recipes of both studies, the log gain at one shape."""
+    HALF.of(second.ends(evidence))
+    rows = together.recipes(together.models(evidence))
+    return with_number(rows.assign(corpus=(rows["corpus"] == "english").astype(float)), "corpus")
+
+
+def by_shared(rows: pd.DataFrame) -> Result:
+    """The factors that both studies have."""
+    return by_tests(rows.assign(corpus=rows["embed"]), LEVELS | {"corpus": "number"})
+
+
+@CLAIM.finding(
+    "together", primary=MOVED, trial=Trial(of_both, by_shared, "recipe", A_LINE), evidence=NURSERY, needs=LEAST
+)
+def of_both_studies(evidence: Evidence) -> Result:
+    """Does a factor that both studies have move the gain?"""
+    return by_shared(of_both(evidence))
 
 
 if __name__ == "__main__":

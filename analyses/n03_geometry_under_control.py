@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, V, Within
+from thermostats.claims.rule import NEVER, AtLeast, Below, Decide, Given, Pick, Posterior, V, Within
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
@@ -20,6 +20,7 @@ from thermostats.modelling.laws.lines import fit_line
 from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
+from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.design import blocks
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
 from thermostats.studies.nursery.signs import standard_errors
@@ -335,6 +336,61 @@ def by_trace(rows: pd.DataFrame) -> Result:
 def through_trace(evidence: Evidence) -> Result:
     """The part of the effect of ρ that goes with the trace of the sheaf Laplacian."""
     return replace(by_trace(of_traces(evidence)), table=mediated(rows_of(evidence, PENULTIMATE)))
+
+
+HALF = AtLeast(models=192, groups=16)
+"""Half of the second study's models and recipes."""
+TERMS = (Case("depth", "log L"), Case("density", "log ρ"))
+TERM = {"depth": "log_L", "density": "log_rho"}
+MEAN = "mean slope over recipes"
+FALLS = Below(MEAN, 0)
+A_FALL = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
+
+
+def of_second(evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models of the second study; `term`: the one that is asked about, `column`: its values."""
+    return HALF.of(second.ends(evidence)).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
+
+
+def by_recipes(rows: pd.DataFrame) -> Result:
+    """Mean over recipes of the slope at the shapes that all have."""
+    own = second.slopes(rows)[rows["term"].iloc[0]]
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem())
+    mean = float(own.mean())
+    p = float(stats.ttest_1samp(own, 0).pvalue)
+    return Result.of(rows, {MEAN: Estimate(mean, mean - half, mean + half, "95% t interval over recipes", p)})
+
+
+def of_both(evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models of both studies, where the second is enough."""
+    HALF.of(second.ends(evidence))
+    return together.models(evidence).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
+
+
+def by_both(rows: pd.DataFrame) -> Result:
+    """Slope within recipes of both studies."""
+    return Result.of(rows, {MEAN: together.slope(rows, rows["term"].iloc[0])}, table=None)
+
+
+@CLAIM.finding(
+    "second",
+    primary=FALLS,
+    over=TERMS,
+    trial=Trial(of_second, by_recipes, "recipe", A_FALL),
+    evidence=NURSERY,
+    needs=HALF,
+)
+def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
+    """Slopes of the second study, recipes drawn at random as the unit."""
+    return by_recipes(of_second(evidence, term))
+
+
+@CLAIM.finding(
+    "together", primary=FALLS, over=TERMS, trial=Trial(of_both, by_both, "recipe", A_FALL), evidence=NURSERY, needs=HALF
+)
+def of_both_studies(evidence: Evidence, term: Case) -> Result:
+    """The same of both studies, each with a level of its own."""
+    return by_both(of_both(evidence, term))
 
 
 if __name__ == "__main__":

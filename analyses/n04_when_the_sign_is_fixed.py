@@ -17,6 +17,7 @@ from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, checkpoints
+from thermostats.studies.nursery.second import early_and_late
 from thermostats.studies.nursery.signs import (
     development,
     draw_training,
@@ -269,6 +270,38 @@ def tuning_magnitude(evidence: Evidence) -> Result:
     found, fit = by_prompts(ratios(evidence)), fit_pairs(evidence)
     statements = {SOME_MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1)}
     return replace(found, fit=fit, fit_tables=("pairs",), statements=statements)
+
+
+HALF_OF_BOTH = AtLeast(models=216, groups=18)
+"""Half of the second study's models and recipes."""
+
+
+def of_both(evidence: Evidence) -> pd.DataFrame:
+    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
+    later = HALF_OF_BOTH.of(early_and_late(evidence)).assign(study="second")
+    logs = log_gains(
+        checkpoints(evidence)[lambda rows: rows["comparable"] & (rows["n_layers"] > 2)], "penultimate_gain"
+    )
+    models = checkpoints(evidence)[lambda rows: ~rows["tuned"]].drop_duplicates("model", keep="last")
+    models = models.set_index("model").loc[logs.index].reset_index()
+    cells = "first " + models[CELL].astype(str).agg(" ".join, axis=1)
+    first = models[["model_id", "recipe", "heritage"]].assign(
+        cell=cells, study="first", early=logs[0.1].to_numpy(), end=logs.iloc[:, -1].to_numpy()
+    )
+    both = pd.concat([first, later[list(first)]], ignore_index=True)
+    return both.assign(ranked=ranked_in(both["early"], both["cell"]))
+
+
+@CLAIM.finding(
+    "together",
+    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
+    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED)),
+    evidence=NURSERY,
+    needs=HALF_OF_BOTH,
+)
+def of_both_studies(evidence: Evidence) -> Result:
+    """Does a tenth of training go with the end, among models of one shape and study?"""
+    return by_ranks(of_both(evidence))
 
 
 if __name__ == "__main__":

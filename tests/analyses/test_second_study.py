@@ -1,4 +1,4 @@
-"""N01, N05 and N06 on second studies of known truth: verdicts turn with it."""
+"""Findings over the second study, alone and with the first, on second studies of known truth: verdicts turn with it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, judged, shipped
 
-from thermostats.studies.nursery import second
+from thermostats.studies.nursery import second, together
+from thermostats.studies.nursery.components import REFERENCE
 from thermostats.studies.nursery.recipes import drawn
 
 SHAPES = list(itertools.product((4, 8, 16), (0.125, 2.0), (32, 80)))
 
 
-def study(*, recipe=0.2, depth=-0.06, scale=0.0, follows=1.0, through=0.0, early=0.95, seed=1):
+def study(*, recipe=0.2, depth=-0.06, scale=0.0, follows=1.0, through=0.0, early=0.95, embed=0.0, seed=1):
     """Rows of `second.along` at a tenth and at the end: recipes drawn as the design's are, gains made of what is asked.
 
-    follows: slope of the log spectra on log √(rate/decay); through: that of the gain on the spectra.
+    follows: slope of the log spectra on log √(rate/decay); through: that of the gain on the spectra; embed: that of
+    the recipe's gain on the log of its embedding.
     """
     rng, rows = np.random.default_rng(seed), []
     for own in drawn(48, 23, 64)[:40]:
-        effect = recipe * rng.normal()
+        effect = recipe * rng.normal() + embed * np.log(own.embed / 0.14)
         ratio = 0.5 * np.log(own.rate / own.decay) if own.decay else 0.0
         spectrum = follows * ratio + 0.2 * rng.normal()
         for L, rho, d in SHAPES:
@@ -32,8 +34,9 @@ def study(*, recipe=0.2, depth=-0.06, scale=0.0, follows=1.0, through=0.0, early
                 facts = {"model": f"{own.name}-{L}-{rho}-{d}", "kind": "", "parent": "", "replicate_of": ""}
                 rows.append(
                     facts
-                    | {"n_layers": L, "rho": rho, "d_model": d, "recipe": own.name, "steps": own.steps, "learned": True}
-                    | {"optimiser": own.optimiser, "rate": own.rate, "decay": own.decay, "share": share}
+                    | {"n_layers": L, "rho": rho, "d_model": d, "recipe": own.name, "learned": True}
+                    | {name: value for name, value in vars(own).items() if name != "name"}
+                    | {"share": share}
                     | {"step": round(share * own.steps), "log_gain": value, "log_gain_sd": 0.05}
                     | {"log_wv": spectrum, "log_wo": spectrum + 0.1 * rng.normal()}
                 )
@@ -69,15 +72,20 @@ def verdicts(monkeypatch, claim, rows, *only):
     return {name: found.verdict for name, found in judged(analysis(claim), shipped().fork(), *only).items()}
 
 
-@pytest.mark.parametrize("claim", ["n05", "n06"])
+NEW = ("second", "together", "second.depth", "second.density", "together.depth", "together.density")
+
+
+@pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05", "n06"])
 def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
     empty = second.along(shipped())
     monkeypatch.setattr(second, "along", lambda tables: empty.iloc[:0])
-    assert {found.verdict for found in judged(analysis(claim), shipped().fork()).values()} == {UNMEASURED}
+    known = analysis(claim)
+    asked = [q.id.partition(".")[2] for q in known.CLAIM.questions if q.id.partition(".")[2] in NEW]
+    assert {found.verdict for found in judged(known, shipped().fork(), *asked).values()} == {UNMEASURED}
     few = study()
     few = few[few["recipe"].isin(sorted(set(few["recipe"]))[:15])]
-    asked = {"n05": "spectra.log_wv", "n06": "sign"}[claim]
-    assert set(verdicts(monkeypatch, claim, few, asked).values()) == {UNMEASURED}
+    asked = asked or {"n05": ["spectra.log_wv"], "n06": ["sign"]}[claim]
+    assert set(verdicts(monkeypatch, claim, few, *asked).values()) == {UNMEASURED}
 
 
 @pytest.mark.parametrize(
@@ -124,3 +132,38 @@ def test_signs_say_nothing_where_nearly_all_are_on_one_side(monkeypatch):
 @pytest.mark.parametrize("crossing, verdict", [(9, YES), (0, NO)])
 def test_tuning_crosses_or_does_not(monkeypatch, crossing, verdict):
     assert verdicts(monkeypatch, "n06", with_tuned(study(), crossing), "tuning") == {"tuning": verdict}
+
+
+@pytest.mark.parametrize("which", ["second", "together"])
+@pytest.mark.parametrize("depth, verdict", [(-0.3, YES), (0.3, NO)])
+def test_slopes_on_depth_turn_with_the_truth(monkeypatch, which, depth, verdict):
+    rows = study(depth=depth, recipe=0.05)
+    found = verdicts(monkeypatch, "n03", rows, f"{which}.depth", f"{which}.density")
+    assert found == {f"{which}.depth": verdict, f"{which}.density": found[f"{which}.density"]}
+    assert found[f"{which}.density"] != YES or which == "together"  # the first study's own slope stays in
+
+
+@pytest.mark.parametrize("embed, verdict", [(0.3, YES), (0.0, "inconclusive")])
+def test_a_factor_of_drawn_recipes_is_found_where_it_is(monkeypatch, embed, verdict):
+    assert verdicts(monkeypatch, "n02", study(embed=embed, recipe=0.1), "second") == {"second": verdict}
+
+
+def test_the_sign_of_both_studies_is_one_question(monkeypatch):
+    assert verdicts(monkeypatch, "n04", study(early=0.0), "together") == {"together": NO}
+
+
+def test_components_of_both_studies_are_those_they_were_made_of():
+    """Recipe 0.1, slopes −0.2 on log L and 0.1 on log d, in two studies whose levels differ by 1; 95% intervals."""
+    inside = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        first, later = (study(recipe=0.1, depth=-0.2, scale=0.1, seed=s) for s in (seed, 1000 + seed))
+        rows = pd.concat([first.assign(study="first"), later.assign(study="second")], ignore_index=True)
+        rows = rows[(rows["share"] == 1) & (rng.random(len(rows)) < 0.7)]
+        rows["recipe"] = rows["study"] + rows["recipe"]
+        rows["log_gain"] += rows["study"] == "first"
+        found = together.components(rows, seed=seed)
+        truth = {"recipe": 0.1, "geometry": 0.2 * np.sqrt(REFERENCE[0, 0]), "scale": 0.1 * np.sqrt(REFERENCE[2, 2])}
+        ends = {name: np.quantile(getattr(found, name), [0.025, 0.975]) for name in truth}
+        inside.append([ends[name][0] <= value <= ends[name][1] for name, value in truth.items()])
+    assert (np.mean(inside, axis=0) > 0.85).all()

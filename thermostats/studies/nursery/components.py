@@ -74,10 +74,10 @@ def components(y: Array, x: Array, reference: Array = REFERENCE, *, draws: int =
     slopes = own[:, 1:]
     shape_part = np.einsum("ni,ij,nj->n", slopes[:, GEOMETRY], reference[GEOMETRY, GEOMETRY], slopes[:, GEOMETRY])
     return Components(
-        recipe=_root(variance[:, 0]),
-        geometry=_root(shape_part),
-        scale=_root(np.square(slopes[:, SCALE]) * reference[SCALE, SCALE]),
-        depth=_root(variance[:, 1 + DEPTH] * reference[DEPTH, DEPTH]),
+        recipe=root(variance[:, 0]),
+        geometry=root(shape_part),
+        scale=root(np.square(slopes[:, SCALE]) * reference[SCALE, SCALE]),
+        depth=root(variance[:, 1 + DEPTH] * reference[DEPTH, DEPTH]),
         residual=np.sqrt(noise),
     )
 
@@ -182,5 +182,6 @@ def operating(
     return rows
 
 
-def _root(variance: Array) -> Array:
+def root(variance: Array) -> Array:
+    """Standard deviation of a variance that an estimate may put below 0."""
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)))

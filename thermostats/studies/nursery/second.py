@@ -91,6 +91,40 @@ def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
     return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
 
 
+FACTORS = {
+    **dict.fromkeys(("corpus", "optimiser", "schedule"), "levels"),
+    **dict.fromkeys(("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"),
+}
+"""Factors of a recipe that N02 asks about: levels, or numbers."""
+
+
+def recipes(tables: Evidence) -> pd.DataFrame:
+    """A row a recipe that has a gain at every shape: its mean log gain, and FACTORS.
+
+    `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps).
+    """
+    rows = ends(tables)
+    shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
+    numbers = ["rate", "decay", "steps", "init", "embed", "dropout", "depth_power"]
+    own = rows[shapes].astype(dict.fromkeys(numbers, float))
+    own = own.assign(
+        log_rate=np.log(own["rate"]),
+        shrinking=np.log1p(own["rate"] * own["decay"] * own["steps"]),
+        log_init=np.log(own["init"]),
+        log_embed=np.log(own["embed"]),
+    )
+    table = own.groupby("recipe", as_index=False).agg({"log_gain": "mean", **dict.fromkeys(FACTORS, "first")})
+    table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
+    return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
+
+
+def slopes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Slope of the log gain on each of LOGS, a row a recipe that has a gain at every shape: least squares."""
+    y, x = whole(rows)
+    fitted = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x]), y.T, rcond=None)[0]
+    return pd.DataFrame(fitted[1:].T, columns=list(LOGS))
+
+
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
 

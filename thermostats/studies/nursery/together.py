@@ -1,0 +1,140 @@
+"""Both controlled studies in one table, each with a level of its own: slopes within recipes, and what recipes come to.
+
+y_i = a_r(i) + x_i·b + e_i, a_r ~ N(μ_s(r), τ²) for recipe r of study s; x: logs of L, ρ and d, and the first study's
+architecture. b by least squares within recipes, its covariance by recipe (Liang and Zeger 1986,
+doi:10.1093/biomet/73.1.13), so that slopes may differ between recipes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate
+from thermostats.modelling.inference.draws import Array
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery import second
+from thermostats.studies.nursery.components import GEOMETRY, REFERENCE, SCALE, Components, root
+from thermostats.studies.nursery.rows import columns_of_block, final, judged, read_by_tests
+
+PENULTIMATE = "penultimate_gain"
+LINES = list(second.LOGS)
+LEVELS = ("corpus", "optimiser", "schedule")
+"""Factors that both studies have, in levels."""
+
+
+def models(tables: Evidence) -> pd.DataFrame:
+    """Models of the first study and drawn ones of the second, one row each: log_gain, `study`, `recipe`, LINES, LEVELS.
+
+    Columns that begin with `x ` are the first study's architecture, 0 in the second. Empty while the second is.
+    """
+    later = second.ends(tables).assign(study="second")
+    if later.empty:
+        return later
+    rows = judged(final(tables), PENULTIMATE)
+    architecture = columns_of_block(rows, "architecture")
+    first = read_by_tests(rows, *LEVELS)[["model_id", "recipe", "log_gain", *LINES, *LEVELS, *architecture]]
+    first = first.assign(study="first", recipe="first " + first["recipe"].astype(str))
+    both = pd.concat([first, later[[name for name in later if name in first]]], ignore_index=True)
+    return both.assign(heritage=both["recipe"]).fillna(dict.fromkeys(architecture, 0.0))
+
+
+@dataclass(frozen=True)
+class Within:
+    """Least squares within recipes; the first three columns are LINES."""
+
+    slopes: Array
+    covariance: Array
+    residual: tuple[float, int]
+    """Sum of squares and degrees of freedom."""
+    columns: list[str]
+
+
+def within(rows: pd.DataFrame) -> Within:
+    """Slopes of the log gain, recipes as the unit of their covariance."""
+    columns = [*LINES, *(name for name in rows if str(name).startswith("x "))]
+    both = rows[["log_gain", *columns]].astype(float)
+    both = both - both.groupby(rows["recipe"]).transform("mean")
+    columns = [name for name in columns if np.abs(both[name]).max() > 1e-9]
+    y, x = both["log_gain"].to_numpy(), both[columns].to_numpy()
+    inverse = np.linalg.pinv(x.T @ x)
+    slopes = inverse @ x.T @ y
+    errors = y - x @ slopes
+    scores = pd.DataFrame(x * errors[:, None]).groupby(rows["recipe"].to_numpy()).sum().to_numpy()
+    n, units = len(rows), rows["recipe"].nunique()
+    rank = int(np.linalg.matrix_rank(x))
+    covariance = inverse @ scores.T @ scores @ inverse * units / (units - 1) * (n - 1) / (n - rank)
+    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), columns)
+
+
+def slope(rows: pd.DataFrame, term: str) -> Estimate:
+    """Slope of the log gain on one of LINES within recipes of both studies: t interval, recipes as the unit."""
+    found = within(rows)
+    place = found.columns.index(term)
+    value, error = float(found.slopes[place]), float(np.sqrt(found.covariance[place, place]))
+    df = rows["recipe"].nunique() - 1
+    half, p = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, float(2 * stats.t.sf(abs(value) / error, df))
+    return Estimate(value, value - half, value + half, "95% t interval, recipes of both studies as the unit", p)
+
+
+def recipes(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a recipe: `log_gain` at the mean shape of all models by the slopes within recipes, `study`, LEVELS, n."""
+    found = within(rows)
+    x = rows[found.columns].astype(float)
+    known = rows.assign(log_gain=rows["log_gain"] - (x - x.mean()) @ found.slopes, n=1)
+    kept = [name for name in LEVELS if name in rows]
+    table = known.groupby(["study", "recipe"], as_index=False).agg(
+        {"log_gain": "mean", "n": "sum", **dict.fromkeys(kept, "first")}
+    )
+    return table.assign(model_id=table["recipe"], heritage=table["recipe"])
+
+
+def components(rows: pd.DataFrame, reference: Array = REFERENCE, *, draws: int = 2000, seed: int = 1) -> Components:
+    """Draws of the standard deviations of recipe, geometry and scale over the reference (3 × 3), both studies in one.
+
+    b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not told apart
+    from the errors of the slopes: NaN.
+    """
+    rng = np.random.default_rng(seed)
+    found = within(rows)
+    units, studies = rows["recipe"].nunique(), rows["study"].nunique()
+    scale = np.sqrt((units - 1) / rng.chisquare(units - 1, draws))[:, None]
+    slopes = found.slopes + scale * rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
+    squares, df = found.residual
+    noise = squares / rng.chisquare(df, draws)
+    by = rows.assign(**{name: rows[name].astype(float) for name in found.columns}).groupby(["study", "recipe"])
+    means = by[["log_gain", *found.columns]].mean()
+    means = (means - means.groupby("study").transform("mean")).to_numpy()
+    between = np.square(means[:, 0] - slopes @ means[:, 1:].T).sum(axis=1) / rng.chisquare(units - studies, draws)
+    lines = slopes[:, [found.columns.index(name) for name in LINES]]
+    shape = np.einsum("ni,ij,nj->n", lines[:, GEOMETRY], reference[GEOMETRY, GEOMETRY], lines[:, GEOMETRY])
+    return Components(
+        recipe=root(between - noise * float((1 / by.size()).mean())),
+        geometry=root(shape),
+        scale=root(np.square(lines[:, SCALE]) * reference[SCALE, SCALE]),
+        depth=np.full(draws, np.nan),
+        residual=np.sqrt(noise),
+    )
+
+
+def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
+    """F of every factor alone, given the study, over recipes: factor, F, df, df_error, p.
+
+    table: a row a recipe; factors: column → `levels`, or `number`.
+    """
+    y = table["log_gain"].to_numpy(np.float64)
+    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    found = []
+    for name, kind in factors.items():
+        own = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
+        whole = np.column_stack([studies, own.to_numpy(np.float64)])
+        squares = [np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum() for x in (studies, whole)]
+        ranks = [int(np.linalg.matrix_rank(x)) for x in (studies, whole)]
+        df, rest = ranks[1] - ranks[0], len(y) - ranks[1]
+        f = (squares[0] - squares[1]) / df / (squares[1] / rest) if df and rest else np.nan
+        found.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
+    return pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
