@@ -1,7 +1,7 @@
 """Every fit and every bad table: an error that says what is wrong, or a warning in the result, never a silent number.
 
 `bad_inputs.EXPECTED` is the whole table, fit × bad input. Warnings are asked of the rows that a fit takes, which needs
-no sampler; that a result holds them is shown once. A thousand models are fitted in the slow tests of the fits.
+no sampler; that a result holds them is shown once.
 """
 
 from __future__ import annotations
@@ -97,6 +97,19 @@ def test_what_is_said_of_rows_is_in_the_result_and_in_what_is_written(fit: str) 
 def test_a_thousand_models_are_too_many_to_compare_one_by_one(fit: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         CASES[fit].fit(prompted(1000, 100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fit",
+    [pytest.param(fit, marks=pytest.mark.long) for fit in ("kleiber", "line", "share")]
+    + ["transition", "crowding", "spectral"],
+)
+def test_a_thousand_models_are_fitted_and_checked(fit: str) -> None:
+    found = CASES[fit].fit(CASES[fit].good(1000, 120))
+    assert found.status == "passed"
+    assert any("left out in 20 groups" in words for words in found.warnings)
+    assert found.check().checks[-1].name == "influence"
 
 
 def test_of_a_thousand_models_without_a_gain_some_are_named() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from calibrated import assert_covered, within
 from scipy import stats
 from scipy.special import expit
 
@@ -42,19 +41,6 @@ def test_draws_are_the_dense_sums(k: list[int], n: list[int]) -> None:
     assert found.tau.mean() == pytest.approx(expected["tau"], abs=error["tau"] + 0.01)  # the dense step is 0.03
     assert found.p[:, 0].mean() == pytest.approx(expected["p"], abs=4 * expected["p_sd"] / 20_000**0.5 + 0.001)
     assert found.p[:, 0].std() == pytest.approx(expected["p_sd"], rel=0.04)
-
-
-@pytest.mark.slow
-def test_intervals_cover_what_the_prior_drew() -> None:
-    inside = []
-    for number in range(40):
-        truth = binomial.prior(4, grouped=True, seed=number, draws=1)
-        n = np.array([3, 12, 25, 6])
-        k = np.random.default_rng([number, 9]).binomial(n, truth.p[0])
-        found = binomial.posterior(k, n, grouped=True, seed=number, draws=1000)
-        drawn = np.column_stack([found.mu, found.tau, found.p[:, 0], found.p[:, 2]])
-        inside.append(within([truth.mu[0], truth.tau[0], truth.p[0, 0], truth.p[0, 2]], drawn))
-    assert_covered(inside)
 
 
 def test_a_large_group_speaks_for_itself() -> None:

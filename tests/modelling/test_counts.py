@@ -142,7 +142,6 @@ def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int
     result = clustered_sign_permutation(signs, LABS, NAMES, focal="E", seed=0)
     assert result.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
     assert result.smallest_p_families == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
-    assert "exact" in result.counted
 
 
 def test_a_family_counts_once_by_the_share_of_its_models() -> None:
@@ -179,7 +178,7 @@ def test_many_families_are_sampled_with_the_seed() -> None:
         clustered_sign_permutation(signs, labs, families, focal="a", seed=1, resamples=999) for _ in range(2)
     )
     assert first.p_value == again.p_value
-    assert "Monte Carlo" in first.counted and math.isnan(first.smallest_p_families)
+    assert math.isnan(first.smallest_p_families)
     exact = stats.fisher_exact([[8, 1], [1, 8]])[1]
     assert first.p_value == pytest.approx(exact, abs=0.01)
 

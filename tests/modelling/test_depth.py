@@ -177,21 +177,6 @@ def test_prior_scale_follows_the_estimand():
         bounded_rows(table, "penultimate_gain", scale=0.0)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_thousand_models_are_fitted_and_checked():
-    rng = np.random.default_rng(9)
-    truth = {**depth_truth(rng), "middle": 0.12, "beta": 0.7, "sigma": 0.03, "tau": 0.02}
-    L, y = depth_outcomes(rng, truth, envelope=False, n=1000, labs=120)
-    fitted = fit_kleiber(law_table(L, y, labs=120), "max_gain", seed=1)
-    rows = fitted.summary().set_index("quantity")
-    assert rows.loc["beta", "lower"] < 0.7 < rows.loc["beta", "upper"]
-    said = " ".join(fitted.warnings)
-    assert "1000 models: left out in 20 groups" in said
-    assert "120 labs: left out in 20 groups" in said
-    assert {c.name for c in fitted.check().checks} >= {"influence"}
-
-
 def test_probability_above_is_the_t_test_turned_round():
     values = np.random.default_rng(1).normal(0.1, 0.2, 12)
     expected = stats.ttest_1samp(values, 0.05, alternative="greater").pvalue
@@ -399,16 +384,3 @@ def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
     draws, _ = draw_curve(depths, seed=1)
     assert draws.status == "inconclusive: sampler"
     assert "quadrature" in draws.diagnostics.name
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_sampled_intervals_of_the_envelope_cover_tables_from_the_prior():
-    inside, settled = [], 0
-    for i in range(60):
-        depths, truth = some_depths(2000 + i, envelope=True)
-        draws = sampled_envelope(depths, seed=i)
-        settled += draws.status == "passed"
-        inside.append(within([truth[n] for n in FRONTIER], np.column_stack([draws.flat(n) for n in FRONTIER])))
-    assert_covered(inside)
-    assert settled >= 54

@@ -147,24 +147,6 @@ def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch:
         assert fit.probabilities[statement] == pytest.approx(probability, abs=0.1), statement
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_coverage_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated tables of one shape, one compilation: 94% intervals cover the finite-population SDs of most."""
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
-    covered = []
-    facts = model_facts(18, 6, np.random.default_rng(1))
-    for seed in range(12):
-        rng = np.random.default_rng(100 + seed)
-        shares = dict(zip(("heritage", "geometry", "scale", "model"), rng.dirichlet(np.ones(4)), strict=True))
-        one = simulate_heritage(
-            facts, shares=shares, total=abs(rng.normal(scale=0.5)), seed=seed, n_prompts=20, n_categories=4
-        )
-        rows = fit_heritage(one.table, estimand="simulated", seed=seed).summary().set_index("quantity")
-        covered += [rows["lower"][f"sd_{b}"] <= sd <= rows["upper"][f"sd_{b}"] for b, sd in one.sds.items()]
-    assert np.mean(covered) >= 0.82  # binomial 48, 0.94: below in 1 of 200
-
-
 def test_blocks_have_unit_expected_variance() -> None:
     rng = np.random.default_rng(0)
     lab = np.array([0, 0, 0, 0, 1, 1, 2])

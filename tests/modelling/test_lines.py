@@ -116,20 +116,6 @@ def test_groups_and_models_are_left_out_in_turn_where_they_are_not_the_same_rows
     assert left_out(rows.assign(model_id="one", heritage="a")) == []
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize(("labs", "refits"), [(100, 120), (250, 40), (1000, 20)])
-def test_a_thousand_models_are_fitted_and_checked(labs: int, refits: int) -> None:
-    fit = fit_line(table(1000, labs=labs), "y", ["x"], scale=0.5, seed=1)
-    assert fit.status == "passed"
-    row = fit.summary().set_index("quantity").loc["slope on x"]
-    assert row["lower"] < 0.3 < row["upper"] and row["sd"] < 0.01
-    assert "1000 rows: left out in 20 groups, not one by one" in fit.warnings
-    gate = fit.check()
-    assert gate.passes, gate.reasons
-    assert len(gate.checks[-1].table) == 2 * (1 + refits)
-
-
 def test_bad_input_is_named() -> None:
     rows = table()
     for scale in (0.0, -1.0, np.inf, np.nan):

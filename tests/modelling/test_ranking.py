@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from by_pymc import benchmark_arrays, benchmark_model
-from calibrated import assert_calibrated, assert_covered, assert_same_means, within
+from calibrated import assert_same_means
 from scipy import stats
 from simulated import benchmark_table
 
@@ -16,7 +16,7 @@ from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.quadrature import CANDIDATES
 from thermostats.modelling.laws import entropy_slopes
 from thermostats.modelling.laws.crossed_table import crossed, without_each
-from thermostats.modelling.laws.entropy_slopes import SLOPE_SD, fit_slopes
+from thermostats.modelling.laws.entropy_slopes import fit_slopes
 from thermostats.modelling.laws.ranking import (
     CENTRE,
     RESIDUAL,
@@ -109,27 +109,18 @@ def test_bad_tables_are_refused():
         fit_benchmark(table, order=["m0", "m9"], seed=1)
     with pytest.raises(UsageError, match="labels are missing"):
         crossed(table.assign(category=table["category"].where(table.index > 0)))
-    with pytest.raises(UsageError, match="constant"):
-        crossed(table.assign(value=1.5))
     with pytest.raises(UsageError, match="entropy"):
         crossed(table.assign(entropy=table["entropy"].where(table.index > 0, np.inf)))
-    many = pd.concat([table[table["model_id"] == "m0"].assign(model_id=f"m{i}") for i in range(1000)])
-    with pytest.raises(UsageError, match="1000 models × 25 prompts"):
-        fit_benchmark(many, seed=1)
 
 
 def test_what_the_table_cannot_tell_is_said():
     table = benchmark_table(np.random.default_rng(2), LEVELS)
-    said = " ".join(crossed(table.assign(category=table["prompt_id"])).warnings)
-    assert "one prompt a category" in said
     assert set(blocks(crossed(table.assign(category=table["prompt_id"])))) == {"category", "model × category"}
     assert set(blocks(crossed(table.assign(category="one")))) == {"prompt"}
     assert "3 of 100 cells are missing" in " ".join(crossed(table.iloc[3:]).warnings)
     apart = table["prompt_id"].where(table["model_id"] < "m2", "other " + table["prompt_id"])
     said = " ".join(crossed(table.assign(prompt_id=apart)).warnings)
     assert "no shared prompts, compared through the priors only: m0, m1 | m2, m3" in said
-    flat = table.assign(entropy=table["entropy"].where(table["model_id"] != "m0", 3.0))
-    assert "no slope of m0" in " ".join(crossed(flat).warnings)
 
 
 SHORT = Settings(chains=2, draws=600, tune=500)
@@ -146,36 +137,6 @@ def test_two_models_of_one_lab_and_no_entropy():
     assert found.left_out is None
     assert found.probabilities["order"] > 0.99
     assert len(found.equations) == 3
-
-
-def simulated_cells(rng, categories, n_models=4):
-    """Gains and entropies of models × 16 prompts from the priors of the model, with what they were made from."""
-    table = benchmark_table(rng, [0.0] * n_models, prompts=16, categories=categories)
-    cells = crossed(table)
-    data, slopes = benchmark_arrays(cells), entropy_slopes.components(cells)
-    truth = {
-        "centre": rng.normal(0, CENTRE),
-        "apart": abs(rng.normal(0, SCALE)),
-        "spreads": np.abs(rng.normal(0, EFFECTS, data["n_spreads"])),
-        "sigma_centre": rng.normal(RESIDUAL, RESIDUAL_SD),
-        "sigma_spread": rng.lognormal(np.log(0.5), 0.5),
-    }
-    truth["level"] = rng.normal(truth["centre"], truth["apart"], n_models)
-    truth["log_sigma"] = rng.normal(truth["sigma_centre"], truth["sigma_spread"], n_models)
-    effects = rng.normal(0, data["kind"] @ truth["spreads"])
-    noise = np.exp(truth["log_sigma"])[cells.model] * rng.standard_t(4, cells.y.size)
-    y = data["which"] @ truth["level"] + data["design"] @ effects + noise
-    rows = table.sort_values(["model_id", "prompt_id"], ignore_index=True)
-    cells = crossed(rows.assign(value=np.exp(y)))
-    slopes = entropy_slopes.components(cells)
-    of_slopes = {
-        "fixed": rng.normal(0, SLOPE_SD, 2),
-        "own_spreads": np.abs(rng.normal(0, [SLOPE_SD, 2 * SLOPE_SD])),
-        "rest": abs(rng.normal()),
-    }
-    own = rng.normal(0, slopes.kind @ of_slopes["own_spreads"])
-    expected = slopes.U @ np.concatenate([of_slopes["fixed"], own])
-    return cells, truth, replace(slopes, z=rng.normal(expected, of_slopes["rest"])), of_slopes
 
 
 @pytest.mark.parametrize("n_models", [2, 11])
@@ -239,41 +200,6 @@ def test_too_few_effective_weights_fail_the_gate(monkeypatch):
 def steep(density):
     """A density with a spike that nodes of the grid cannot see."""
     return lambda model, logs: density(model, logs) + np.where(np.abs(logs[:, 0] + 2) < 1e-3, 40.0, 0.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("categories", "tables"), [(4, 60), (1, 30)])
-def test_intervals_and_orders_are_calibrated(categories, tables):
-    """Truth from the priors, with and without prompt categories: every quantity's interval, and P(order) of three."""
-    inside, stated, ordered = [], [], []
-    for i in range(tables):
-        cells, truth, *_ = simulated_cells(np.random.default_rng(1000 + i), categories)
-        draws = sampling.by_gibbs(sweeps, heavy(cells), seed=i, settings=SHORT, cache=False)
-        inside.append(
-            np.concatenate(
-                [
-                    np.atleast_1d(within(value, draws.flat(name)))[: None if name == "spreads" else 2]
-                    for name, value in truth.items()
-                ]
-            )
-        )
-        stated.append((np.diff(draws.flat("level")[:, :3], axis=1) > 0).all(axis=1).mean())
-        ordered.append((np.diff(truth["level"][:3]) > 0).all())
-    assert_covered(inside)
-    assert_calibrated(stated, ordered)
-
-
-@pytest.mark.slow
-def test_intervals_of_slopes_of_entropy_are_calibrated():
-    inside, stated, positive = [], [], []
-    for i in range(100):
-        *_, slopes, truth = simulated_cells(np.random.default_rng(3000 + i), 4)
-        draws, _ = entropy_slopes.sample(slopes, seed=i, settings=SHORT)
-        inside.append(np.concatenate([np.atleast_1d(within(v, draws.flat(n))) for n, v in truth.items()]))
-        stated.append((draws.flat("fixed")[:, 0] > 0).mean())
-        positive.append(truth["fixed"][0] > 0)
-    assert_covered(inside)
-    assert_calibrated(stated, positive)
 
 
 def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitted):

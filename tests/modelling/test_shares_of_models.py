@@ -1,4 +1,4 @@
-"""Shares: agreement with quadrature, groups pooled in part, a thousand models, and bad input."""
+"""Shares: agreement with quadrature, groups pooled in part, and bad input."""
 
 from __future__ import annotations
 
@@ -49,38 +49,13 @@ def test_groups_are_pooled_in_part_and_checked() -> None:
     assert "sampler" not in {check.name for check in gate.checks} and "rhat" not in fit.summary()
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("labs", [100, 1000])
-def test_a_thousand_models_are_counted_and_checked(labs: int) -> None:
-    """Of many groups every twentieth are left out together, which the result says."""
-    rng = np.random.default_rng(1)
-    lab = np.arange(1000) % labs
-    holds = rng.random(1000) < 1 / (1 + np.exp(-0.8 - 0.5 * rng.standard_normal(labs)[lab]))
-    rows = pd.DataFrame(
-        {"model_id": [f"m{i}" for i in range(1000)], "heritage": [f"lab{j}" for j in lab], "holds": holds}
-    )
-    fit = fit_share(rows, "holds", seed=1)
-    assert fit.status == "passed" and fit.n_models == 1000
-    share = fit.summary().set_index("quantity").loc["share"]
-    assert share["lower"] < holds.mean() < share["upper"] and share["sd"] < 0.025
-    assert fit.probabilities["share > 0.5"] > 0.999
-    gate = fit.check()
-    assert gate.passes, gate.reasons
-    assert len(gate.checks[-1].table) == 2 * (1 + (100 if labs == 100 else 20))
-    assert any("1000 groups: left out in 20 groups" in said for said in fit.warnings) == (labs == 1000)
-
-
 def test_bad_input_is_named() -> None:
     rows = table({"a": (1, 2), "b": (1, 2)})
     with pytest.raises(UsageError, match="empty table"):
         fit_share(rows.head(0), "holds", seed=1)
-    with pytest.raises(UsageError, match="true nor false"):
-        fit_share(rows.assign(holds=0.5), "holds", seed=1)
     with pytest.raises(UsageError, match="between 0 and 1"):
         fit_share(rows, "holds", against=1.0, seed=1)
-    one = fit_share(rows.assign(heritage="a"), "holds", seed=1)
-    assert "one heritage" in one.warnings[0] and NO_SOURCE in one.warnings
+    assert NO_SOURCE in fit_share(rows, "holds", seed=1).warnings
     assert NO_SOURCE not in fit_share(rows, "holds", sources=["file"], seed=1).warnings
 
 

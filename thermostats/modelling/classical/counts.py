@@ -62,8 +62,6 @@ class Threshold(Estimate):
 class SignPermutation(Estimate):
     """Is the sign a matter of lab? The unit of `p_value` is the family."""
 
-    counted: str
-    """How the arrangements were counted."""
     n_families: int
     n_labs: int
     smallest_p_families: float
@@ -278,7 +276,7 @@ def clustered_sign_permutation(
     def contrast(inside: Array, outside: Array, axis: int) -> Array:
         return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))
 
-    result, exact, counted = permuted(sides, contrast, "independent", seed=seed, resamples=resamples)
+    result, exact, _ = permuted(sides, contrast, "independent", seed=seed, resamples=resamples)
     null = result.null_distribution
     return SignPermutation(
         test=f"permutation test of the sign against the lab, unit: the family; {focal} against the rest, two-sided",
@@ -289,7 +287,6 @@ def clustered_sign_permutation(
         interval=f"{NO_INTERVAL}: a test of no association",
         p_value=float(result.pvalue),
         n=signs.size,
-        counted=counted,
         n_families=len(units),
         n_labs=units["lab"].nunique(),
         smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE)) if exact else math.nan,

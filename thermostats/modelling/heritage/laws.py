@@ -16,7 +16,6 @@ from scipy.special import logsumexp
 from thermostats.modelling.inference.draws import Array
 
 NORMAL, STUDENT, SKEW, BY_LAB = "normal residuals", "Student-t residuals", "skew residuals", "scale by lab"
-Numbers = NDArray[np.int64]
 NODES = 64
 """Of the latent number."""
 

@@ -50,32 +50,18 @@ class BlockF(Estimate):
 class Dominance:
     """Shapley (LMG) shares of R² per block, never without their permutation null."""
 
-    test: str
     table: pd.DataFrame
-    """By block: df; share, which sum to `r_squared`; null_mean and null_upper, mean and 95% quantile of the share with
+    """By block: df; share, which sum to R²; null_mean and null_upper, mean and 95% quantile of the share with
     the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
-    r_squared: float
     null_order_probability: float
-    """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
+    """How often shuffled outcomes give exactly this order of raw shares; near 1 means that the order says nothing."""
     asked_order_null_probability: float
     """How often shuffled outcomes give the order in which the blocks were passed."""
-    n: int
-    permutations: int
 
     @property
     def shares(self) -> dict[str, float]:
         """Raw share of every block."""
         return dict(self.table["share"].to_dict())
-
-    @property
-    def p_values(self) -> dict[str, float]:
-        """P(shuffled share ≥ share) of every block."""
-        return dict(self.table["p_value"].to_dict())
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """Blocks by raw share, largest first."""
-        return tuple(self.table.sort_values("rank").index)
 
 
 def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
@@ -148,26 +134,13 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
         index=pd.Index(blocks, name="block"),
     )
     return Dominance(
-        test=f"dominance analysis of {outcome}, outcome shuffled over rows",
         table=table,
-        r_squared=float(observed.sum()),
         null_order_probability=float((null_orders == np.argsort(rank)).all(axis=1).mean()),
         asked_order_null_probability=float((null_orders == np.arange(len(table))).all(axis=1).mean()),
-        n=y.size,
-        permutations=permutations,
     )
 
 
-class Shares(dict[str, float]):
-    """Corrected share of every block, and what the correction rests on."""
-
-    residual_variance: float
-    """σ̂² = RSS/df of the model with all blocks."""
-    mean_rank: dict[str, float]
-    """r̄_b: rank that block b adds, averaged over all orders of entry."""
-
-
-def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> Shares:
+def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, float]:
     """Share of every block: LMG_b − r̄_b·σ̂²/TSS, 0 on average for a block that does nothing; may be negative.
 
     LMG_b is the block's gain in R² averaged over all orders of entry (see `dominance`), r̄_b the mean over orders of
@@ -176,11 +149,7 @@ def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> Share
     freedom.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    shares, variance, mean_rank = _corrected(y[None], bases, list(blocks))
-    found = Shares(zip(blocks, map(float, shares[0]), strict=True))
-    found.residual_variance = float(variance[0])
-    found.mean_rank = dict(zip(blocks, map(float, mean_rank), strict=True))
-    return found
+    return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0][0]), strict=True))
 
 
 def share_table(
@@ -200,7 +169,7 @@ def share_table(
     `corrected_shares` does.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    whole, variance, _ = _corrected(y[None], bases, list(blocks))
+    whole, variance = _corrected(y[None], bases, list(blocks))
     full = bases[frozenset(blocks)]
     noise = np.random.default_rng(seed).normal(scale=np.sqrt(np.maximum(variance, 0.0)), size=(draws, y.size))
     found = np.vstack([whole, _corrected(full @ (full.T @ y) + noise, bases, list(blocks))[0]])
@@ -243,14 +212,14 @@ def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tu
     return y, bases
 
 
-def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Array, Array, Array]:
-    """Corrected shares of every outcome (a row each), outcomes × blocks; σ̂² of every outcome; r̄ of every block."""
+def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Array, Array]:
+    """Corrected shares of every outcome (a row each), outcomes × blocks; σ̂² of every outcome."""
     total = np.square(outcomes - outcomes.mean(axis=1, keepdims=True)).sum(axis=1)
     r_squared, full = _r_squared(outcomes, bases), frozenset(names)
     df = outcomes.shape[1] - bases[full].shape[1]
     mean_rank = _shapley({chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names)[0]
     unexplained = (1 - r_squared[full]) / df
-    return _shapley(r_squared, names) - unexplained[:, None] * mean_rank, unexplained * total, mean_rank
+    return _shapley(r_squared, names) - unexplained[:, None] * mean_rank, unexplained * total
 
 
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.draws import Array, equal_tailed
@@ -21,10 +20,6 @@ MOST_FOLDS, FEWER = 100, 20
 class HeldOut:
     """Every row predicted from the folds it is not in."""
 
-    log_density: Array
-    """One joint log predictive density a fold, in the order of `folds`."""
-    folds: tuple[str, ...]
-    fold_of: NDArray[np.int64]
     draws: Array
     """Predictive draws, draws × rows, in the order of the rows."""
     pit: Array
@@ -61,16 +56,14 @@ def few_folds(names: Sequence[str], what: str, said: list[str] | None = None) ->
 def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000, exact: bool = False) -> HeldOut:
     """Predict every fold from all others by exact refits; a fold that holds a whole group is predicted as a new group.
 
-    `exact`: what is predicted is without errors of measurement. The log density of a fold is log p(y) − log p(y without
-    the fold), exact to the quadrature.
+    `exact`: what is predicted is without errors of measurement.
     Raises UsageError for fewer than 2 folds.
     """
     names = tuple(dict.fromkeys(folds))
     if len(names) < 2:
         raise UsageError("nothing to leave out", got=f"{len(names)} fold", allowed="at least 2")
     fold_of = np.array([names.index(fold) for fold in folds])
-    whole = log_evidence(lines)
-    densities, predicted = np.empty(len(names)), np.empty((draws, lines.y.size))
+    predicted = np.empty((draws, lines.y.size))
     for k in range(len(names)):
         out = fold_of == k
         found = posterior(lines.rows(~out), seed=seed + k, draws=draws)
@@ -78,10 +71,9 @@ def held_out(lines: Lines, folds: Sequence[str], *, seed: int, draws: int = 4000
         asked = replace(lines, groups=np.where(seen, lines.groups, -1)).rows(out)
         if exact:
             asked = replace(asked, error=np.zeros(asked.y.size))
-        densities[k] = whole - found.log_evidence
         predicted[:, out] = predict(found, asked, seed=seed + 1000 + k)
     pit = (predicted < lines.y).mean(axis=0)
-    return HeldOut(log_density=densities, folds=names, fold_of=fold_of, draws=predicted, pit=pit)
+    return HeldOut(draws=predicted, pit=pit)
 
 
 def rival(lines: Lines) -> Rival:

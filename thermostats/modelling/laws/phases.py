@@ -19,10 +19,8 @@ LEAST_POINTS = 4
 class Phases:
     """The best partition of a curve into a given number of straight pieces."""
 
-    pieces: int
     starts: tuple[float, ...]
     """Where each piece but the first begins."""
-    rss: float
     bic: float
 
 
@@ -56,7 +54,7 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
             ends.append(end)
         rss = max(float(totals[n]), floor)
         bic = n * math.log(rss / n) + 4 * k * math.log(n)
-        found[k] = Phases(pieces=k, starts=tuple(float(x[e]) for e in reversed(ends)), rss=rss, bic=bic)
+        found[k] = Phases(starts=tuple(float(x[e]) for e in reversed(ends)), bic=bic)
     return found
 
 
