@@ -72,6 +72,8 @@ def test_checks_pass_and_models_left_out_are_predicted(fitted: HeritageFit) -> N
     assert held.coverage >= 0.75 and held.rmse < held.rmse_baseline
     assert held.elpd == pytest.approx(held.predictions["log_density"].sum())
     assert held.table()["left_out"].item() == "model"
+    by_lab = leave_one_out(fitted, by="heritage", seed=1)
+    assert len(by_lab.predictions) == 18 and by_lab.coverage >= 0.75 and by_lab.rmse < 1.5 * by_lab.rmse_baseline
 
 
 def test_models_never_seen_are_predicted_and_blocks_can_be_left_out(fitted: HeritageFit) -> None:

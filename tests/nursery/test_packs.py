@@ -22,7 +22,7 @@ from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.studies.nursery import corpora, packs, stacked  # noqa: E402
 from thermostats.studies.nursery.packs import Member, Pack  # noqa: E402
-from thermostats.studies.nursery.plan import model_folder, read_losses, read_record, step_folder  # noqa: E402
+from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
 from thermostats.studies.nursery.recipes import Recipe, shape_of  # noqa: E402
 from thermostats.tables import store  # noqa: E402
@@ -123,7 +123,7 @@ def test_losses_are_those_of_one_model_at_a_time(made, trained, number, within):
     """Torch's Muon iterates in sixteen bits, so that it agrees less closely."""
     member = pack().members[number]
     losses = alone(made, member, member.recipe.optimiser)
-    own = read_losses(made, member.model)
+    own = pd.read_csv(model_folder(made, member.model) / LOSSES)
     own = own[own["part"] == "train"].set_index("step")["loss"]
     assert own[10] == pytest.approx(np.mean(losses[:10]), rel=within)
     assert own[12] == pytest.approx(np.mean(losses[10:]), rel=within)

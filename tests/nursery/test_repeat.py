@@ -86,18 +86,6 @@ def test_a_second_measurement_finds_everything_finished(made, measured):
     assert set(own["heritage"]) == {"nursery"} and set(own["family"]) == {"small"}
 
 
-def test_records_and_thinned_losses_are_written_as_tables(made, tmp_path):
-    written = measuring.write_tables([OWN], made, tmp_path)
-    training_table, losses = (pd.read_csv(path) for path in written)
-    assert list(training_table["model"]) == ["small-1"]
-    assert list(losses[losses["part"] == "heldout"]["step"]) == [0, 1, 4, 12]
-    train = losses[losses["part"] == "train"]
-    raw = pd.read_csv(made / "models" / "small-1" / "losses.csv")
-    raw = raw[raw["part"] == "train"].set_index("step")["loss"]
-    assert list(train["step"]) == [10, 12]
-    assert train["loss"].to_numpy() == pytest.approx([raw[:10].mean(), raw[10:].mean()], abs=1e-5)
-
-
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 

@@ -18,7 +18,7 @@ from thermostats.studies.nursery import corpora, training  # noqa: E402
 from thermostats.studies.nursery.factors import BUILDS, CHECKPOINTS, RECIPE, STEPS  # noqa: E402
 from thermostats.studies.nursery.models import POSITION_TABLES, build  # noqa: E402
 from thermostats.studies.nursery.optimisers import optimisers  # noqa: E402
-from thermostats.studies.nursery.plan import model_folder, read_losses, read_record, step_folder  # noqa: E402
+from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 
 LAST = 12
 
@@ -62,7 +62,7 @@ def test_a_training_leaves_its_checkpoints_losses_and_record(made, trained):
     assert kept == {"step00000", "step00001", "step00004", "step00012"}
     assert read_record(made, "r02-1") == done
     assert (done.model, done.parent, done.corpus, done.steps, done.tokens) == ("r02-1", "", "english", LAST, LAST * 512)
-    losses = read_losses(made, "r02-1")
+    losses = pd.read_csv(model_folder(made, "r02-1") / LOSSES)
     assert list(losses[losses["part"] == "train"]["step"]) == list(range(1, LAST + 1))
     held = losses[losses["part"] == "heldout"].set_index("step")["loss"]
     assert list(held.index) == [0, 1, 4, 12]

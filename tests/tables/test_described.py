@@ -30,7 +30,6 @@ from thermostats.tables.schemas import (
     references,
     table,
 )
-from thermostats.tables.vocabulary import TABLE_NAMES
 
 SHIPPED = store.shipped("data")
 
@@ -122,10 +121,6 @@ def test_keys_and_references() -> None:
     ours = {name for name in TABLES if "run_id" in TABLES[name].columns and name != "runs"}
     assert {name for name in TABLES if references(name) == {"run_id": "runs"}} == ours
     assert all(TABLES[name].name == name for name in TABLES)
-
-
-def test_names_of_tables_are_said_once_more_for_who_loads_no_table() -> None:
-    assert tuple(TABLES) == TABLE_NAMES
 
 
 def test_texts_that_are_free_are_those_of_prompts_and_tokens() -> None:

@@ -14,7 +14,7 @@ from thermostats.errors import UsageError, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
-from thermostats.tables.vocabulary import TABLE_NAMES
+from thermostats.tables.schemas import TABLES
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import NEW, Data, Json, Verbs
 
@@ -252,7 +252,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="Folder to write; a new or an empty one.")],
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables; without any, all that have rows.", autocompletion=lambda: list(TABLE_NAMES)),
+        typer.Argument(help="Tables; without any, all that have rows.", autocompletion=lambda: list(TABLES)),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
     partition: Annotated[

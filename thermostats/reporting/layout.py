@@ -11,7 +11,7 @@ from thermostats.claims.scripts import with_words
 from thermostats.reporting.names import MANIFEST
 from thermostats.reporting.stale import Record, sha
 from thermostats.tables import folders
-from thermostats.tables.vocabulary import TABLE_NAMES
+from thermostats.tables.schemas import TABLES
 
 COPIED = 64_000_000
 """Bytes of tables up to which a report outside the tables' folder takes a copy of them."""
@@ -65,7 +65,7 @@ class Layout:
         """Files of all tables in the order of the codebook, then the codebook; those beneath a user's store last."""
         listed: list[Listed] = []
         for layer in reversed(folders.layers(self.data)):
-            paths = [(path, name) for name in TABLE_NAMES for path in folders.own_files(name, layer)]
+            paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
             book = layer / "CODEBOOK.md"
             paths += [(book, "")] if book.is_file() else []
             listed += self._listed(paths, layer, "data" if layer == self.data else "package")

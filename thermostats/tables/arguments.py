@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from thermostats.errors import UsageError, unknown
-from thermostats.tables.vocabulary import TABLE_NAMES
+from thermostats.tables.schemas import TABLES
 
 FORMATS = ("csv", "parquet")
-DESCRIBED = (*TABLE_NAMES, "features")
+DESCRIBED = (*TABLES, "features")
 """Tables whose columns are described: those of the store, and the features that follow from them."""
 
 
-def check_table(name: str, tables: Sequence[str] = TABLE_NAMES) -> None:
+def check_table(name: str, tables: Collection[str] = TABLES) -> None:
     """Raise UsageError for a table that does not exist."""
     if not isinstance(name, str) or name not in tables:
         raise unknown("no such table", name, tables, otherwise="thermostats ls tables")

@@ -17,7 +17,6 @@ from thermostats.tables import store
 from thermostats.tables.arguments import check_export
 from thermostats.tables.describe import CODEBOOK, codebook, for_tools
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.vocabulary import TABLE_NAMES
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def export(
 
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.
     """
-    if out in TABLE_NAMES and isinstance(tables, (str, Path)) and tables not in TABLE_NAMES:
+    if out in TABLES and isinstance(tables, (str, Path)) and tables not in TABLES:
         out, tables = tables, str(out)
     if not isinstance(out, (str, Path)):
         raise UsageError("a folder to export to is named by its path", got=repr(out)[:60], allowed="text or a path")

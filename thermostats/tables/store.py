@@ -38,22 +38,12 @@ def load(
     runs: Collection[str] | None = None,
     without: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
-
-    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
-    other runs in archives and in files named after them are left out; so are those of the runs `without`.
-
-    Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
-    """
+    """Whole table `name` as `rows.load` reads it; raises as it does."""
     return to_frame(rows.load(name, data, private=private, runs=runs, without=without))
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
-    """One file of table `name`, as typed columns, not yet validated.
-
-    Raises DataError where it is damaged, naming the first cell that is not of its column's type.
-    """
+    """One file of table `name` as `rows.read` reads it; raises as it does."""
     return to_frame(rows.read(path, name))
 
 

@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-TABLE_NAMES = (
-    "models",
-    "prompts",
-    "runs",
-    "layers",
-    "summaries",
-    "outputs",
-    "weights",
-    "attention",
-    "transitions",
-    "findings",
-    "sources",
-    "statements",
-    "inconsistencies",
-    "reconciliation",
-)
-"""All tables, in the order in which they are listed; `schemas.py` says what is in each."""
 POSITIONS = {
     "last": "the last real token of the prompt",
     "first": "token 0, an attention sink in many models",

@@ -25,7 +25,7 @@ from thermostats.modelling.classical.estimates import at_position, columns_of, l
 from thermostats.modelling.heritage.averages import Averages
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, observations
 from thermostats.modelling.heritage.study import CAUSES
-from thermostats.modelling.inference.checks import settled
+from thermostats.modelling.inference.checks import SURE
 from thermostats.modelling.inference.draws import Array
 
 Integers = NDArray[np.int64]
@@ -340,7 +340,7 @@ def orders(sd: Array) -> dict[str, float]:
 
 def verdict(probability: float) -> str:
     """The decision rule for an order of blocks."""
-    return settled(probability, ("supported", "not supported", "inconclusive"))
+    return "supported" if probability >= SURE else "not supported" if probability <= 1 - SURE else "inconclusive"
 
 
 def bayes_factor(posterior: float, prior: float) -> float:

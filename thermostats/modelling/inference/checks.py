@@ -194,14 +194,9 @@ def nothing_left_out(reason: str) -> Check:
     return _check("influence", WARNED, reason, pd.DataFrame(columns=["statement", "left_out", "probability"]))
 
 
-def powers(log_prior: Array, exponents: Sequence[float], prior: str = "prior") -> dict[str, Array]:
-    """Log ratios of a prior raised to powers, by name; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
-    return {f"{prior} to the power {p:g}": (p - 1) * log_prior for p in exponents}
-
-
-def settled(p: float, words: tuple[str, str, str] = ("above", "below", "open")) -> str:
-    """What a probability settles: the first word from `SURE` on, the second up to 1 − `SURE`, else the third."""
-    return words[0] if p >= SURE else words[1] if p <= 1 - SURE else words[2]
+def powers(log_prior: Array, exponents: Sequence[float]) -> dict[str, Array]:
+    """Log ratios of the prior raised to powers, by name; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
+    return {f"prior to the power {p:g}": (p - 1) * log_prior for p in exponents}
 
 
 def no_longer_near(whole: float, other: Array | NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ the fit; or truth values of the fit's own draws, which other priors can weigh an
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,24 +22,15 @@ Statement = Callable[[Quantities], Any] | NDArray[Any]
 AS_FITTED = "as fitted"
 
 
-class _Read(Mapping[str, Array]):
+class _Read(UserDict[str, Array]):
     """Quantities that keep which of them were asked for."""
 
     def __init__(self, quantities: Quantities) -> None:
-        self.quantities, self.names = quantities, dict[str, None]()
+        self.data, self.names = quantities, dict[str, None]()  # type: ignore[assignment] # read alone
 
     def __getitem__(self, name: str) -> Array:
         self.names[name] = None
-        return self.quantities[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.quantities
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.quantities)
-
-    def __len__(self) -> int:
-        return len(self.quantities)
+        return self.data[name]
 
 
 def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:

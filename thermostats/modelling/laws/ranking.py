@@ -24,7 +24,7 @@ from thermostats.modelling.inference.draws import GIBBS, SEED, Array, Draws, Set
 from thermostats.modelling.inference.fitted import Fitted, chances
 from thermostats.modelling.inference.gibbs import Heavy, sample
 from thermostats.modelling.inference.parts import Part, direct_part, spaced
-from thermostats.modelling.inference.sensitivity import FACTORS, NORMAL, NU, SAME_SD, rescaled
+from thermostats.modelling.inference.sensitivity import AT_ONCE, FACTORS, NORMAL, NU, SAME_SD, rescaled
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.crossed_table import (
     Crossed,
@@ -49,8 +49,6 @@ RESIDUAL, RESIDUAL_SD = -3.0, 0.7
 """Prior of the log residual scale of a middling model."""
 SPREAD, SPREAD_SD = 0.5, 0.5
 """Prior median of the spread of log residual scales over models, and the standard deviation of its logarithm."""
-AT_ONCE = 4_000_000
-"""Numbers of a table of draws × cells; of more, fewer draws at a time."""
 
 EQUATIONS = (
     "log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp,  ε_mp ~ t₄(0, σ_m)",

@@ -20,9 +20,8 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery.plan import Trained, model_folder, read_losses, read_record, step_folder, tuned_name
+from thermostats.studies.nursery.plan import Trained, model_folder, read_record, step_folder, tuned_name
 from thermostats.tables import store
-from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped, writable_folder
 from thermostats.tables.join import join
 from thermostats.tables.vocabulary import NURSERY
@@ -30,8 +29,6 @@ from thermostats.tables.vocabulary import NURSERY
 PROMPTS = "nursery"
 EARLY = ("gains", "outputs")
 LAST = (*EARLY, "weights", "attention")
-EVERY = 10
-"""Training losses are shipped as means over so many steps."""
 
 
 def model_id(model: str) -> str:
@@ -111,28 +108,6 @@ def trained_models(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[tupl
     both = [(row, name) for name in (str, tuned_name) for row in rows]
     records = ((row, read_record(folder, name(row["model"]))) for row, name in both)
     return [(row, record) for row, record in records if record is not None]
-
-
-def write_tables(rows: Sequence[Mapping[str, Any]], folder: Path, out: Path) -> list[Path]:
-    """Write `training.csv` (one row a training) and `losses.csv` (held-out, means over ten steps) of trained models."""
-    done = [trained for _, trained in trained_models(rows, folder)]
-    training = pd.DataFrame([vars(trained) for trained in done])
-    losses = pd.concat([_thinned(read_losses(folder, trained.model)) for trained in done], ignore_index=True)
-    written = []
-    for name, frame in (("training", training), ("losses", losses)):
-        path = out / f"{name}.csv"
-        write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode())
-        written.append(path)
-    return written
-
-
-def _thinned(losses: pd.DataFrame) -> pd.DataFrame:
-    train = losses[losses["part"] == "train"]
-    means = train.groupby((train["step"] - 1) // EVERY).agg(
-        model=("model", "first"), step=("step", "last"), part=("part", "first"), loss=("loss", "mean")
-    )
-    both = pd.concat([losses[losses["part"] == "heldout"], means])
-    return both.sort_values(["part", "step"], ignore_index=True).round({"loss": 5})
 
 
 TOLERANCE = 0.05

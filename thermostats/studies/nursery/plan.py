@@ -144,14 +144,6 @@ def write_record(part: Path, trained: Trained, losses: pd.DataFrame) -> None:
     (part / RECORD).write_text(json.dumps(asdict(trained), indent=1) + "\n")
 
 
-def read_losses(folder: Path, model: str) -> pd.DataFrame:
-    """Losses of a finished training: columns model, step, part (train or heldout), loss in nat per token."""
-    import pandas as pd  # noqa: PLC0415 - reading a record does without
-
-    losses = pd.read_csv(model_folder(folder, model) / LOSSES)
-    return losses.assign(model=model)[["model", "step", "part", "loss"]]
-
-
 def check_corpora(folder: Path) -> None:
     """Raise DataError where a folder has no corpora to train on."""
     if not (folder / CORPORA).is_file():
