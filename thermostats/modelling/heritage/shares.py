@@ -54,7 +54,7 @@ class Dominance:
     """By block: df; share, which sum to R²; null_mean and null_upper, mean and 95% quantile of the share with
     the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
     null_order_probability: float
-    """How often shuffled outcomes give exactly this order of raw shares; near 1 means that the order says nothing."""
+    """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
     asked_order_null_probability: float
     """How often shuffled outcomes give the order in which the blocks were passed."""
 
@@ -62,6 +62,11 @@ class Dominance:
     def shares(self) -> dict[str, float]:
         """Raw share of every block."""
         return dict(self.table["share"].to_dict())
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Blocks by raw share, largest first."""
+        return tuple(self.table.sort_values("rank").index)
 
 
 def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
