@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,13 +19,16 @@ pytest.importorskip("transformers")
 from small_corpora import small_corpora  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 
+from thermostats.errors import UsageError  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
+from thermostats.measurement.settings import Settings  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.studies.nursery import corpora, packs, stacked  # noqa: E402
 from thermostats.studies.nursery.packs import Member, Pack  # noqa: E402
 from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
 from thermostats.studies.nursery.recipes import Recipe, shape_of  # noqa: E402
+from thermostats.studies.nursery.training import train_all  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 
 STEPS, CONTEXT = 12, 128
@@ -223,3 +227,18 @@ def test_a_bigram_model_by_hand(made):
     ]
     assert corpora.bigram_loss(corpus) == pytest.approx(np.mean(losses))
     assert corpora.bigram_loss(corpus) < corpora.unigram_loss(corpus)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "library"), [("ray", "ray"), ("slurm", "submitit")])
+def test_a_cluster_trains_to_the_same_bits(made, trained, folder, engine, library):
+    pytest.importorskip(library)
+    steps = list(train_all([pack()], folder, engine=Settings(engine)))
+    assert [one.loss for step in steps for one in step.trained] == [one.loss for one in trained]
+    assert list(train_all([pack()], folder, engine=Settings(engine)))[-1].share == 1.0  # nothing is begun again
+
+
+def test_without_its_library_a_cluster_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"\[ray\]"):
+        list(train_all([pack()], folder, engine=Settings("ray")))

@@ -35,8 +35,8 @@ def asked(monkeypatch, tmp_path):
     """What the trainer was asked for; a folder that says it has corpora."""
     told = {}
 
-    def train_all(wanted, folder, *, device, processes):
-        told.update(jobs=wanted, folder=folder, device=device, processes=processes)
+    def train_all(wanted, folder, *, device, processes, engine):
+        told.update(jobs=wanted, folder=folder, device=device, processes=processes, engine=engine)
         for job in wanted:
             yield training.Step(job, 0.5)
             yield training.Step(job, 1.0, [record(job.name, job.steps)])
@@ -48,11 +48,12 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
-    said = run("train", "r05-1", "r05-2", "--folder", tmp_path, "--budget", "2", "--processes", "3")
+    said = run("train", "r05-1", "r05-2", "--folder", tmp_path, "--budget", "2", "--processes", "3", "--engine", "ray")
     assert said.exit_code == 0, said.exception
     assert [job.name for job in asked["jobs"]] == ["r05-1", "r05-2", "r05-1-tuned"]
     assert asked["corpora"] == ["english", "synthetic"]
     assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
+    assert asked["engine"].name == "ray"
     lines = said.stdout.splitlines()
     assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
     assert lines[1].split("\t")[:4] == ["r05-1", "english", "1200", "3.25"]

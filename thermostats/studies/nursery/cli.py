@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import DataError, UsageError, not_installed
-from thermostats.measurement.settings import check_device, check_here, count_gpus
+from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
 from thermostats.studies.nursery.plan import (
     check_corpora,
     check_names,
@@ -133,6 +133,9 @@ def train(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
     ] = None,
+    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
     as_json: Json = False,
 ) -> None:
     """Train models of the first study, or of a design file, packed; run it again after an interruption: it goes on.
@@ -145,7 +148,9 @@ def train(
             "a budget is a number above 0", got=str(budget), next_step="--budget 1 for the shipped models' 600 steps"
         )
     check_device(device)
-    check_here(device)
+    where = Settings(engine, address=address, slurm=tuple(slurm or ()))
+    if engine == "local":
+        check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     if design is not None and budget != 1:
         raise UsageError(
@@ -171,7 +176,7 @@ def train(
 
     def through(wanted: Sequence[Work]) -> None:
         with _progress(sum(job.work for job in wanted)) as report:
-            for step in train_all(wanted, folder, device=device, processes=processes):
+            for step in train_all(wanted, folder, device=device, processes=processes, engine=where):
                 report(step.job.name, step.job.work, step.share, step.trained)
                 shown.extend(asdict(trained) for trained in step.trained)
 

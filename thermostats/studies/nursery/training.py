@@ -10,11 +10,9 @@ import os
 import queue
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, Protocol
 
 import filelock
@@ -26,13 +24,14 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from thermostats.measurement.session import quiet
+from thermostats.measurement.settings import Settings
 from thermostats.studies.nursery import corpora, tokenizer
 from thermostats.studies.nursery.corpora import Corpus, Tokens, unigram_loss
 from thermostats.studies.nursery.factors import BATCH, CHECKPOINTS, CONTEXT, STEPS, TUNING
 from thermostats.studies.nursery.models import POSITION_TABLES, build
 from thermostats.studies.nursery.optimisers import optimisers, schedule
 from thermostats.studies.nursery.plan import Trained, model_folder, read_record, step_folder, tuned_name, write_record
+from thermostats.studies.nursery.pools import Submit, pool
 
 CLIP = 1.0
 """Largest norm of the gradient; larger ones are scaled down to it."""
@@ -119,9 +118,16 @@ def jobs(rows: Sequence[Row], tuned: Sequence[Row], budget: float) -> list[Job]:
 
 
 def train_all(
-    wanted: Sequence[Work], folder: Path, *, device: str = "cpu", processes: int | None = None
+    wanted: Sequence[Work],
+    folder: Path,
+    *,
+    device: str = "cpu",
+    processes: int | None = None,
+    engine: Settings = Settings(),  # noqa: B008 - frozen
 ) -> Iterator[Step]:
     """Run jobs side by side, one process a core or one for a GPU, and yield their progress; fine-tuning comes last.
+
+    engine: this machine, or a cluster, which takes all jobs at once.
 
     A finished job is yielded at once and not run again. An exception of one job is raised when the others are through.
     """
@@ -131,7 +137,8 @@ def train_all(
         known = {job.name: job.records(folder) for job in part}
         yield from (Step(job, 1.0, known[job.name]) for job in part if known[job.name])
         if left := [job for job in part if not known[job.name]]:
-            yield from _side_by_side(left, folder, device, min(workers, len(left)))
+            with pool(engine, folder.resolve(), min(workers, len(left)), gpu=device != "cpu") as (submit, shares):
+                yield from _side_by_side(left, folder.resolve(), device, submit, shares)
 
 
 def checkpoint_steps(steps: int) -> tuple[int, ...]:
@@ -276,31 +283,28 @@ def _loss(model: PreTrainedModel, windows: torch.Tensor) -> torch.Tensor:
     return cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
-def _side_by_side(wanted: Sequence[Work], folder: Path, device: str, workers: int) -> Iterator[Step]:
-    context = get_context("spawn")
-    with context.Manager() as manager:
-        shares = manager.Queue()
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare) as pool:
-            running: dict[Future[list[Trained]], Work] = {
-                pool.submit(_train, i, job, folder, device, shares): job for i, job in enumerate(wanted)
-            }
-            failed: BaseException | None = None
-            try:
-                while running:
-                    yield from (Step(wanted[number], share) for number, share in _arrived(shares))
-                    for future in [future for future in running if future.done()]:
-                        job = running.pop(future)
-                        if (error := future.exception()) is not None:
-                            failed = error
-                        else:
-                            yield Step(job, 1.0, future.result())
-            finally:
-                pool.shutdown(wait=not running, cancel_futures=True)
-            if failed is not None:
-                raise failed
+def _side_by_side(
+    wanted: Sequence[Work], folder: Path, device: str, submit: Submit, shares: queue.Queue[tuple[int, float]] | None
+) -> Iterator[Step]:
+    running = [(submit(_train, i, job, folder, device, shares), job) for i, job in enumerate(wanted)]
+    failed: BaseException | None = None
+    while running:
+        yield from (Step(wanted[number], share) for number, share in _arrived(shares))
+        through = [(future, job) for future, job in running if future.done()]
+        running = [(future, job) for future, job in running if all(future is not other for other, _ in through)]
+        for future, job in through:
+            if (error := future.exception()) is not None:
+                failed = error
+            else:
+                yield Step(job, 1.0, future.result())
+    if failed is not None:
+        raise failed
 
 
-def _arrived(shares: queue.Queue[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+def _arrived(shares: queue.Queue[tuple[int, float]] | None) -> Iterator[tuple[int, float]]:
+    if shares is None:
+        sleep(0.5)
+        return
     try:
         yield shares.get(timeout=0.5)
         while True:
@@ -309,15 +313,11 @@ def _arrived(shares: queue.Queue[tuple[int, float]]) -> Iterator[tuple[int, floa
         return
 
 
-def _prepare() -> None:
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    quiet()
-
-
-def _train(number: int, job: Work, folder: Path, device: str, shares: queue.Queue[tuple[int, float]]) -> list[Trained]:
+def _train(
+    number: int, job: Work, folder: Path, device: str, shares: queue.Queue[tuple[int, float]] | None
+) -> list[Trained]:
     def progress(done: int, total: int) -> None:
-        if done % 10 == 0:
+        if shares is not None and done % 10 == 0:
             shares.put((number, done / total))
 
     return job.run(folder, device=device, progress=progress)
