@@ -139,13 +139,17 @@ class Known:
 
     def takes(self, group: str) -> str:
         """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
+        needed = self._needed(group)
+        return needed and f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
+
+    def _needed(self, group: str) -> str:
+        """Models (of groups), pairs or prompts of such a study; empty where that is not known."""
         declared = self.rates[self.rates["declared"].astype(bool) & self.rates["models_wanted"].notna()]
         if declared.empty:
             return ""
         wanted = declared.iloc[0]
         needed = plural(int(wanted["models_wanted"]), self.larger)
-        needed += f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else ""
-        return f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
+        return needed + (f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else "")
 
     def sentence(self, verdict: Verdict, group: str) -> str:
         """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
@@ -159,13 +163,9 @@ class Known:
         if verdict != OPEN or not self.power < FAIR:
             return ""
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        wanted = self.rates.loc[self.rates["declared"].astype(bool)].iloc[0]
-        if np.isnan(wanted["models_wanted"]):
-            return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
-        needed = plural(int(wanted["models_wanted"]), self.larger)
-        if self.larger == "model":
-            needed += f" of {plural(int(wanted['groups_wanted']), group)}"
-        return f"{found}; {needed} would find it in {WANTED:.0%}."
+        if needed := self._needed(group):
+            return f"{found}; {needed} would find it in {WANTED:.0%}."
+        return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
 
 
 def _side(verdict: Verdict) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Rng = np.random.Generator
+Said = tuple[Any, str]
 SHAPE, SIZE = ("log_L", "log_H", "log_d_h"), "log_n"
 TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
@@ -85,12 +86,11 @@ def worlds_of_causes(
 
 def worlds_without_size(outcome: str, null: float, shape: Sequence[str] = SHAPE, size: str = SIZE) -> tuple[World, ...]:
     """Log gains of models to which size adds nothing, as claimed, or a share of their variance with every error."""
-    of = partial(partial, _of_causes, outcome, {"geometry": tuple(shape), "scale": (size,)})
+    change = partial(_of_causes, outcome, {"geometry": tuple(shape), "scale": (size,)})
     lab, geometry, _ = ORDERS["middle"]
-    said = f"shares of lab, geometry and scale of {lab:.0%}, {geometry:.0%} and {{:.0%}}, {{}}".format
-    made = {scale: {"lab": lab, "geometry": geometry, "scale": scale} for scale in (0.0, null)}
-    first = World("as claimed", said(0, ERRORS["normal"]), True, of(made[0.0], "normal"), declared=True)
-    return first, *(World(kind, said(null, words), False, of(made[null], kind)) for kind, words in ERRORS.items())
+    said = f"shares of lab, geometry and scale of {lab:.0%}, {geometry:.0%} and {{:.0%}}".format
+    true, false = ({"lab": lab, "geometry": geometry, "scale": scale} for scale in (0.0, null))
+    return _claimed_or_not(change, (true, said(0)), (false, said(null)))
 
 
 def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> tuple[World, ...]:
@@ -98,16 +98,8 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
 
     levels: a column whose values have levels of their own in one more world without a relation.
     """
-    change = partial(_of_line, outcome, predictor, r, "normal")
-    claimed = World("as claimed", f"correlation {r:g}, normal errors", True, change, declared=True)
-    nulls = _kinds(levels)
-    return (
-        claimed,
-        *(
-            World(kind, f"no relation, {words}", False, partial(_of_line, outcome, predictor, 0.0, kind))
-            for kind, words in nulls.items()
-        ),
-    )
+    change = partial(_of_line, outcome, predictor)
+    return _claimed_or_not(change, (r, f"correlation {r:g}"), (0.0, "no relation"), _kinds(levels))
 
 
 def worlds_of_shift(
@@ -148,11 +140,9 @@ def worlds_in_groups(outcome: str, predictor: str, r: float, between: float) -> 
 
     between: share of the variance that lies between labs (`heritage`), whatever the column does.
     """
-    of = partial(partial, _in_groups, outcome, predictor, between)
-    said = f"{{}}, {between:.0%} of the variance between groups".format
-    first = World("as claimed", said(f"correlation {r:g}, {ERRORS['normal']}"), True, of(r, "normal"), declared=True)
-    nulls = (World(kind, said(f"no relation, {words}"), False, of(0.0, kind)) for kind, words in ERRORS.items())
-    return first, *nulls
+    kinds = {kind: f"{words}, {between:.0%} of the variance between groups" for kind, words in ERRORS.items()}
+    change = partial(_in_groups, outcome, predictor, between)
+    return _claimed_or_not(change, (r, f"correlation {r:g}"), (0.0, "no relation"), kinds)
 
 
 def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[World, ...]:
@@ -160,12 +150,8 @@ def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[W
 
     Where the statement does not hold the outcome goes with the cause itself, past the mediator; every error.
     """
-    of = partial(partial, _of_path, outcome, cause, mediator)
-    said = f"a correlation of {r:g} with the {{}}, {{}}".format
-    first = World("as claimed", said("mediator", ERRORS["normal"]), True, of((r, 0.0), "normal"), declared=True)
-    return first, *(
-        World(kind, said("cause itself", words), False, of((0.0, r), kind)) for kind, words in ERRORS.items()
-    )
+    said, change = f"a correlation of {r:g} with the ", partial(_of_path, outcome, cause, mediator)
+    return _claimed_or_not(change, ((r, 0.0), said + "mediator"), ((0.0, r), said + "cause itself"))
 
 
 def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[World, ...]:
@@ -175,19 +161,13 @@ def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[Wo
         sd = rows[claimed].std() * (1 / r**2 - 1) ** 0.5
         return rows.assign(**{outcome: np.exp(rows[column].to_numpy() + sd * _errors(rows, kind, rng))})
 
-    first = World(
-        "as claimed", f"the curve as claimed, r = {r:g}, normal errors", True, partial(change, claimed, "normal"), True
-    )
-    return first, *(World(k, f"no curve, {words}", False, partial(change, null, k)) for k, words in ERRORS.items())
+    return _claimed_or_not(change, (claimed, f"the curve as claimed, r = {r:g}"), (null, "no curve"))
 
 
 def worlds_of_groups(outcome: str, group: str, claimed: float, null: float) -> tuple[World, ...]:
     """An outcome with a share of its variance between values of a column, as claimed, or another with every error."""
-    of = partial(partial, _of_causes, outcome, {})
-    said = f"{{:.0%}} of the variance between {group}s, {{}}".format
-    first = World("as claimed", said(claimed, ERRORS["normal"]), True, of({group: claimed}, "normal"), declared=True)
-    nulls = (World(kind, said(null, words), False, of({group: null}, kind)) for kind, words in ERRORS.items())
-    return first, *nulls
+    true, false = (({group: share}, f"{share:.0%} of the variance between {group}s") for share in (claimed, null))
+    return _claimed_or_not(partial(_of_causes, outcome, {}), true, false)
 
 
 def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> tuple[World, ...]:
@@ -212,6 +192,15 @@ def worlds_of_contrast(
             said = f"share {' and elsewhere '.join(f'{share:g}' for share in dict.fromkeys(shares))}, {words}"
             found.append(World(f"{name}, {words}", said, holds, change, declared=holds and not sd))
     return tuple(found)
+
+
+def _claimed_or_not(
+    change: Callable[..., pd.DataFrame], true: Said, false: Said, kinds: Mapping[str, str] = ERRORS
+) -> tuple[World, ...]:
+    """What is claimed, with normal errors, and what is not, with errors of every kind: each a value and its words."""
+    (claimed, said), (null, none) = true, false
+    first = World("as claimed", f"{said}, {kinds['normal']}", True, partial(change, claimed, "normal"), True)
+    return first, *(World(k, f"{none}, {words}", False, partial(change, null, k)) for k, words in kinds.items())
 
 
 def _kinds(levels: str) -> dict[str, str]:
@@ -352,8 +341,8 @@ def worlds_of_levels(
         ", ".join(f"{x:.3g}" for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
         for levels in (claimed, null)
     )
-    true = World("as claimed", f"levels {said}, normal errors", True, partial(change, claimed, "normal"), True)
-    return true, *(World(k, f"levels {none}, {BY_PROMPT[k]}", False, partial(change, null, k)) for k in kinds)
+    own = {kind: BY_PROMPT[kind] for kind in kinds}
+    return _claimed_or_not(change, (claimed, f"levels {said}"), (null, f"levels {none}"), own)
 
 
 def worlds_of_slopes(
@@ -365,9 +354,8 @@ def worlds_of_slopes(
         x = rows.groupby("model_id")[predictor].transform(_standard).to_numpy(np.float64)
         return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _by_prompt(rows, kind, rng))})
 
-    words = f"correlation {r:g} inside models, normal errors"
-    true = World("as claimed", words, True, partial(change, r, "normal"), True)
-    return true, *(World(k, f"no relation, {BY_PROMPT[k]}", False, partial(change, 0.0, k)) for k in kinds)
+    own = {kind: BY_PROMPT[kind] for kind in kinds}
+    return _claimed_or_not(change, (r, f"correlation {r:g} inside models"), (0.0, "no relation"), own)
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
@@ -426,5 +414,4 @@ def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tupl
     def change(mean: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         return rows.assign(**{outcome: mean + sd * _errors(rows, kind, rng)})
 
-    true = World("as claimed", f"mean {claimed:.3g}, normal errors", True, partial(change, claimed, "normal"), True)
-    return true, *(World(k, f"mean {null:g}, {words}", False, partial(change, null, k)) for k, words in ERRORS.items())
+    return _claimed_or_not(change, (claimed, f"mean {claimed:.3g}"), (null, f"mean {null:g}"))
