@@ -18,6 +18,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, second, shares, together
+from thermostats.studies.nursery.glance import at_a_glance
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -275,7 +276,14 @@ def by_both(rows: pd.DataFrame) -> Result:
 )
 def ratio(evidence: Evidence) -> Result:
     """Of the second study: how large are recipe, geometry and scale beside one another, over the published shapes?"""
-    return by_components(of_second(evidence))
+    rows = of_second(evidence)
+    found = by_components(rows)
+    learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
+    words = {**found.words, "all": bool(learned.all())}
+    if learned.sum() and not learned.all():
+        words["without"] = by_components(rows[learned]).quantities
+    table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
+    return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
 
 
 def of_both(evidence: Evidence) -> pd.DataFrame:
@@ -294,6 +302,29 @@ def of_both(evidence: Evidence) -> pd.DataFrame:
 def of_both_studies(evidence: Evidence) -> Result:
     """The same of both studies together."""
     return by_both(of_both(evidence))
+
+
+def of_published_by_both(evidence: Evidence) -> pd.DataFrame:
+    """Published models with what the slopes within recipes of both studies predict about their mean."""
+    slopes = together.within(of_both(evidence)).slopes[: len(together.LINES)]
+    return shares.with_predictions(published(evidence), slopes)
+
+
+@CLAIM.finding(
+    "carry_over_both",
+    primary=Above(SAVED, 0),
+    trial=Trial(of_published_by_both, by_predictions, worlds=worlds_of_line("log_gain", "predicted", QUARTER)),
+    evidence=NURSERY,
+    group="lab",
+)
+def carry_over_of_both(evidence: Evidence) -> Result:
+    """Do the slopes of both studies predict the published gains better than their mean does?"""
+    shown = of_published_by_both(evidence)
+    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
+    variance = float(shown["log_gain"].var(ddof=0))
+    return replace(
+        by_predictions(shown), draw=lambda axes: shares.scatter(axes, shown), words={"r": r, "variance": variance}
+    )
 
 
 if __name__ == "__main__":

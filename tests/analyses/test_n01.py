@@ -137,8 +137,12 @@ def test_pages_speak_of_recipes(rows: pd.DataFrame) -> None:
 
 def test_too_few_models_need_measurement() -> None:
     few = findings(analysis("n01"), Simulated(lambda x: x["peak"], models=30))
-    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 10
-    assert {name for name, finding in few.items() if "too few" not in finding.plain} == {"second", "together"}
+    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 11
+    assert {name for name, finding in few.items() if "too few" not in finding.plain} == {
+        "second",
+        "together",
+        "carry_over_both",
+    }
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(0.3, YES), (0.0, OPEN)])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, judged, shipped
+from matplotlib.figure import Figure
 
 from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.components import REFERENCE
@@ -72,7 +73,7 @@ def verdicts(monkeypatch, claim, rows, *only):
     return {name: found.verdict for name, found in judged(analysis(claim), shipped().fork(), *only).items()}
 
 
-NEW = ("second", "together", "second.depth", "second.density", "together.depth", "together.density")
+NEW = ("second", "together", "carry_over_both", "second.depth", "second.density", "together.depth", "together.density")
 
 
 @pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05", "n06"])
@@ -94,6 +95,28 @@ def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
 )
 def test_the_ratio_turns_with_the_truth(monkeypatch, truth, verdict):
     assert verdicts(monkeypatch, "n01", study(**truth), "second") == {"second": verdict}
+
+
+def test_the_page_of_the_ratio_shows_all_models_and_scores_the_predictions(monkeypatch):
+    rows = study(recipe=0.2, depth=-0.1, scale=0.01)
+    rows["learned"] = rows["model"] != "c001-16-2.0-80"
+    monkeypatch.setattr(second, "along", lambda tables: rows)
+    found = judged(analysis("n01"), shipped().fork(), "second")["second"]
+    assert "Without recipes of which some model did not" in " ".join(found.notes)
+    table = found.table.set_index("quantity")
+    assert table.loc["slope on log_L", "found"] == pytest.approx(-0.1, abs=0.03)
+    assert table.loc["SD of recipe", "found"] == pytest.approx(0.2, rel=0.4) and pd.isna(
+        table.loc["SD of recipe", "inside"]
+    )
+    axes = Figure(figsize=(6, 8)).add_subplot()
+    found.draw(axes)
+    assert len(axes.get_yticklabels()) == 40 and len(axes.get_xticklabels()) == 12
+    assert len(axes.collections[1].get_offsets()) == 1  # one model did not learn
+
+
+def test_slopes_of_both_studies_are_put_to_the_published(monkeypatch):
+    found = verdicts(monkeypatch, "n01", study(depth=-0.1), "carry_over_both")
+    assert set(found.values()) <= {YES, NO, "inconclusive"}
 
 
 @pytest.mark.parametrize("follows, verdict", [(1.0, YES), (0.0, NO)])

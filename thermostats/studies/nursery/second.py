@@ -17,10 +17,12 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.components import Components
 from thermostats.studies.nursery.plan import GAINS as FILE
 from thermostats.studies.nursery.plan import SECOND, model_folder, read_record
 from thermostats.studies.nursery.signs import ranked_in
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 
 TENTH, PROMPTS = 0.1, 6
@@ -89,6 +91,34 @@ def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
     """Log gains (recipes, shapes) of the recipes that have a gain at every shape, and the logs of the shapes."""
     wide = rows.pivot(index="recipe", columns=list(LOGS), values="log_gain").dropna()
     return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
+
+
+def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
+    """What the first study's fit predicted before the second was trained, and what it found, a row a quantity.
+
+    Columns: quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether that lies in the
+    predicted interval, missing where none was given.
+    """
+    known = pd.read_csv(shipped("data") / "nursery" / "second" / "predictions.csv")
+    own = slopes(rows)
+    half = stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem()
+    table = {
+        f"slope on {name}": (own[name].mean(), own[name].mean() - half[name], own[name].mean() + half[name])
+        for name in LOGS
+    }
+    drawn = {
+        "SD of geometry over the reference": found.geometry,
+        "SD of scale over the reference": found.scale,
+        "geometry over scale": found.geometry / np.maximum(found.scale, 1e-12),
+        "SD of recipe": found.recipe,
+    }
+    table |= {name: tuple(np.quantile(values, [0.5, 0.025, 0.975])) for name, values in drawn.items()}
+    seen = known["quantity"].map(table)
+    known = known.assign(
+        **{name: [one[i] for one in seen] for i, name in enumerate(("found", "found_lower", "found_upper"))}
+    )
+    inside = (known["lower"] <= known["found"]) & (known["found"] <= known["upper"])
+    return known.assign(inside=inside.astype(object).where(known["lower"].notna()))
 
 
 FACTORS = {
