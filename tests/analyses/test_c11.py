@@ -49,12 +49,3 @@ def test_the_magnitude_is_judged_over_categories_of_prompts(change: float, sprea
     rows = pd.DataFrame({"model_id": "m", "heritage": "lab", "category": categories, "pairs": 2})
     rule = next(q.primary for q in c11.CLAIM.questions if q.name == "magnitude")
     assert rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble))) == verdict
-
-
-@pytest.mark.slow
-def test_the_posterior_of_the_sign_is_surer_than_two_pairs_are() -> None:
-    found = judged(analysis("c11"), altered())
-    sign, magnitude = found["sign"].posterior, found["magnitude"].posterior
-    assert (found["sign"].verdict, sign.classical, sign.verdict) == (OPEN, OPEN, YES)
-    assert found["magnitude"].verdict == magnitude.verdict == YES and magnitude.gate.passes
-    assert "A pair not seen" in " ".join(found["sign"].notes)

@@ -33,16 +33,6 @@ def test_families_in_order_are_supported_only_with_several_base_models_each(base
     assert rule.verdict(found.answer(louder)) == verdict
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_posteriors_agree_with_the_tests() -> None:
-    found = judged(analysis("c12"), altered())
-    families, four = (found[name] for name in ALL[:2])
-    assert families.posterior.gate.passes and four.posterior.gate.passes
-    assert (families.verdict, families.posterior.probability) == (NO, pytest.approx(0, abs=0.01))
-    assert (four.verdict, four.posterior.probability) == (YES, pytest.approx(1, abs=0.01))
-
-
 def test_prompts_of_one_category_that_are_alike_do_not_support_the_order() -> None:
     c12 = analysis("c12")
     rows = c12.last_of_four(altered())

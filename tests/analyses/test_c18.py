@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, by_rules_alone, judged, of, shipped
+from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, of, shipped
 
 from thermostats.words import agrees, comparison
 
@@ -53,10 +53,3 @@ def test_models_measured_here_have_a_finding_of_their_own() -> None:
     mine = altered(runs=again, layers=again, outputs=again, summaries=again)
     found = judged(quick(), mine, "entropy.measured", "entropy.benchmark")
     assert found["entropy.measured"].estimate == pytest.approx(found["entropy.benchmark"].estimate)
-
-
-@pytest.mark.slow
-def test_slope_and_difference_have_the_side_of_their_tests() -> None:
-    found = judged(analysis("c18"), shipped(), "entropy.base", "cliches")
-    assert (found["entropy.base"].estimate > 0) == (found["entropy.base"].posterior.probability > 0.5)
-    assert (found["cliches"].estimate < 0) == (found["cliches"].posterior.probability > 0.5)

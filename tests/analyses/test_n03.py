@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged
+from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, judged
 from simulated_studies import Simulated
 
 from thermostats.modelling.classical.association import slope
@@ -146,9 +146,3 @@ def test_the_trace_carries_the_effect_where_the_gain_follows_it():
 def test_few_models_need_measurement():
     found = judged(by_rules_alone("n03"), WithTraces(falls, models=30))
     assert {one.verdict for one in found.values()} == {UNMEASURED} and len(found) == 14
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_with_posteriors_every_sentence_is_whole():
-    assert len(judged(analysis("n03"), WithTraces(falls))) == 10

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, judged, shipped
+from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, judged, shipped
 
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
@@ -197,13 +197,3 @@ def test_a_pair_is_by_hand_what_the_table_says():
     assert not table["flips"].any()
     ratios = log_ratios(gains).groupby("pair")["log_ratio"].mean()
     assert np.exp(ratios).to_dict() == pytest.approx(table["ratio"].to_dict())
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_with_posteriors_every_sentence_is_whole():
-    n04 = analysis("n04")
-    n04.checkpoints = lambda _: trainings(lambda facts: 2)
-    n04.gains_of_pairs = lambda tables, gain: pairs([0.1] * 12 + [0.6])
-    found = judged(n04, shipped().fork())
-    assert all((finding.posterior is not None) == name.startswith("tuning") for name, finding in found.items())

@@ -23,6 +23,8 @@ def test_findings_are_the_frozen_ones(claim: str) -> None:
     frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
     run = run_one(SCRIPTS[claim], Evidence().data)
     assert compared(run, frozen, allowed, 1e-9) == []
+    said = " ".join(finding.plain for finding in run.findings).replace(",", " ").replace("[", " ")
+    assert not {"nan", "None", "inf"} & set(said.split())
 
 
 def test_every_frozen_finding_is_of_a_claim_and_every_change_has_a_reason() -> None:
