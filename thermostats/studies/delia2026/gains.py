@@ -96,9 +96,8 @@ def gains(tables: Evidence) -> pd.DataFrame:
     if tables.name in VIEWS:
         return model_rows(tables)
     rows = features_of(tables, PYTHIA, HUNT)
-    sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
-    rows["n_prompts"] = rows["prompt_set"].map(sizes).astype("float64")
+    rows["n_prompts"] = rows["prompt_set"].map(prompt_counts(tables, rows)).astype("float64")
     n = rows["n_prompts"]
     sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
