@@ -95,13 +95,13 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     assert report(**workplace, processes=1).ok
     index = (workplace["out"] / "index.md").read_text(encoding="utf-8")
     assert "A 2026 preprint" not in index and "study’s own result files" not in index
-    assert "1 claim put to the test" in index and "of whoever wrote its script, and so is its rule" in index
+    assert "1 claim put to the test" in index and "belongs to the author of its script, and so does its rule" in index
     assert "No verdict rests on more than 1 model or 1 lab" in index
     write_analysis(workplace["analyses"], "U02", "TII", p=0.04)
     assert report(**workplace, processes=1).ok
     both = (workplace["out"] / "index.md").read_text(encoding="utf-8")
     assert "Of 2 claims put to the test, 2 came out as supported" in both
-    assert "of whoever wrote their scripts, and so are their rules" in both
+    assert "belong to the authors of their scripts, and so do their rules" in both
     page = (workplace["out"] / "u01" / "index.md").read_text(encoding="utf-8")
     assert not re.search("fixed before its test was run|own figures were known|Source in the study|python anal", page)
     assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page

@@ -229,10 +229,10 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 @pytest.mark.parametrize(
     ("verdict", "bar", "shown"),
     [
-        ("supported", {"above": 0.5}, "interval lies below 0.5 would"),
+        ("supported", {"above": 0.5}, "an interval below 0.5 would"),
         ("not supported", {"above": 0.5}, "Another rule."),
-        ("supported", {"below": 0.0}, "interval lies above 0 would"),
-        ("supported", {"above": 0.0, "below": 1.0}, "comes out the other way"),
+        ("supported", {"below": 0.0}, "an interval above 0 would"),
+        ("supported", {"above": 0.0, "below": 1.0}, "lead it to the opposite verdict"),
     ],
 )
 def test_what_would_reopen_a_decision_is_said_by_its_number(verdict: str, bar: dict[str, float], shown: str) -> None:
@@ -362,7 +362,7 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkey
     from thermostats.modelling.inference import draws
     from thermostats.reporting.pages import methods
 
-    assert f"above {draws.RHAT_LIMIT:g} of a quantity that the statement reads (Vehtari" in read(out / "methods.md")
+    assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(out / "methods.md")
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
     assert "below 123" in methods.methods_text()
 
