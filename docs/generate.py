@@ -51,8 +51,8 @@ BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of find
 def commands() -> str:
     """Every command with its arguments and options, as typer describes them."""
     asked = [sys.executable, "-m", "typer", "thermostats.cli.app", "utils", "docs", "--name", "thermostats"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603 - our own
-    return told.replace("# `thermostats`", "# Commands", 1)
+    printed = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603 - our own
+    return printed.replace("# `thermostats`", "# Commands", 1)
 
 
 def tables() -> str:
@@ -61,14 +61,15 @@ def tables() -> str:
 
 
 def worlds() -> str:
-    """How often every rule says what in simulated worlds: a table a rule and design."""
+    """How often every rule gives each verdict in simulated worlds: one table per rule and design."""
     lines = [
         "# Rules in simulated worlds",
         "",
-        "How often each rule says “supported” and “not supported”, in percent of simulated studies of the claim's "
-        "own models. Rates of “supported” where the statement does not hold are errors. Exaggeration is the mean "
-        "estimate of the studies that say “supported” over that of all. The last column is how many models, pairs "
-        "or prompts a study with a power of 0.8 has. Seeds are in `data/worlds.csv`.",
+        "This page shows how often each rule gives “supported” and “not supported”, in percent of simulated studies "
+        "of the claim's own models. Where the statement does not hold, a rate of “supported” is an error rate. "
+        "Exaggeration is the mean estimate over the studies that give “supported”, divided by the mean over all "
+        "studies. The last column is the number of models, pairs or prompts that a study needs for a power of 0.8. "
+        "Seeds are in `data/worlds.csv`.",
     ]
     columns = ["words", "holds", "simulations", "supported", "not_supported", "exaggeration", "models_wanted"]
     heads = (
@@ -94,9 +95,9 @@ def models(reports: Path) -> str:
     lines = [
         "# Models",
         "",
-        "Every model in the report with its equations and priors, as its fit states them (`fit.equations`, "
-        "`fit.priors`), and the claims that rest on it. Prior scales follow from the outcome, so a family can stand "
-        "here more than once. The functions that fit them: [Fits](api/fits.md).",
+        "This page lists every model in the report with its equations and priors, as its fit states them "
+        "(`fit.equations`, `fit.priors`), and the claims that use it. Prior scales depend on the outcome, so a family "
+        "can appear more than once. [Fits](api/fits.md) lists the functions that fit these models.",
     ]
     for (equations, priors), uses in _fits(reports).items():
         claims = sorted({claim for claim, _ in uses})
@@ -107,7 +108,7 @@ def models(reports: Path) -> str:
 
 
 def verdicts(reports: Path) -> str:
-    """Table of some claims with their verdicts, estimates and what they rest on, and a sentence on all of them."""
+    """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
     found = store.read(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
     lines = ["| claim | verdict | estimate [interval] | models / labs |", "|---|---|---|---|"]
@@ -146,7 +147,7 @@ def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], .
 
 def gallery(folder: Path) -> str:
     """Figures of two fits, each with the line that made it; they are drawn into the folder."""
-    lines = ["# Figures", "", "Each with the line that makes it; `axes.figure.savefig(...)` keeps it.", ""]
+    lines = ["# Figures", "", "Each figure is shown with the line that makes it; `axes.figure.savefig(...)` saves it.", ""]
     lines += ["```python", SETTING.strip(), "```", ""]
     names: dict[str, Any] = {}
     exec(SETTING, names)  # noqa: S102 - the lines above
