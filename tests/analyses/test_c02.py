@@ -16,7 +16,7 @@ def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:
         "total.from_block_1",
     }
     assert set(verdicts.values()) == {NO, OPEN}
-    assert "Above the bound by more than the error of measurement: gpt-j-6b, pythia-1b and bloom-560m." in (
+    assert "Above the bound by more than the measurement error: gpt-j-6b, pythia-1b and bloom-560m." in (
         found["bound.penultimate_gain"].notes
     )
     assert "1 of 22 models" in found["total.from_block_1"].plain
