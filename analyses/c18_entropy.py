@@ -54,7 +54,7 @@ def rows(evidence: Evidence) -> pd.DataFrame:
 
 
 def base(evidence: Evidence, every: pd.DataFrame) -> pd.DataFrame:
-    """Without tuned models, which do not count beside the bases that they were tuned from."""
+    """Without tuned models, which do not count in addition to their bases."""
     return every[~every["model_id"].isin(evidence.table("models", variant="instruct")["model_id"])]
 
 

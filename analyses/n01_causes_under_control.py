@@ -275,7 +275,7 @@ def by_both(rows: pd.DataFrame) -> Result:
     needs=HALF,
 )
 def ratio(evidence: Evidence) -> Result:
-    """Of the second study: how large are recipe, geometry and scale beside one another, over the published shapes?"""
+    """In the second study, how do recipe, geometry and scale compare in size over the published shapes?"""
     rows = of_second(evidence)
     found = by_components(rows)
     learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)

@@ -147,7 +147,12 @@ def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], .
 
 def gallery(folder: Path) -> str:
     """Figures of two fits, each with the line that made it; they are drawn into the folder."""
-    lines = ["# Figures", "", "Each figure is shown with the line that makes it; `axes.figure.savefig(...)` saves it.", ""]
+    lines = [
+        "# Figures",
+        "",
+        "Each figure is shown with the line that makes it; `axes.figure.savefig(...)` saves it.",
+        "",
+    ]
     lines += ["```python", SETTING.strip(), "```", ""]
     names: dict[str, Any] = {}
     exec(SETTING, names)  # noqa: S102 - the lines above

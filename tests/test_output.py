@@ -132,7 +132,7 @@ def test_nothing_is_cut_at_80_columns(what: str) -> None:
     names = lines[0].split()
     first = [line.split()[0] for line in lines[1:] if line[:1].strip()]
     assert first == [str(row[names[0]]).split()[0] for row in rows]
-    left = said.partition("left out for want of width: ")[2].partition(";")[0].split(", ")
+    left = said.partition("left out for lack of width: ")[2].partition(";")[0].split(", ")
     assert not set(left) & set(names)
 
 
@@ -140,7 +140,7 @@ def test_numbers_are_whole_at_80_columns() -> None:
     lines, said = lines_at_80("ls", "models", "--family", "pythia")
     assert "EleutherAI/pythia-12b" in lines[2]
     assert "11846072320" in lines[2]
-    assert "left out for want of width: family, variant, d_model; --json has them" in said
+    assert "left out for lack of width: family, variant, d_model; --json has them" in said
 
 
 def test_columns_without_values_go_first_and_unnamed(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     told = process.stderr.read()
     assert process.wait(timeout=30) == 130
-    assert told == "\nthermostats: interrupted; every file is whole, the same command goes on where it stopped\n"
+    assert told == "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped\n"
     again = subprocess.run(
         [*COMMAND, "report", "C20", "--out", str(tmp_path / "report")], capture_output=True, text=True, check=True
     )

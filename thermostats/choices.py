@@ -1,4 +1,4 @@
-"""What a session may choose once instead of in every call: `thermostats.options`."""
+"""Choices that a session makes once instead of in every call: `thermostats.options`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thermostats.errors import UsageError, unknown
 CACHE_VARIABLE = "THERMOSTATS_CACHE"
 OFF = "off"
 LEVEL = 0.94
-"""Of intervals, where nothing else is chosen: the level of the study's report."""
+"""Default level of intervals: that of the study's report."""
 
 
 class Options:

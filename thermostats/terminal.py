@@ -77,7 +77,7 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
         table.add_row(*(Text(row[label]) for label in shown))
     console.print(table)
     if left := [label for label in columns if label not in shown and any(row[label] for row in rows)]:
-        print(f"left out for want of width: {', '.join(left)}; --json has them", file=sys.stderr)
+        print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
 def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:

@@ -18,17 +18,18 @@ Data = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Folder of your own rows, read together with the tables that ship with the package; without it "
-        "$THERMOSTATS_DATA, or those tables alone.",
+        help="Folder of your own rows, read together with the tables that ship with the package; by default "
+        "$THERMOSTATS_DATA, or only those tables.",
     ),
 ]
 Analyses = Annotated[
-    Path | None, typer.Option("--analyses", help="Folder of your own analyses; without it those that ship.")
+    Path | None,
+    typer.Option("--analyses", help="Folder of your own analyses; by default those that ship with the package."),
 ]
 
 
 def check_file(path: Path, otherwise: str = "check the path") -> None:
-    """Raise UsageError where there is no file, with the nearest name of one beside it, else with what else to do."""
+    """Raise UsageError if there is no such file, naming the most similar file in its folder, or else `otherwise`."""
     if path.is_file():
         return
     beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []

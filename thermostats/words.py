@@ -18,7 +18,7 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Compared(NamedTuple):
-    """A published figure beside the recomputed one."""
+    """A published figure and the recomputed one."""
 
     name: str
     published: str
@@ -138,7 +138,7 @@ def agrees(name: str, published: float, reproduced: float) -> bool:
 
 
 def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) -> list[Compared]:
-    """Every published figure beside the recomputed one, in the order given; then what was recomputed besides."""
+    """Every published figure with the recomputed one, in the order given; then figures that were only recomputed."""
     rows = []
     for name, value in published.items():
         decimals = printed_decimals(value)

@@ -119,7 +119,7 @@ def test_words_that_do_not_fit_are_named(tmp_path: Path, text: str, said: str) -
 
 
 def test_a_missing_file_and_an_unknown_set_are_named(tmp_path: Path, claim: Claim) -> None:
-    with pytest.raises(DataError, match="no words"):
+    with pytest.raises(DataError, match="is missing"):
         Claim.read(tmp_path / "u02_b.py")
     with pytest.raises(DataError, match="no such set of evidence"):
         claim.finding("two", primary=Above("x", 1), evidence="hearsay")

@@ -106,7 +106,7 @@ def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
         ({"waht": "gains"}, "did you mean what?"),
         ({"what": "gain"}, "allowed: weights, gains, outputs, attention"),
         ({"what": 3}, "not a name or a list of names (what)"),
-        ({"what": []}, "nothing of that name"),
+        ({"what": []}, "no such quantity"),
         ({"prompts": []}, "thermostats ls prompts"),
         ({"prompts": ["a", 3]}, "not a name (prompts)"),
         ({"prompts": ["a", " "]}, "or an empty one"),

@@ -66,7 +66,7 @@ SHOWN: dict[str, Callable[[Any], bool]] = {
         named(m, "recurrent", "rglru", "rwkv", "lstm", "deltanet", "conv", "hrm")
         or (named(m, "linearattention", "lightning", "kda") or hasattr(m.config, "conv_L_cache"))
     ),
-    "it is an encoder with a decoder": lambda m: (
+    "it is an encoder-decoder": lambda m: (
         m.config.is_encoder_decoder or named(m, "encoder_attn", "crossattention", "cross_attn")
     ),
     "it has several stacks": lambda m: len(m.kind.sub_configs) > 0 or named(m, "vision", "audio", "cross"),
@@ -74,7 +74,7 @@ SHOWN: dict[str, Callable[[Any], bool]] = {
     "its width changes": lambda m: lists(m, "hidden_sizes", "embed_dims", "depths"),
     "it reads videos": lambda m: hasattr(m.config, "num_frames") or hasattr(m.config, "tubelet_size"),
     "it leaves out patches at random": lambda m: 0 < m.config.mask_ratio < 1,
-    "its modules hand on quantised": lambda m: named(m, "quant"),
+    "its modules pass on quantised": lambda m: named(m, "quant"),
     "it reads an image as a row": lambda m: m.config.vocab_size > 0 and not hasattr(m.config, "patch_size"),
 }
 """Beginning of a reason → what shows it in the model itself."""

@@ -143,7 +143,7 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
         engine.submit(job(name, gib))
     cluster.alive = cluster.alive[1:]
     ((through, outcome),) = engine.wait(1.0)
-    assert (through.spec.model, outcome.reason) == ("lab/large", "no node that is left has the memory")
+    assert (through.spec.model, outcome.reason) == ("lab/large", "no remaining node has enough memory")
     assert outcome.again and cluster.cancelled == ["lab/large"]
     assert engine.wait(1.0) == []
 

@@ -189,7 +189,7 @@ def test_swin_has_gains_within_stages_and_no_total(data: Path, tmp_path: Path) -
     assert store.check(data)["attention"] == 0  # within windows
     row = features(data, position="patches").query("model_id == 'swin'").iloc[0]
     assert row["stages"] == 3 and row["geometric_gain"] > 0 and np.isnan(row["total_amplification"])
-    with pytest.raises(UsageError, match="has none of what is asked for"):
+    with pytest.raises(UsageError, match="has none of the requested quantities"):
         measure(str(folder), data, prompts="images", what=("attention",))
 
 
@@ -219,7 +219,7 @@ def test_a_run_whose_inputs_are_not_kept_apart_is_refused(
     before = snapshot(data)
     monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
     monkeypatch.setattr(gains, "call", forward.call)
-    with pytest.raises(ThermostatsError, match="two inputs measured once more, by themselves, give other numbers"):
+    with pytest.raises(ThermostatsError, match="two inputs measured again by themselves give different numbers"):
         measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",))
     assert snapshot(data) == before
 
@@ -255,7 +255,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
     "not a number": (not_finite, "images", "does not prove itself: W_V is not"),
     "truncated": (truncated, "images", "not a safetensors file, or a truncated one"),
-    "remote code": (own_code, "images", "comes with code of its own"),
+    "remote code": (own_code, "images", "comes with its own code"),
     "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),
 }
 """What is done to the folder, the prompts, and what is then said."""

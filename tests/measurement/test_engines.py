@@ -79,7 +79,7 @@ def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], t
     engine.place = Place("cpu", needs[1])
     outcomes = list(execute(asked, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
-    assert "cannot fit, and was not loaded" in outcomes[0].reason
+    assert "cannot fit into memory and was not loaded" in outcomes[0].reason
     dry = {outcome.status: outcome for outcome in execute(asked, data, dry_run=True, engine=engine)}
     assert set(dry) == {"failed", "skipped"} and dry["failed"].reason == outcomes[0].reason
 

@@ -78,7 +78,7 @@ def test_imported_texts_fill_a_set_and_hashes_alone_do_not(tmp_path):
 def test_a_text_that_is_not_the_one_of_its_hash(tmp_path):
     frame = folder_with(tmp_path, [("a", "Once upon a time")])
     store.save(frame.assign(text="Twice"), "prompts", tmp_path / "prompts.csv")
-    with pytest.raises(DataError, match="not the one its hash is of"):
+    with pytest.raises(DataError, match="does not match its hash"):
         load_prompts("mine", tmp_path)
 
 
@@ -120,7 +120,7 @@ def test_text_alone_is_enough(tmp_path):
         ("a.txt", b"", DataError, "no prompts"),
         ("a.txt", b"caf\xe9\n", DataError, "not UTF-8 .*0xe9 at 3"),
         ("a.csv", b"text\n   \n", DataError, "empty prompt .*line 2"),
-        ("a.csv", b"prompt_id,text\na,x\na,y\n", DataError, "stands twice .*line 3"),
+        ("a.csv", b"prompt_id,text\na,x\na,y\n", DataError, "occurs twice .*line 3"),
         ("a.csv", b"", DataError, "text is missing"),
         ("a.csv", b"prompt\nx\n", DataError, "unknown field.*prompt"),
         ("a.csv", b"text\nx,y\n", DataError, "more cells"),

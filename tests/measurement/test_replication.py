@@ -76,7 +76,7 @@ def test_what_claims_read_is_what_is_measured(claims: list[Any]) -> None:
         with pytest.raises(UsageError, match="did you mean") as refused:
             plans.chosen(PLAN, *options)
         assert refused.value.where == wrong
-    with pytest.raises(UsageError, match="carries these claims"):
+    with pytest.raises(UsageError, match="serves these claims"):
         plans.chosen(PLAN, [replace(c05, measures=())], [])
     with pytest.raises(UsageError, match=NAME):
         plans.study_named("delia")
@@ -188,7 +188,7 @@ PLAGUED = {
 REASONS = {
     study_hub.GATED: "gated.*accept the conditions",
     study_hub.MISSING: "no such model",
-    study_hub.PICKLES: "pickles alone, which were neither fetched nor read",
+    study_hub.PICKLES: "only as pickles, which were neither downloaded nor read",
     study_hub.HANGS: "hub cannot be reached.*[Tt]ime",
     study_hub.HALFWAY: "hub cannot be reached",
     study_hub.BUSY: "hub cannot be reached.*429",

@@ -216,7 +216,7 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
     ("config", "message"),
     [
         (LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}, "disagree on a matrix's shape"),
-        (LLAMA | {"num_attention_heads": 3}, "heads do not go into each other"),
+        (LLAMA | {"num_attention_heads": 3}, "numbers of heads do not divide each other"),
         (LLAMA | {"num_attention_heads": "4"}, "num_attention_heads is no number of its kind"),
         (LLAMA | {"hidden_size": 24.0}, "hidden_size is no number of its kind"),
         (LLAMA | {"num_hidden_layers": 10**9}, "num_hidden_layers is no number of its kind"),

@@ -122,7 +122,7 @@ def test_an_own_text_that_was_damaged_is_asked_for_again(folder, text):
 def test_another_text_does_not_replace_what_is_there(folder, text):
     before = contents(folder)
     text.write_text("\f".join(f"Other {n}" for n in range(30)))
-    with pytest.raises(UsageError, match=r"holds corpora of another text.*another folder"):
+    with pytest.raises(UsageError, match=r"holds corpora made from another text.*another folder"):
         corpora.build(folder, text)
     assert contents(folder) == before
 

@@ -98,7 +98,7 @@ def test_fetched_books_are_the_packages(programs):
             "sys.exit('E: Unable to locate package')",
             r"apt-get failed .*Unable to locate package.*apt-get update.*--text",
         ),
-        ("", "left no package"),
+        ("", "downloaded no package"),
     ],
 )
 def test_no_package_to_be_had(programs, code, message):

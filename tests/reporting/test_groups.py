@@ -110,7 +110,7 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("asked", "there", "step"),
     [
-        ("C04", "U01", "claims that ship are reported without --analyses"),
+        ("C04", "U01", "claims that ship with the package are reported without --analyses"),
         ("C99", "C01 C04", "thermostats ls claims"),
         ("C4", "C01 C04", "did you mean C04?"),
     ],

@@ -393,7 +393,7 @@ def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processe
     killer.write_text("import os\nos._exit(7)\n")
     ((name, run),) = run_all({"C03": killer}, workplace["data"], 2)
     assert (name, run.claim) == ("C03", None)
-    assert "the process that ran it, or another of the run, died" in run.error
+    assert "the process that ran it, or another process of the run, died" in run.error
     sleeper = workplace["analyses"] / "c04_sleeps.py"
     sleeper.write_text("import time\ntime.sleep(600)\n")
     runs = run_all({"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2)

@@ -167,6 +167,6 @@ def test_own_rows_alone_are_those_that_lie_in_the_folder(small_store: Path, tmp_
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
     assert [listing.rows(name, tmp_path / "mine", own=True)[0] for name in ("models", "runs")] == [[], []]
     assert listing.rows("models", small_store, own=True) == listing.rows("models", small_store)
-    with pytest.raises(UsageError, match="own rows are not listed apart") as caught:
+    with pytest.raises(UsageError, match="own rows are not listed separately") as caught:
         listing.rows("claims", tmp_path / "mine", own=True)
     assert (caught.value.got, caught.value.allowed) == ("claims", "models, runs")

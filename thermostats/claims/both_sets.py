@@ -13,7 +13,7 @@ from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import viewed
 
 PARTS = ("verdict", "estimate", "lower", "upper", "n_models")
-"""What of a finding is set beside that of the other set."""
+"""Fields of a finding that are compared with those on the other set."""
 
 
 def both_sets(claims: Sequence[Claim], tables: Evidence, sets: tuple[str, str]) -> pd.DataFrame:

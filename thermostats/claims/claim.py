@@ -1,6 +1,6 @@
 """A claim put to the test: its words, and the functions that answer its findings' questions.
 
-All that an analysis takes of the contract stands here, but for the rules.
+This module has everything that an analysis needs of the contract except the rules.
 
 CLAIM = Claim.read(__file__)                        # words: the Markdown file of the same name
 
@@ -50,7 +50,7 @@ def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _
 
 @dataclass(frozen=True)
 class Case:
-    """What a finding is asked over, where it needs no record of its own: a quantity, or a set of models."""
+    """One case over which a finding is asked, such as a quantity or a set of models, if no other record is needed."""
 
     id: str
     """The last part of the finding's id."""
@@ -60,28 +60,28 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and the rules by which it is judged, which are fixed before its test is run."""
+    """One claim and the rules by which it is judged; the rules are fixed before its test is run."""
 
     id: str
     title: str
     said: str
     """What the study says, in our words, with its figures."""
     estimand: str
-    """The quantity the verdict rests on, in words."""
+    """The quantity on which the verdict rests, in words."""
     rule: str
-    """When the claim counts as supported, when as not supported; everything else is inconclusive."""
+    """When the claim counts as supported and when as not supported; everything else is inconclusive."""
     source: str
     """Section or figure of the preprint, and files."""
     rows: str = ""
     """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
     measures: tuple[str, ...] = ()
-    """What its questions read of a model: gains, weights, outputs, attention."""
+    """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
     history: tuple[str, ...] = ()
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
     practice: Mapping[str, str] = field(default_factory=dict)
-    """What a verdict means for who picks or tunes models, one sentence; most claims have some."""
+    """What a verdict means for readers who pick or tune models, in one sentence; most claims have some."""
     settles: Mapping[str, str] = field(default_factory=dict)
     """What would settle or reopen a verdict, by verdict or by its reason, one sentence; most claims have some."""
     words: Template | None = field(default=None, compare=False, repr=False)
@@ -89,9 +89,9 @@ class Claim:
 
     @classmethod
     def read(cls, script: str | Path) -> Claim:
-        """The claim whose words stand in the Markdown file beside a script, of the same name.
+        """The claim whose words are in the Markdown file with the same name as a script, in the same folder.
 
-        Raises DataError where the file is missing or lacks a part.
+        Raises DataError if the file is missing or lacks a part.
         """
         words = Template.read(Path(script).with_suffix(".md"))
         if missing := [name for name in ("Said", "Estimand") if not words.text(name)]:
@@ -121,14 +121,14 @@ class Claim:
         group: str = "",
         section: str = "",
     ) -> Callable[[Answer], Answer]:
-        """Declare the finding that the decorated function answers: one for every record of `over`, or one.
+        """Declare the finding that the decorated function answers: one for each record of `over`, or a single one.
 
-        primary decides; robustness is shown with it. trial: the rows that `primary` reads and the test on them, for
-        leaving units out and for simulated worlds, by which it was chosen. evidence: a name of `SETS`, None for
-        mathematics. needs: fewer models or groups make "needs measurement". views: other sets of evidence that it is
-        put to, rows read and tested by `trial` and judged by `primary`. over: frozen records with an `id`, such as
-        `Case`. group: what groups models, by default lab, in the controlled study recipe. section: of the words; by
-        default the name.
+        primary: the rule that decides. robustness: a rule that is shown with it. trial: the rows that `primary` reads
+        and the test on them, for leaving units out and for the simulated worlds by which the rule was chosen.
+        evidence: a name of `SETS`, None for mathematics. needs: with fewer models or groups the finding needs
+        measurement. views: other sets of evidence to which the question is put; `trial` reads and tests their rows,
+        and `primary` judges them. over: frozen records with an `id`, such as `Case`. group: what groups models, by
+        default the lab, and in the controlled study the recipe. section: heading of the words, by default the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -150,8 +150,8 @@ class Claim:
     def overall(self, all_of: Sequence[str], name: str = "whole") -> Callable[[Answer], Answer]:
         """Declare a verdict over findings, named without the claim's id; it has no estimate of its own.
 
-        The decorated function is given the evidence and the findings by name, and returns a Result with words, table
-        and figure. The finding stands first on the page.
+        The decorated function receives the evidence and the findings by name, and returns a Result with words, table
+        and figure. The finding comes first on the page.
         """
 
         def declare(answer: Answer) -> Answer:
@@ -183,8 +183,8 @@ class Claim:
     def judge(self, evidence: Evidence, kept: Keep = _made) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 
-        kept: takes a finding's id, its evidence, what makes it and the findings that it rests on, and may know it
-        already. Raises DataError where words, rule and result do not fit one another.
+        kept: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
+        a stored finding. Raises DataError if words, rule and result do not fit together.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
@@ -230,8 +230,10 @@ class Claim:
 
         `--data FOLDER` names a folder of own rows.
         """
-        parser = ArgumentParser(description=f"{self.id} {self.title}. Its findings, printed; no report is written.")
-        parser.add_argument("--data", type=Path, help="folder of your own rows, read beside the package's tables")
+        parser = ArgumentParser(description=f"{self.id} {self.title}. Prints its findings; no report is written.")
+        parser.add_argument(
+            "--data", type=Path, help="folder of your own rows, read together with the package's tables"
+        )
         try:
             findings = self.judge(Evidence(parser.parse_args().data))
         except ThermostatsError as error:

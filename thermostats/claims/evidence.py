@@ -1,4 +1,4 @@
-"""The rows an analysis reads: tables under a named selection, every selection remembered."""
+"""The rows that an analysis reads: tables under a named selection, with a record of every selection."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
 
 
 class Evidence:
-    """The tables of a data folder as an analysis sees them; remembers every selection of rows it handed out.
+    """The tables of a data folder as an analysis sees them; records every selection of rows that it hands out.
 
-    The texts of prompts are left out: they are not on every machine, and their hashes stand for them.
+    The texts of prompts are left out, since they are not on every machine; their hashes represent them.
     """
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:

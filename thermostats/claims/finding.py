@@ -1,4 +1,4 @@
-"""A finding: what one set of evidence says on one estimand of one claim; a row of the table `findings`."""
+"""A finding: what one set of evidence says about one estimand of one claim; a row of the table `findings`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thermostats.words import chance_of, comparison, estimate_text, number, prob
 
 @dataclass(frozen=True)
 class Finding:
-    """What the tables say on one estimand of one claim; a row of the table `findings`.
+    """What the tables say about one estimand of one claim; a row of the table `findings`.
 
     `published` and `reproduced` are named figures with the same names where a figure could be recomputed; a name that
     is only in `published` could not. A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001). `lower` and
@@ -58,7 +58,7 @@ class Finding:
     caption: str = ""
     """What the figure shows and what was estimated; its alt text."""
     posterior: Posterior | None = None
-    """The fitted model beside the classical test; `verdict` is of the primary rule."""
+    """The fitted model that accompanies the classical test; `verdict` is that of the primary rule."""
     id: str = ""
     """Stable name, such as `C04.order.penultimate_gain`."""
     evidence: str = ""
@@ -72,9 +72,9 @@ class Finding:
     worlds: int | None = None
     """Kinds of simulated worlds in which its rule was tried; None where there is nothing to try."""
     operating: pd.DataFrame | None = None
-    """How often the rule says what in simulated worlds, a row a world."""
+    """How often the rule gives each verdict in simulated worlds, one row per world."""
     view_of: str = ""
-    """Set of evidence that the question was asked of first; empty: this one."""
+    """Set of evidence to which the question was put first; empty: this one."""
     settles: str = ""
     """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
 

@@ -34,7 +34,7 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
     """
     fit = result.fit
     if fit is None:
-        raise DataError("a rule asks for a posterior and the result has no fit", got=asked.statement)
+        raise DataError("a rule asks for a posterior, but the result has no fit", got=asked.statement)
     said, summary = asked.asked(result), fit.summary()
     gate = fit.check(said)
     statement = f"P({asked.stated(result)})"
@@ -121,10 +121,10 @@ def _computation(name: str, draws: Draws) -> str:
     if draws.exact:
         return f"{name}: {own.chains * own.draws} independent draws, without chains."
     if draws.short:
-        return f"{name}: {own.chains} groups of short chains that began at weighted draws, {own.draws} draws a group."
+        return f"{name}: {own.chains} groups of short chains started at weighted draws, {own.draws} draws a group."
     if own.sampler == GIBBS:
-        again = "" if draws.attempts == 1 else ", after a first attempt with half as many"
-        return f"{name}: Gibbs sampling, {own.chains} chains of {own.draws} draws after {own.tune} thrown away{again}."
+        again = "" if draws.attempts == 1 else ", after a first attempt with half as many draws"
+        return f"{name}: Gibbs sampling, {own.chains} chains of {own.draws} draws after {own.tune} discarded{again}."
     attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
     return (
         f"{name}: {own.sampler}, {own.chains} chains of {own.draws} draws after {own.tune} of adaptation, target "

@@ -74,12 +74,13 @@ class Question:
     def rule(self) -> str:
         """How it is decided, in words."""
         if self.primary is None:
-            return f"one of {', '.join(self.parts)} that is not supported decides; supported needs all"
+            parts = ", ".join(self.parts)
+            return f"supported if all of {parts} are supported, not supported if any of them is not supported"
         said = self.primary.words()
         if self.robustness is not None:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
             said += f"; and by the {by}: {self.robustness.words()}"
-            said += "; shown, it decides nothing"
+            said += "; it is shown and decides nothing"
         return said + (f"; {self.needs.words()}" if self.needs else "")
 
 
@@ -93,7 +94,7 @@ def answered(claim: str, words: Template, question: Question, result: Result, ro
         return unmeasured(claim, words, question, result)
     primary, other = question.primary, question.robustness
     if primary is None:
-        raise DataError("a verdict over findings has no result of its own", where=question.id)
+        raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
     verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
     asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
     if asked is not None and (result.fit is not None or asked is primary):
@@ -138,7 +139,9 @@ def together(claim: str, words: Template, question: Question, parts: Sequence[Fi
     reason = Reason.NONE if verdict != OPEN else Reason.TOO_LITTLE if few else Reason.UNDECIDED
     found = _finding(claim, words, question, result, verdict, reason=reason)
     named = "; ".join(part.estimand for part in parts)
-    return replace(found, rule=f"supported needs all of these, one that is not supported decides: {named}")
+    return replace(
+        found, rule=f"supported if all of these are supported, not supported if any of them is not supported: {named}"
+    )
 
 
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
@@ -210,7 +213,7 @@ def _sentence(fitted: Fitted | None) -> str:
         return ""
     said = f"The fitted model gives {chance_of(fitted.statement, fitted.probability)}"
     if not fitted.gate.passes:
-        return f"{said}, which does not count, since a check of it failed."
+        return f"{said}, which does not count because one of its checks failed."
     if not fitted.classical:
         return f"{said}."
     agrees = "agrees" if fitted.verdict == fitted.classical else f"says “{fitted.verdict}” by its own rule"

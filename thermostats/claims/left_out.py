@@ -27,18 +27,18 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
         if row.modality != DECODER:
             kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"
-            yield f"{name} is left out: {kind}, and the statement is about decoders; X02 reads it."
+            yield f"{name} is left out: {kind}, and the statement is about decoders; X02 reads this model."
         elif lacks:
             line = f"`thermostats measure {name} --what {','.join(lacks)} --data {folder}`"
             yield f"{name} is left out: it has no {listed(lacks)}. {line} brings it in."
         elif not row.heritage:
             line = f"`thermostats set {name} heritage=LAB --data {folder}`"
-            yield f"{name} is left out: nobody said which lab trained it. {line} brings it in."
+            yield f"{name} is left out: the tables name no lab that trained it. {line} brings it in."
         elif row.variant == "instruct" and row.parent in there:
-            yield f"{name} is left out: {row.parent}, from which it was tuned, stands for it."
+            yield f"{name} is left out: {row.parent}, from which it was tuned, represents it."
         elif row.seed_of:
             yield f"{name} is counted with the other seeds of {row.seed_of}."
         elif row.n_layers <= SHALLOW:
-            yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner one."
+            yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner block."
         else:
-            yield f"{name} is left out: it has no rows of what is asked; see `thermostats needs {claim}`."
+            yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."

@@ -118,7 +118,7 @@ class Known:
     def could(self) -> str:
         """What the rule could have shown, in plain words."""
         if self.rates.empty:
-            return "The rule has not been tried in simulated worlds of this design, so how often it errs is not known."
+            return "The rule has not been tried in simulated worlds of this design, so its error rates are unknown."
         true, false = (self.rates[self.rates["holds"].astype(bool) == holds] for holds in (True, False))
         said = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on {self.design}."]
         for world in true[true["declared"].astype(bool)].to_dict("records"):
@@ -126,14 +126,15 @@ class Known:
             said.append(f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}.")
             if world["exaggeration"] > EXAGGERATED:
                 said.append(
-                    f"Where it does, the estimate is {world['exaggeration']:.2g} times the true one on average."
+                    f"In the studies that support it, the estimate is {world['exaggeration']:.2g} "
+                    "times the true one on average."
                 )
         if len(false):
             worst = false.loc[false["supported"].idxmax()]
             low, high = false["not_supported"].min(), false["not_supported"].max()
             said.append(
                 f"Where the statement does not hold it says “supported” in at most {worst['supported']:.1%} "
-                f"({worst['words']}), “not supported” in {low:.0%} to {high:.0%}."
+                f"({worst['words']}), and “not supported” in {low:.0%} to {high:.0%}."
             )
         return " ".join(said)
 
@@ -154,7 +155,7 @@ class Known:
     def sentence(self, verdict: Verdict, group: str) -> str:
         """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
         if self.hangs_on:
-            return f"Without {self.hangs_on} this would not stand, so the verdict is left open."
+            return f"Without {self.hangs_on} the verdict would not stand, so it is left open."
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['world']})"
             return (

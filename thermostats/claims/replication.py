@@ -118,7 +118,7 @@ def chosen(
             found.append(replace(part, what=what, prompts=part.prompts if prompts == STUDY else part.instead))
     if not found:
         got = ", ".join(claim.id for claim in claims)
-        raise UsageError("no measurement of the plan carries these claims", where="--claims", got=got)
+        raise UsageError("no measurement in the plan serves these claims", where="--claims", got=got)
     return tuple(found)
 
 

@@ -81,14 +81,14 @@ class Result:
     fit_tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
     """Tables of the fit to show: names of its own, or titles with tables."""
     panels: tuple[Panel, ...] = ()
-    """Figures of the fit beside those that every fit has."""
+    """Figures of the fit in addition to those that every fit has."""
     audit: Audit = field(default_factory=Audit)
     near: bool = False
     """One unit was left out: bars are those of `rule.NEAR`, and intervals shrink to their estimates."""
 
     @classmethod
     def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:
-        """A result over a table with a row a model, counted with its labs (`heritage`) and shown."""
+        """A result over a table with one row per model, which is counted with its labs (`heritage`) and shown."""
         known = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
         return cls(quantities=quantities or {}, **{**known, **more})
 
@@ -113,7 +113,7 @@ class Result:
 
 
 class TooFew(Exception):  # noqa: N818 - an answer, not an error
-    """Raised by an analysis that has too little for an answer: the finding needs measurement."""
+    """Raised by an analysis that has too few rows for an answer; the finding then needs measurement."""
 
     def __init__(self, result: Result) -> None:
         """`result`: the counts and words of the finding."""

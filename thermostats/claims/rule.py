@@ -1,7 +1,7 @@
-"""Rules: which numbers of a result support a statement and which speak against it, written once and read by people.
+"""Rules: which numbers of a result support a statement and which count against it, written once and read by people.
 
-A condition compares a named number of the result with a bar; a rule is a condition for "supported" and one for "not
-supported", and whatever meets neither is inconclusive. Numbers that are not there or are NaN meet no condition.
+A condition compares a named number of the result with a threshold. A rule is a condition for "supported" and one for
+"not supported", and whatever meets neither is inconclusive. Missing numbers and NaN meet no condition.
 
     Above("heritage − geometry", 0) & Above("geometry − scale", 0)
     Decide((V("r") < 0) & (V("r").p <= 0.05), V("r").lower > -0.3)
@@ -53,7 +53,7 @@ NEAR = 0.20
 
 
 def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
-    raise DataError("a condition on rows is not asked of draws", got=", ".join(drawn))
+    raise DataError("a condition on rows cannot be applied to draws", got=", ".join(drawn))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,33 +261,33 @@ class Decide:
 
 
 def Above(name: str, bar: float) -> Decide:
-    """Supported where the whole interval lies above the bar, not supported where it lies below."""
+    """Supported if the whole interval lies above the threshold, not supported if it lies below."""
     return Decide(V(name).interval > bar, V(name).interval < bar)
 
 
 def Below(name: str, bar: float) -> Decide:
-    """Supported where the whole interval lies below the bar, not supported where it lies above."""
+    """Supported if the whole interval lies below the threshold, not supported if it lies above."""
     return Decide(V(name).interval < bar, V(name).interval > bar)
 
 
 def Within(name: str, low: float, high: float) -> Decide:
-    """Supported where the whole interval lies within the limits, not supported where it lies outside."""
+    """Supported if the whole interval lies within the limits, not supported if it lies outside."""
     return Above(name, low) & Below(name, high)
 
 
 def EveryRow(rule: Decide, table: str = "rows") -> Decide:
-    """A rule that every row of a table must meet: one row against decides, support needs all."""
+    """A rule that every row of a table must meet: one row against it decides, and support needs all rows."""
     return Decide(Each(table, rule.supported), Some(table, rule.against))
 
 
 def AnyRow(rule: Decide, table: str = "rows") -> Decide:
-    """A rule that one row of a table must meet: one row decides, against needs all."""
+    """A rule that at least one row of a table must meet: one row decides, and a verdict against it needs all rows."""
     return Decide(Some(table, rule.supported), Each(table, rule.against))
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """So many models and groups (labs, recipes) must be there; with fewer the statement needs measurement."""
+    """A minimum number of models and groups (labs, recipes); with fewer the statement needs measurement."""
 
     models: int = 0
     groups: int = 0
@@ -375,7 +375,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Given:
-    """A rule that is asked only where a condition holds; elsewhere there is too little data for it."""
+    """A rule that applies only where a condition holds; elsewhere there is too little data for it."""
 
     enough: Condition
     rule: Decide

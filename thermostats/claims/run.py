@@ -29,7 +29,7 @@ from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
 from thermostats.tables import folders
 
-BEGIN = "a store that thermostats began has them beneath its own: name a new folder with --data to measure or join"
+BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -89,7 +89,7 @@ def run_all(
                 except BrokenProcessPool as error:
                     yield (
                         futures[future],
-                        Run(None, error=f"the process that ran it, or another of the run, died: {error}"),
+                        Run(None, error=f"the process that ran it, or another process of the run, died: {error}"),
                     )
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)

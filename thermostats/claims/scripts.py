@@ -53,7 +53,8 @@ def chosen(claims: Sequence[str] | None, found: Mapping[str, Path]) -> list[str]
     wanted = [claim.upper() for claim in claims]
     if unknown := [claim for claim in wanted if claim not in found]:
         elsewhere = all(map(is_own, found)) and not is_own(unknown[0])
-        other = "claims that ship are reported without --analyses" if elsewhere else "thermostats ls claims"
+        shipped = "claims that ship with the package are reported without --analyses"
+        other = shipped if elsewhere else "thermostats ls claims"
         whole = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
         step = f"did you mean {whole}?" if whole in found else did_you_mean(unknown[0], found, other)
         raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(found), next_step=step)

@@ -91,7 +91,7 @@ class Imported:
         lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
         lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)
         if self.unchanged:
-            return "\n".join([*lines, "unchanged: the tables there are equal, nothing was written"])
+            return "\n".join([*lines, "unchanged: the tables are equal, so nothing was written"])
         lines += [f"{c.table}: {c.added} rows added, {c.removed} removed, {c.altered} altered" for c in self.changes]
         return "\n".join(lines)
 
@@ -121,7 +121,7 @@ def named(path: str) -> Any:
 def import_published(source: Path, data: Path, study: str = "") -> Imported:
     """Read the result files of a study in `source` into `data/published`, prompt texts into `data/private`.
 
-    study: its name; not needed where one study alone has an importer. Everything is read, accounted for, validated and
+    study: its name; not needed if only one study has an importer. Everything is read, accounted for, validated and
     serialised before the first file is written; tables that are there already are replaced whole where they differ.
 
     Raises UsageError where the folder, a file or the study is missing, DataError where a file is damaged or not as
@@ -130,7 +130,7 @@ def import_published(source: Path, data: Path, study: str = "") -> Imported:
     importers = {name: found.importer for name, found in studies().items() if found.importer and study in ("", name)}
     if len(importers) != 1:
         allowed = ", ".join(name for name, found in studies().items() if found.importer)
-        raise UsageError("which study's files these are is not clear", got=repr(study), allowed=allowed)
+        raise UsageError("it is not clear which study these files belong to", got=repr(study), allowed=allowed)
     (importer,) = importers.values()
     done: Imported = named(importer)(Path(source), Path(data))
     return done

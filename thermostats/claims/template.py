@@ -1,4 +1,4 @@
-"""The words of a claim: a Markdown file beside its analysis, with places for numbers.
+"""The words of a claim: a Markdown file next to its analysis, with placeholders for numbers.
 
     # C04 Heritage > geometry > scale
     Source: abstract, section 7
@@ -30,10 +30,9 @@
     ### notes
     - One sentence, or several; a note that comes out empty is left out.
 
-A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`), a heading of level three a
-part of its words. Places are Jinja's;
-filters are the functions of `thermostats.words`. The rule is not written here: it states itself. A section
-History lists how it changed.
+A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`); a heading of level three is a
+part of its words. Placeholders are Jinja's, and filters are the functions of `thermostats.words`. The rule is not
+written here, since it states itself. A section History lists how it changed.
 """
 
 from __future__ import annotations
@@ -76,11 +75,16 @@ class Template:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise DataError(
-                "an analysis has no words", where=path.name, got=error.strerror, allowed="a Markdown file of its name"
+                "the Markdown file of an analysis is missing",
+                where=path.name,
+                got=error.strerror,
+                allowed="a Markdown file of the same name",
             ) from error
         title = re.match(r"# +(\S+) +(.+)\n", text)
         if title is None:
-            raise DataError("the words of a claim begin with its title", where=path.name, allowed="# C04 Heritage > …")
+            raise DataError(
+                "the words of a claim must begin with its title", where=path.name, allowed="# C04 Heritage > …"
+            )
         head, *parts = re.split(r"^## +(.+)\n", text[title.end() :], flags=re.M)
         facts = {key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)}
         sections = {name.strip(): _parts(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""What a finding can say, and why it does not say more."""
+"""The verdicts of a finding, and the reasons why one stays open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 SURE = 0.95
-"""A posterior probability at or above this supports a statement; at or below 1 − SURE it speaks against it."""
+"""A posterior probability at or above this supports a statement; at or below 1 − SURE it counts against it."""
 
 
 class Verdict(StrEnum):
@@ -46,7 +46,7 @@ SUPPORTED, AGAINST, OPEN, UNMEASURED = Verdict
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Parts of a claim together: one part against it decides, support needs every part."""
+    """Parts of a claim together: one part against it decides, and support needs every part."""
     parts = set(verdicts)
     if AGAINST in parts:
         return AGAINST
@@ -54,5 +54,5 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def if_probable(probability: float, sure: float = SURE) -> Verdict:
-    """Supported where the probability is at least `sure`, against where at most 1 − `sure`, else open."""
+    """Supported if the probability is at least `sure`, not supported if at most 1 − `sure`, otherwise open."""
     return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN

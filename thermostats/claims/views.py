@@ -1,4 +1,4 @@
-"""A finding's question put to another set of evidence: the same test on its rows, the same rule, no further fit."""
+"""A finding's question put to another set of evidence: the same test on its rows, the same rule, and no new fit."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
     """
     trial, primary, needs = question.trial, question.primary, question.views
     if trial is None or primary is None or needs is None:
-        raise DataError("a question without a trial has one set of evidence", where=question.id)
+        raise DataError("a question without a trial can have only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.group
     found = Finding(
         claim=own.claim,
         estimand=own.estimand,
         verdict=UNMEASURED,
-        plain=f"The same question, asked of {SETS[evidence.name]}.",
+        plain=f"The same question for {SETS[evidence.name]}.",
         group=group,
         id=own.id,
         evidence=evidence.name,
@@ -102,7 +102,7 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
 def _left_out(
     question: Question, measures: Sequence[str], used: Collection[str], evidence: Evidence
 ) -> tuple[str, ...]:
-    """Which of the user's models the question does not read: told of the set of what was measured alone."""
+    """Which of the user's models the question does not read; given only for the set `measured`."""
     claim = question.id.partition(".")[0]
     return tuple(left_out(claim, measures, used, evidence)) if evidence.name == MEASURED and measures else ()
 

@@ -42,9 +42,9 @@ LISTS = {
     "runs": "thermostats report --all",
     "tables": "thermostats ls columns models says what each column of one means",
 }
-"""What can be listed, and what it is good for."""
+"""What can be listed, and what to do with it."""
 OWN_ROWS = "thermostats report C02 --out my-report"
-"""What own rows are good for: every claim puts its questions to them too."""
+"""What a user's own rows are good for: every claim puts its questions to them too."""
 WHOSE_ROWS = """\
 Your models are asked too: thermostats findings --evidence measured --out {out}
 What they lack: thermostats needs {claim} --data {data}"""
@@ -82,7 +82,7 @@ def _models() -> list[str]:
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
-    study: Annotated[str, typer.Option(help="The study, where several have such files.")] = "",
+    study: Annotated[str, typer.Option(help="The study, if several studies have such files.")] = "",
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -108,27 +108,25 @@ def join(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns say which table each is; bundles of "
+            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each; bundles of "
             "another lab's rows (.zip), which keep their source."
         ),
     ],
-    mapping: Annotated[
-        Path | None, typer.Option("--map", help="TOML file that says which of your columns is which of ours.")
-    ] = None,
+    mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
     data: Data = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Put new values in the place of old ones.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     as_json: Json = False,
 ) -> None:
     """Join new rows into the tables.
 
-    Rows that are there already with equal values change nothing; with other values they are refused, the largest
-    difference named.
+    Existing rows with equal values change nothing; rows with other values are refused, and the largest difference is
+    named.
 
-    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply with,
-    under `[constants]` what every row has. With one, rows of layers, summaries and the like need no run_id where they
-    have model_id and source: the run follows from them; `thermostats ls columns layers` says what else may be left out.
+    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply by;
+    under `[constants]` what every row has. With a mapping, rows of layers, summaries and the like need no run_id if
+    they have model_id and source; `thermostats ls columns layers` says what else may be left out.
 
-    Models that are not in the tables yet are joined first, then prompts, then gains.
+    Join models that are not in the tables yet first, then prompts, then gains.
 
     Example: `thermostats join runs.csv layers.csv --data mine` or
     `thermostats join gains.parquet --map map.toml --data mine`
@@ -155,7 +153,9 @@ def measure(
     revision: Annotated[
         str, typer.Option(help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000.")
     ] = "main",
-    name: Annotated[str, typer.Option(help="What one model is called in the tables, such as me/my-model.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the model in the tables, such as me/my-model; for one model.")
+    ] = "",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
     ] = "core",
@@ -165,24 +165,34 @@ def measure(
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
     device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
-    token_budget: Annotated[int | None, typer.Option(help="Most tokens in a batch; smaller needs less memory.")] = None,
-    heritage: Annotated[str, typer.Option(help="Lab that trained the models, where the tables do not know it.")] = "",
+    token_budget: Annotated[
+        int | None, typer.Option(help="Largest number of tokens in a batch; a smaller one needs less memory.")
+    ] = None,
+    heritage: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
     trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Execute code that comes with a model.")
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured, and stop.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
-    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads per model; by default 4, on Ray 1.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running Ray cluster, as `ray start` printed it.")
+    ] = None,
+    gpus: Annotated[
+        int, typer.Option(min=1, help="Number of GPUs over which a model may be spread, on Ray and Slurm.")
+    ] = 1,
     gpu_memory: Annotated[
-        float | None, typer.Option(min=0.0, help="GB of one GPU of a cluster; without it, its CPUs.")
+        float | None, typer.Option(min=0.0, help="Memory of one GPU of the cluster, in GB; without it, CPUs are used.")
     ] = None,
     slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
-    retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often a measurement that fails for external reasons is retried.")
+    ] = 2,
     disk_budget: Annotated[
-        float | None, typer.Option(min=0.0, help="GB that downloaded models may take; measured ones are deleted.")
+        float | None, typer.Option(min=0.0, help="Disk space for downloaded models, in GB; measured ones are deleted.")
     ] = None,
     data: Data = None,
     as_json: Json = False,
@@ -225,24 +235,26 @@ def measure(
 
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
-    """Name those of the models that the user's own rows name no lab of, and what mends it."""
+    """Name those models for which the user's own rows give no lab, and the command that sets it."""
     from thermostats.tables.facts import own_models  # noqa: PLC0415 - pandas
 
     rows = own_models(folders.own_folder(data))
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
-        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB mends it", file=sys.stderr)
+        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
 
 
 @app.command("can-measure")
 def can_measure(
-    model: Annotated[str, typer.Argument(help="A hub id, or the folder of a model.")],
+    model: Annotated[str, typer.Argument(help="A hub id or the folder of a model.")],
     revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what can be measured of a model here, what not and why, and about what memory and time it takes.
+    """Report what can be measured of a model here, what cannot and why, and roughly what memory and time it needs.
 
     Reads the configuration and the headers of the weights alone, and fetches nothing else.
 
@@ -260,7 +272,7 @@ def can_measure(
 
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
-    """Hold every table against its schema, keys and cross-references; name measurements of one model that disagree.
+    """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
 
     Example: `thermostats check --data mine`
     """
@@ -273,7 +285,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
         from thermostats.tables.reading import features  # noqa: PLC0415
 
         for line in disagreements(features(data)):
-            print(f"Two measurements disagree, both are kept: {line}", file=sys.stderr)
+            print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
@@ -282,23 +294,23 @@ def ls(
     what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
     table: Annotated[
         str | None,
-        typer.Argument(help="Of columns: those of this table alone.", autocompletion=lambda: list(DESCRIBED)),
+        typer.Argument(help="For columns: only those of this table.", autocompletion=lambda: list(DESCRIBED)),
     ] = None,
     data: Data = None,
     own: Annotated[
-        bool, typer.Option("--own", help="Of models and runs: those alone that lie in your folder, see --data.")
+        bool, typer.Option("--own", help="For models and runs: only those in your own folder, see --data.")
     ] = False,
-    lab: Annotated[str, typer.Option(help="Of models and runs: those of this lab alone.")] = "",
-    family: Annotated[str, typer.Option(help="Of models and runs: those of this family alone.")] = "",
+    lab: Annotated[str, typer.Option(help="For models and runs: only those of this lab.")] = "",
+    family: Annotated[str, typer.Option(help="For models and runs: only those of this family.")] = "",
     nursery: Annotated[
-        bool, typer.Option("--nursery", help="Of models and runs: those of the controlled study too.")
+        bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
     ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
     """List architectures, claims, columns, models, prompts, runs or tables.
 
-    Of a column `joined` says whether joined rows must have it; of a claim `reads` whose rows it is judged on.
+    For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose rows it is judged.
 
     Example: `thermostats ls columns models`, `thermostats ls models --family pythia`,
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
@@ -332,28 +344,28 @@ def ls(
 @app.command()
 def report(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
+        list[str] | None, typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims)
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All claims (the default where none is named).")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All claims (the default if none is named).")] = False,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Only say whether the report is stale; exit 1 if so.")
+        bool, typer.Option("--check", help="Only report whether the report is stale; exit with 1 if so.")
     ] = False,
     data: Data = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder the report is written to.")] = Path("reports"),
+    out: Annotated[Path, typer.Option("--out", help="Folder to which the report is written.")] = Path("reports"),
     analyses: Analyses = None,
     snapshot: Annotated[
-        bool, typer.Option("--snapshot", help="Write the files kept under version control anew, too.")
+        bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
 
-    Draws made before on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
+    Earlier draws on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
 
     Example: `thermostats report C04`
     """
     if claims and all_:
-        raise UsageError("either name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
+        raise UsageError("name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
     from thermostats.claims.scripts import chosen, is_own, scripts  # noqa: PLC0415
 
     try:
@@ -380,21 +392,21 @@ def report(
 @app.command()
 def findings(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Claims, such as C04; without any, all.", autocompletion=_claims)
+        list[str] | None, typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims)
     ] = None,
     evidence: Annotated[
         str | None,
         typer.Option(
             help="Set of evidence that the questions were put to: published, replicated, measured, pooled, nursery, or "
-            "all; without it of each question the set it was first asked of."
+            "all; by default, for each question, the set to which it was first put."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder the report was written to.")] = Path("reports"),
+    out: Annotated[Path, typer.Option("--out", help="Folder to which the report was written.")] = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Print the verdicts of the last report: of each claim, then of its further findings.
+    """Print the verdicts of the last report: each claim first, then its further findings.
 
-    Estimates stand with their intervals, rounded as on the pages; `--json` has every digit.
+    Estimates are given with their intervals, rounded as on the pages; `--json` has every digit.
 
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """

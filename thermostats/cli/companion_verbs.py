@@ -1,4 +1,4 @@
-"""Verbs around the work: what is there, planning a study, tables for other tools, what to cite, new analyses."""
+"""Supporting verbs: diagnosis, planning a study, tables for other tools, what to cite, new analyses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thermostats.claims.needs import Lacking
 
 app = Verbs()
-new = Verbs(help="Write a file that begins a piece of your own work.", no_args_is_help=True)
+new = Verbs(help="Write a file as a starting point for your own work.", no_args_is_help=True)
 app.add_typer(new, name="new")
 
 
@@ -36,7 +36,7 @@ def _studies() -> list[str]:
 
 @app.command()
 def doctor(data: Data = None, as_json: Json = False) -> None:
-    """Say what is there, what is missing and what would be slow; exit code 1 where the package cannot work.
+    """Report what is installed, what is missing and what would be slow; exit code 1 if the package cannot work.
 
     Example: `thermostats doctor`
     """
@@ -53,15 +53,17 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 
 @app.command("set")
 def set_(
-    model: Annotated[str, typer.Argument(help="A model of yours, as thermostats ls models --own names it.")],
+    model: Annotated[str, typer.Argument(help="Name of your model, as listed by thermostats ls models --own.")],
     facts: Annotated[
         list[str], typer.Argument(help="heritage=, family=, variant=, parent=, seed_of= or year=, with a value.")
     ],
-    revision: Annotated[str | None, typer.Option(help="One revision; without it, every one.")] = None,
+    revision: Annotated[str | None, typer.Option(help="One revision; by default every revision.")] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say of a model of yours what none of its files says, its lab above all. Rows that ship are never changed.
+    """Set facts about your own model that its files do not state, above all its lab.
+
+    Rows that ship with the package are never changed.
 
     Example: `thermostats set my-model heritage=Karpathy --data mine`
     """
@@ -78,7 +80,10 @@ def set_(
         as_json,
     )
     if known := spelt_otherwise(given.get("heritage", ""), folder):
-        print(f"Another lab is spelt {known}: two labs now. If it is the same, set heritage={known}.", file=sys.stderr)
+        print(
+            f"Another lab is spelled {known}; the tables now have two. If they are the same, set heritage={known}.",
+            file=sys.stderr,
+        )
     say_next("thermostats report", data=folder, shown=watched(as_json))
 
 
@@ -86,10 +91,10 @@ def set_(
 def needs(
     claims: Annotated[list[str], typer.Argument(help="Claims, such as C05.")], data: Data = None, as_json: Json = False
 ) -> None:
-    """Say what is missing for a claim: how far each set of evidence carries it, which models lack rows, what to run.
+    """Report what a claim still needs: whether each set of evidence suffices, which models lack rows, what to run.
 
-    Nothing is measured or downloaded. Disk and memory are those of weights in float32, time that of the forward passes
-    over the core prompts at this machine's speed.
+    Nothing is measured or downloaded. Disk and memory are those of weights in float32; time is that of the forward
+    passes over the core prompts at this machine's speed.
 
     Example: `thermostats needs C05 --data mine`
     """
@@ -108,11 +113,11 @@ def needs(
         if one.sets:
             print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
         else:
-            print("Its questions are put to one set of evidence only.")
+            print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
         if one.models:
             print_rows([_costs(model) for model in one.models], columns)
-        print("\n".join(["Next:", *one.commands] if one.commands else ["No model lacks what it reads."]))
+        print("\n".join(["Next:", *one.commands] if one.commands else ["No model lacks any row that the claim reads."]))
 
 
 def _costs(model: Lacking) -> dict[str, str]:
@@ -130,40 +135,48 @@ def _costs(model: Lacking) -> dict[str, str]:
 @app.command()
 def replicate(
     study: Annotated[
-        str, typer.Argument(help=f"A study that ships a plan: {', '.join(_studies())}.", autocompletion=_studies)
+        str, typer.Argument(help=f"A study that ships with a plan: {', '.join(_studies())}.", autocompletion=_studies)
     ],
-    claims: Annotated[str, typer.Option(help="Only what these claims read, such as C05,C06.")] = "",
+    claims: Annotated[str, typer.Option(help="Only what these claims need, such as C05,C06.")] = "",
     models: Annotated[str, typer.Option(help="Only these models of the plan, separated by commas.")] = "",
     prompts: Annotated[
         str, typer.Option(help="study, whose texts you import; or our own set that the plan names, such as core.")
     ] = "study",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it takes, and stop.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Only what is on this machine; fetch nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the replication needs and stop.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
+    ] = False,
     pickles: Annotated[
-        bool, typer.Option("--pickles", help="Have torch read plain weights of models that have pickles alone.")
+        bool, typer.Option("--pickles", help="Let torch read plain weights of models that have only pickles.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    cpus: Annotated[int | None, typer.Option(min=1, help="Threads of a model; without it 4, on Ray 1.")] = None,
-    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs a model may be spread over, on Ray and Slurm.")] = 1,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Threads per model; by default 4, on Ray 1.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running Ray cluster, as `ray start` printed it.")
+    ] = None,
+    gpus: Annotated[
+        int, typer.Option(min=1, help="Number of GPUs over which a model may be spread, on Ray and Slurm.")
+    ] = 1,
     gpu_memory: Annotated[
-        float | None, typer.Option(min=0.0, help="GB of one GPU of a cluster; without it, its CPUs.")
+        float | None, typer.Option(min=0.0, help="Memory of one GPU of the cluster, in GB; without it, CPUs are used.")
     ] = None,
     slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
-    retries: Annotated[int, typer.Option(min=0, help="How often what fails by no fault of its own is retried.")] = 2,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often a measurement that fails for external reasons is retried.")
+    ] = 2,
     disk_budget: Annotated[
-        float | None, typer.Option(min=0.0, help="GB that downloaded models may take; measured ones are deleted.")
+        float | None, typer.Option(min=0.0, help="Disk space for downloaded models, in GB; measured ones are deleted.")
     ] = None,
-    source: Annotated[str, typer.Option(help="What your rows are called where others join them, such as my-lab.")] = "",
-    out: Annotated[Path, typer.Option("--out", help="Folder of the page and the bundle.")] = Path("replication"),
+    source: Annotated[str, typer.Option(help="Name of your rows for others who join them, such as my-lab.")] = "",
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page and the bundle.")] = Path("replication"),
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a study's models again by its plan, and write what agrees with its figures and what does not.
+    """Measure a study's models again by its plan, and report which figures agree and which do not.
 
-    What it takes is shown before anything is downloaded. What is finished is skipped: after an interruption, run the
-    same command again. Of the study's half precisions each is a level of its own, float32 too where memory allows.
+    The requirements are shown before anything is downloaded. What is finished is skipped: after an interruption, run
+    the same command again. Each half precision of the study is a separate level, as is float32 where memory allows.
 
     Example: `thermostats replicate STUDY --claims C05,C06 --prompts core --dry-run`
     """
@@ -209,25 +222,31 @@ def replicate(
 def power(
     models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
     labs: Annotated[
-        int, typer.Option(min=2, help="Labs that trained them; each has as many models, one more or less.")
+        int,
+        typer.Option(
+            min=2, help="Number of labs that trained them; each has the same number of models, give or take one."
+        ),
     ],
     shares: Annotated[
-        str, typer.Option(help="Shares of variance of heritage, geometry and scale; what is left is the model's own.")
+        str,
+        typer.Option(
+            help="Shares of variance of heritage, geometry and scale; the rest is the residual between models."
+        ),
     ] = "0.60,0.15,0.05",
     geometry: Annotated[
         str,
         typer.Option(
-            help="met: labs keep to a head width; free: geometry has nothing to do with labs; unrelated: "
-            "nor scale with geometry."
+            help="met: each lab keeps to one head width; free: geometry is independent of labs; unrelated: "
+            "scale is independent of geometry too."
         ),
     ] = "met",
     simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Say how often a study of this size could tell heritage from geometry from scale.
+    """Report how often a study of this size could separate heritage, geometry and scale.
 
-    By simulation and the closed form of the heritage model; seconds.
+    Uses simulation and the closed form of the heritage model, and takes seconds.
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """
@@ -249,14 +268,14 @@ def power(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Argument(help="Folder to write; a new or an empty one.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write to, new or empty.")],
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables; without any, all that have rows.", autocompletion=lambda: list(TABLES)),
+        typer.Argument(help="Tables; by default all that have rows.", autocompletion=lambda: list(TABLES)),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
     partition: Annotated[
-        str | None, typer.Option(help="Parquet in folders by the values of this column, such as model_id.")
+        str | None, typer.Option(help="Partition Parquet files into folders by this column, such as model_id.")
     ] = None,
     data: Data = None,
     as_json: Json = False,
@@ -300,7 +319,7 @@ def claim(
     folder: FOLDER = NEW,
     as_json: Json = False,
 ) -> None:
-    """Write an analysis that runs as it is, to be changed into a claim of your own.
+    """Write an analysis that runs as it is, as a starting point for your own claim.
 
     Example: `thermostats new claim depth-helps`
     """
@@ -311,13 +330,15 @@ def claim(
 
 @new.command()
 def heritage(
-    title: Annotated[str | None, typer.Argument(help="What the analysis is called; it has a title without.")] = None,
+    title: Annotated[
+        str | None, typer.Argument(help="Title of the analysis; by default it has a standard one.")
+    ] = None,
     folder: FOLDER = NEW,
     as_json: Json = False,
 ) -> None:
     """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
 
-    C04 asks this of your models by a test; this fits the heritage model to them too.
+    C04 tests this on your models; this analysis also fits the heritage model to them.
 
     Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
     """

@@ -83,7 +83,7 @@ def _libraries(_: object) -> Iterator[Check]:
     if fitting.state == OK:
         yield Check("PyMC generation", OK, _installed("pymc")["pymc"].split(".")[0])
         compiler = shutil.which("g++") or shutil.which("clang++")
-        slow = "install g++: without it predictive checks of fitted models take many times as long"
+        slow = "install g++: without it predictive checks of fitted models take many times longer"
         yield Check("C++ compiler", OK, compiler) if compiler else Check("C++ compiler", SLOW, "none", slow)
     for extra, (libraries, what) in EXTRAS.items():
         found = _installed(*libraries)

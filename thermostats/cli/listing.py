@@ -57,7 +57,7 @@ def rows(
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
     if own and what not in OWN:
-        raise UsageError("own rows are not listed apart", got=what, allowed=", ".join(OWN))
+        raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
     if what == "columns":
         return _columns(table)
     if what == "architectures":

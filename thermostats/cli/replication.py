@@ -82,10 +82,10 @@ def check_texts(asked: Asked) -> None:
     if lacking:
         ours = sorted({part.instead for part in asked.parts if part.instead})
         raise UsageError(
-            f"the texts of the prompts of {asked.study.name} are not at hand: they are not ours to ship",
+            f"the texts of the prompts of {asked.study.name} are not available, since we may not ship them",
             got=", ".join(lacking),
             next_step=f"get the study's files (doi:{asked.study.source}) and `thermostats import DIR --data mine`; or "
-            f"take our own set of equal size and categories: --prompts {' or '.join(ours)}",
+            f"use our own set of the same size and categories: --prompts {' or '.join(ours)}",
         )
 
 
@@ -196,8 +196,8 @@ def written(
     runs = store.load("runs", folder)
     ours = _ours(asked, runs)
     if ours.empty:
-        step = "`thermostats ls runs` says why; the same command goes on"
-        raise UsageError("nothing of the plan is measured yet, so that there is no page", where=folder, next_step=step)
+        step = "`thermostats ls runs` says why; the same command continues"
+        raise UsageError("nothing in the plan has been measured yet, so there is no page", where=folder, next_step=step)
     published = set(store.load("sources", folder)["file"])
     both = pd.concat([runs[runs["source"].isin(published)], ours])
     tables = {schema.name: store.load(schema.name, folder, runs=set(both["run_id"])) for schema in OF_RUNS}

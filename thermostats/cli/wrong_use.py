@@ -57,7 +57,9 @@ def _arguments(error: Exception, as_json: bool) -> int:
 def interrupted(*_: object) -> NoReturn:
     """What Ctrl-C does; pressed again, it leaves at once, without a traceback out of the middle of stopping."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
-    print("\nthermostats: interrupted; every file is whole, the same command goes on where it stopped", file=sys.stderr)
+    print(
+        "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped", file=sys.stderr
+    )
     raise KeyboardInterrupt
 
 

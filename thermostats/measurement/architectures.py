@@ -28,7 +28,7 @@ class RemoteCodeError(UsageError):
     def __init__(self, model_id: str) -> None:
         """Name the model."""
         super().__init__(
-            "the model comes with code of its own, which would have to be run",
+            "the model comes with its own code, which would have to be run",
             where=model_id,
             next_step="read that code, then add --trust-remote-code if you want to run it",
         )
@@ -537,24 +537,25 @@ _REFUSED = {
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
     "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
     "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text",
-    "it is an encoder with a decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
+    "it is an encoder-decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
     "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
-    "it has several stacks: save the one to be measured on its own, as its text or vision model": "siglip2 "
+    "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
     "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
     "cohere2_vision perceiver moshi timm_wrapper timm_backbone",
     "its blocks are convolutions or pooling: there is no attention matrix, W_V or W_O": "bit convnext convnextv2 "
     "dinov3_convnext efficientnet focalnet hgnet_v2 mobilenet_v1 mobilenet_v2 poolformer pp_lcnet regnet resnet "
     "textnet mobilevit mobilevitv2 swiftformer levit cvt",
-    "its width changes between stages: gains within stages have no entry yet": "swinv2 swin2sr donut-swin dinat "
-    "hiera pvt pvt_v2 segformer glpn",
+    "its width changes between stages, and no entry "
+    "exists yet for gains within stages": "swinv2 swin2sr donut-swin dinat hiera pvt pvt_v2 segformer glpn",
     "it reads videos: patches over time have no position here": "timesformer videomae vivit videoprism_vision_model",
-    "it detects or maps: what stands behind its backbone has no estimand here": "detr conditional_detr dab-detr "
+    "it is a detection or dense prediction model: what follows "
+    "its backbone has no estimand here": "detr conditional_detr dab-detr "
     "deformable_detr table-transformer dpt depth_pro yolos vitdet",
-    "its attention is sparse, hashed or no softmax over all tokens: its rows have no estimand here": "reformer "
+    "its attention is sparse, hashed or not a softmax over all tokens: its rows have no estimand here": "reformer "
     "longformer big_bird nystromformer yoso mra fnet funnel convbert diffllama deepseek_v32 deepseek_v4 "
     "glm_moe_dsa",
-    "it runs two streams, or shares keys and values between blocks: an entry needs a stream of its own": "xlnet "
+    "it runs two streams, or shares keys and values between blocks: an entry needs a separate stream": "xlnet "
     "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
     "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
     "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dots3_note_text flint glm4_moe_lite "
@@ -562,10 +563,10 @@ _REFUSED = {
     "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
     "inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision aimv2_vision_model",
     "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
-    "its modules hand on quantised numbers with their scale: norms of those have no estimand here": "ibert",
+    "its modules pass on quantised numbers with their scale: norms of those have no estimand here": "ibert",
     "its files store queries, keys and values in one matrix, its modules in three: an entry has one layout": "tipsv2"
     "_vision_model",
-    "it leaves out patches at random: what it measures is another thing each time": "vit_mae",
+    "it leaves out patches at random, so every measurement would be of a different quantity": "vit_mae",
 }
 UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 """Model types that are refused, each with the reason."""

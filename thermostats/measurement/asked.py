@@ -67,7 +67,7 @@ def measure(
         fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
-                what_ = "a tokenizer goes with a model in memory; one that is named has its own"
+                what_ = "a tokenizer is only given with a model in memory; a named model has its own"
                 raise UsageError(what_, where="tokenizer", got=repr(tokenizer)[:60], next_step="leave it out")
             specs = [spec_of(str(model), {**fields, "revision": each}) for each in revisions]
         else:
@@ -158,7 +158,7 @@ def _plain(model: Any) -> Any:
         raise UsageError("not a model that can be measured", got=repr(model)[:60], allowed=IN_MEMORY)
     if hasattr(found, "peft_config"):
         step = "measure(model.merge_and_unload(), tokenizer)"
-        raise UsageError("adapters are measured once they are merged", got=type(found).__name__, next_step=step)
+        raise UsageError("adapters can be measured only after merging", got=type(found).__name__, next_step=step)
     return found
 
 
@@ -211,4 +211,4 @@ def _refusing(model: Any) -> Iterator[None]:
     except (RuntimeError, ValueError, TypeError, NotImplementedError, OSError, AttributeError) as error:
         got = f"{type(model).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
         step = "save it with save_pretrained, and name the folder"
-        raise UsageError("the model in memory cannot be written down", got=got, next_step=step) from error
+        raise UsageError("the model in memory cannot be saved", got=got, next_step=step) from error

@@ -135,7 +135,9 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         what = "PyTorch pickle cannot be read as plain weights"
         raise DataError(what, where=path, got=reason, next_step=step) from error
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
-        raise DataError("PyTorch pickle holds something else than named tensors", where=path, got=type(loaded).__name__)
+        raise DataError(
+            "PyTorch pickle holds something other than named tensors", where=path, got=type(loaded).__name__
+        )
     names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
     tensors = {}
     for name, value in loaded.items():
@@ -173,7 +175,7 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDAr
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return found
 
 

@@ -44,7 +44,7 @@ class Downloads:
                 cache.mkdir(parents=True, exist_ok=True)
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
-                what = "another command downloads to this cache within a budget"
+                what = "another command is downloading to this cache within a budget"
                 raise UsageError(what, where=cache, next_step="wait for it, or leave out --disk-budget") from error
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

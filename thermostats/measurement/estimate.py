@@ -41,7 +41,7 @@ LOGITS = 4
 ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
 BYTES_PER_TOKEN = 4
 PROCESS = 600 * 2**20
-"""Bytes of a process beside its model: torch and transformers take 500 MiB once a model of no size was measured."""
+"""Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     if need.activations > need.weights:
         would.append("a smaller --token-budget or shorter prompts")
     would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--device cpu")
-    would.append("--what weights, which reads the files alone")
-    what = "the model cannot fit, and was not loaded"
+    would.append("--what weights, which reads only the files")
+    what = "the model cannot fit into memory and was not loaded"
     got = f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are"
     where = f"{spec.model} in {spec.dtype}"
     return ThermostatsError(what, where=where, got=got, next_step="what would fit: " + "; ".join(would))
@@ -161,7 +161,7 @@ def gib(n_bytes: float) -> str:
 
 
 def memory_available(device: torch.device) -> int | None:
-    """Bytes free on a device: a GPU's own, else the machine's or its control group's; None where it cannot be told."""
+    """Bytes free on a device: a GPU's own, or else the machine's or its control group's; None if unknown."""
     import psutil  # noqa: PLC0415 - loaded only where it is needed
     import torch  # noqa: PLC0415 - as above
 
@@ -195,7 +195,7 @@ def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
-    """Raise ThermostatsError where the largest batch would not fit beside the model."""
+    """Raise ThermostatsError if the largest batch would not fit into memory together with the model."""
     needed, batch = max(((activation_bytes(decoder, b, outputs=outputs), b) for b in batches), key=lambda pair: pair[0])
     free = memory_available(decoder.device)
     if free is not None and needed > free:

@@ -39,7 +39,7 @@ def execute(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Outcome]:
-    """Measure specs, the largest first, and yield what became of each as soon as it is known.
+    """Measure specs, the largest first, and yield the outcome of each as soon as it is known.
 
     Without an engine they are measured in this process. What fails by the machine's or the network's fault is tried
     again so many times. `budget`: bytes that models downloaded to the specs' `cache` may take.
@@ -99,7 +99,7 @@ def place_of(settings: Settings, data: Path) -> Place:
 
 
 def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
-    """Specs as jobs, the one that needs most memory first, those whose need cannot be told last.
+    """Specs as jobs, the one that needs most memory first, those of unknown need last.
 
     `texts`: of each prompt set. One configuration is read for all revisions of a model: a family's checkpoints differ
     in weights alone.

@@ -57,7 +57,7 @@ def memory(n_params: int, dtype: str) -> int:
 
 
 def fits(n_params: int, dtype: str, place: Place) -> bool:
-    """Whether a place has the memory for a model's weights; True where it cannot be told."""
+    """Whether a place has the memory for a model's weights; True if that is unknown."""
     devices = 1 if place.kind == "cpu" else place.devices
     return place.each is None or memory(n_params, dtype) <= place.each * devices
 

@@ -152,8 +152,8 @@ class Batch:
     """Token ids (rows × tokens) or images (rows × channels × height × width), the mask (rows × tokens), and the places
     of the prompts in their list.
 
-    Either a row holds one prompt, padded on the right, or the only row holds all of them one after the other, told
-    apart by `positions` (1 × tokens), which begin anew with each; prompt k then stands from `starts[k]` on.
+    Either each row holds one prompt, padded on the right, or a single row holds all of them one after the other. Then
+    `positions` (1 × tokens) restart with each prompt, and prompt k begins at `starts[k]`.
     """
 
     indices: tuple[int, ...]

@@ -75,10 +75,10 @@ class Bar(tqdm):
     afresh = 0
 
     def update(self, n: float | None = 1) -> Any:
-        """As in tqdm; raises OSError once files have begun afresh too often."""
+        """As in tqdm; raises OSError once files were restarted too often."""
         self.afresh += n is not None and n < 0
         if self.afresh > AFRESH:
-            raise OSError(f"the server breaks off and does not resume: files began afresh {AFRESH} times")
+            raise OSError(f"the server breaks off and does not resume: downloads were restarted {AFRESH} times")
         return super().update(n)
 
 
@@ -189,7 +189,7 @@ def check_access(model: str, *, revision: str = "main") -> None:
 def only_pickles(model: str, revision: str) -> ThermostatsError:
     """The error for a model whose weights are pickles, where those are not wanted."""
     return ThermostatsError(
-        "the model's weights are pickles alone, which were neither fetched nor read",
+        "the model has weights only as pickles, which were neither downloaded nor read",
         where=f"{model}, revision {revision}",
         next_step="name a revision with safetensors, or give --pickles: torch then reads plain weights from them",
     )

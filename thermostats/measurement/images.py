@@ -33,7 +33,7 @@ def render(recipe: str) -> Pixels:
     category, _, text = recipe.partition(" ")
     values = CATEGORIES.get(category, ())
     if text not in map(str, values):
-        raise DataError("no such recipe of an image", got=recipe, allowed=f"{', '.join(CATEGORIES)} and a number")
+        raise DataError("no such recipe for an image", got=recipe, allowed=f"{', '.join(CATEGORIES)} and a number")
     value = float(text)
     y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
     angle, radius = np.arctan2(y, x), np.hypot(x, y)
@@ -97,7 +97,7 @@ def processed(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[
     for row in rows:
         pixels = render(row.text) if folder is None else read_image(folder / row.text)
         if pixel_sha256(pixels) != row.text_sha256:
-            raise DataError("an image is not the one its hash is of", where=f"image {row.prompt_id}")
+            raise DataError("an image does not match its hash", where=f"image {row.prompt_id}")
         made = processor(images=pixels, return_tensors="pt")["pixel_values"]
         found.append(ImagePrompt(str(row.prompt_id), made[0]))
     return found

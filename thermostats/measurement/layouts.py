@@ -92,7 +92,7 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")):
-        what = "the configuration's heads do not go into each other or into its width"
+        what = "the configuration's numbers of heads do not divide each other or its width"
         got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
         raise DataError(what, where="config.json", got=got)
     d_head, d_value_in = stated_count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model

@@ -135,7 +135,7 @@ def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
 
 
 def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> NoReturn:
-    step = "put tokenizer.json beside the weights, or measure --what weights, which needs none"
+    step = "put tokenizer.json next to the weights, or measure --what weights, which needs none"
     raise DataError("the folder has no usable tokenizer", where=folder.path, got=reason, next_step=step) from cause
 
 
@@ -145,7 +145,7 @@ def _processor(folder: ModelFolder, trust_remote_code: bool) -> Any:
         auto: Any = transformers.AutoImageProcessor
         return auto.from_pretrained(folder.path, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
-        step = "put preprocessor_config.json beside the weights, or measure --what weights, which needs none"
+        step = "put preprocessor_config.json next to the weights, or measure --what weights, which needs none"
         what = "the folder has no usable image processor"
         raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
 

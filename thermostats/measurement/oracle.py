@@ -47,8 +47,8 @@ TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, tor
 
 
 PROOF = {
-    "value": "W_V is not what the attention's heads are computed by",
-    "circuit": "W_O W_V is not what the attention's output is computed by",
+    "value": "W_V is not the matrix from which the attention's heads are computed",
+    "circuit": "W_O W_V is not the matrix from which the attention's output is computed",
     "residual": "the writes do not add up to the step of the stream",
     "final": "the last hidden state is not the final norm of what the last block left",
 }
@@ -113,8 +113,8 @@ def second_pass(found: Decoder, inputs: Sequence[Any], measure: Callable[..., pd
     logs = np.concatenate([np.log(one.where(one > 0) / other.where(other > 0)) for one, other in pairs])
     off, allowed = float(np.abs(logs[np.isfinite(logs)]).max(initial=0.0)), TOLERANCES[found.dtype]
     if off > allowed:
-        what = "the measurement does not prove itself: two inputs measured once more, by themselves, give other numbers"
-        step = "report the model and the versions: what stands in one row or batch is not kept apart"
+        what = "the measurement failed its own check: two inputs measured again by themselves give different numbers"
+        step = "report the model and the versions: inputs in one row or batch are not kept separate"
         raise ThermostatsError(what, got=f"off by {off:.2g}", allowed=f"at most {allowed:g}", next_step=step)
     return f"again={off:.1e}"
 
@@ -130,7 +130,7 @@ def check_proof(found: Decoder) -> str:
             got, allowed = f"{name} is off by {getattr(proof, name):.2g}", f"at most {proof.tolerance:g}"
             step = "check the weights for numbers that are not finite, then report the model and the versions"
             raise ThermostatsError(
-                f"the measurement does not prove itself: {what}", got=got, allowed=allowed, next_step=step
+                f"the measurement failed its own check: {what}", got=got, allowed=allowed, next_step=step
             )
     return " ".join(f"{name}={getattr(proof, name):.1e}" for name in PROOF)
 
@@ -152,7 +152,9 @@ def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architectur
     raise UnknownArchitectureError(
         "no entry fits this model",
         where=type(model).__name__,
-        got=f"names fit but not the arithmetic: {', '.join(tried)}" if tried else "no entry whose modules are there",
+        got=f"the names fit, but the arithmetic does not: {', '.join(tried)}"
+        if tried
+        else "no entry whose modules are there",
         next_step="add an entry to thermostats/measurement/architectures.py",
     )
 

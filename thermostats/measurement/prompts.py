@@ -30,7 +30,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     A file is `.txt` (one prompt a line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
     `.jsonl` (one object a line with the same names); its set is called as the file is, without the suffix.
 
-    Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id stands twice,
+    Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id occurs twice,
     a text is not UTF-8, or the texts of a set are not shipped and were not imported.
     """
     known = store.load("prompts", data)
@@ -45,7 +45,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     found = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):
-        what = "a prompt set of this name is in the tables with other prompts: what was measured keeps its prompts"
+        what = "the tables hold a prompt set of this name with other prompts, on which models were measured"
         raise UsageError(what, where=path, got=path.stem, next_step="give the changed file another name")
     return found
 
@@ -61,10 +61,10 @@ def read_prompts(path: Path) -> pd.DataFrame:
     for line, fields in reader(read_text(path, "prompts"), path):
         rows.append(_checked(fields, line, len(rows) + 1, path))
         if rows[-1]["prompt_id"] in known:
-            raise DataError("a prompt_id stands twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
+            raise DataError("a prompt_id occurs twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
         known.add(rows[-1]["prompt_id"])
     if not rows:
-        raise DataError("no prompts in this file", where=path, next_step="write one prompt a line")
+        raise DataError("no prompts in this file", where=path, next_step="write one prompt per line")
     frame = pd.DataFrame(rows, columns=FIELDS).assign(prompt_set=path.stem)
     frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
     frame["complexity"] = pd.array(frame["complexity"].tolist(), dtype="Int64")
@@ -79,11 +79,11 @@ def text_sha256(text: str) -> str:
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
         step = "thermostats import DIR on the study's files fills them into your own data folder"
-        what = f"the texts of prompt set {name} are not shipped, as they are not ours to ship"
+        what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
     wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]
     if wrong:
-        raise DataError(f"a text of prompt set {name} is not the one its hash is of", where=f"prompt {wrong[0]}")
+        raise DataError(f"a text of prompt set {name} does not match its hash", where=f"prompt {wrong[0]}")
     return rows
 
 

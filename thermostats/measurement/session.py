@@ -144,7 +144,7 @@ def model_id(spec: RunSpec) -> str:
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
-    """Runs of a spec where every one is finished, told without its model, which may be gone; else None."""
+    """Runs of a spec if every one is finished, found without its model, which may be gone; otherwise None."""
     found = []
     if spec.heritage and {spec.heritage} != set(_known(model_id(spec), spec.revision, data)["heritage"]):
         return None
@@ -319,7 +319,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats can-measure says what the model has"
-        raise UsageError("the model has none of what is asked for", got=", ".join(kinds), next_step=step)
+        raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 
 

@@ -1,4 +1,4 @@
-"""What measuring is asked for beside the models, held against what there is before tables and torch are loaded."""
+"""Settings of a measurement other than its models, checked before tables and torch are loaded."""
 
 from __future__ import annotations
 
@@ -79,11 +79,8 @@ def check_here(device: str) -> None:
     kind, _, number = device.partition(":")
     if kind != "cuda" or (count := count_gpus()) is None or int(number or 0) < count:
         return
-    what, allowed = (
-        "there is no such GPU on this machine",
-        ", ".join(["auto", "cpu", *map("cuda:{}".format, range(count))]),
-    )
-    step = "leave --device out: the first GPU is taken where there is one, else the processor"
+    what, allowed = ("no such GPU on this machine", ", ".join(["auto", "cpu", *map("cuda:{}".format, range(count))]))
+    step = "leave out --device: the first GPU is used if there is one, otherwise the processor"
     raise UsageError(what, where="--device", got=device, allowed=allowed, next_step=step)
 
 

@@ -1,6 +1,6 @@
-"""What to measure: a `RunSpec`, and many of them from a file, one model a row of CSV or JSONL, or `[[spec]]` of TOML.
+"""What to measure: a `RunSpec`, or many from a file with one model per row of CSV or JSONL, or per `[[spec]]` of TOML.
 
-In TOML and JSONL a list stands for each of its values, so that every checkpoint of a family is one entry:
+In TOML and JSONL a list stands for each of its values in turn, so one entry covers all checkpoints of a model:
 
     [[spec]]
     model = "EleutherAI/pythia-160m"
@@ -55,17 +55,17 @@ class RunSpec:
     source: str = "thermostats"
     """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
     pickles: bool = True
-    """Whether weights that the hub has as pickles alone may be fetched and read, by torch with `weights_only=True`."""
+    """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
-            raise UsageError("nothing of that name can be measured", got=", ".join(unknown), allowed=", ".join(WHAT))
+            raise UsageError("no such quantity to measure", got=", ".join(unknown), allowed=", ".join(WHAT))
         if self.dtype not in PRECISIONS:
             raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
         if self.token_budget is not None and self.token_budget < 1:
-            raise UsageError("a batch holds a token at least", where="token budget", got=str(self.token_budget))
+            raise UsageError("a batch must hold at least one token", where="token budget", got=str(self.token_budget))
 
 
 def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
@@ -156,7 +156,7 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
     found = [spec for where, row in rows for spec in _each(row, options, where)]
     if not found:
-        raise DataError("no specs in this file", where=path, next_step="write one model a line, or [[spec]] tables")
+        raise DataError("no specs in this file", where=path, next_step="write one model per line, or [[spec]] tables")
     return found
 
 
@@ -222,7 +222,7 @@ def _toml(text: str, path: Path) -> Rows:
     entries = parsed.pop("spec", [])
     if parsed or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         got = ", ".join(parsed) or repr(entries)[:60]
-        raise DataError("a file of specs holds nothing but tables [[spec]]", where=path, got=got)
+        raise DataError("a file of specs may hold only [[spec]] tables", where=path, got=got)
     return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
 
 

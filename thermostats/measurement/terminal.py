@@ -40,7 +40,7 @@ def measure_models(
     read.
     """
     if options.get("name") and len(models) > 1:
-        what, got = "one name is for one model", ", ".join(models)
+        what, got = "a name can be given to only one model", ", ".join(models)
         raise UsageError(what, where="--name", got=got, next_step="measure it alone")
     how = dict(running or {})
     budget, retries = how.pop("disk_budget", None), how.pop("retries", RETRIES)

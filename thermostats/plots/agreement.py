@@ -12,7 +12,7 @@ from thermostats.plots.general import INK, MUTED, PAPER, RULE, legend_above, ref
 from thermostats.plots.scales import log_axis
 
 SHADES = ("#0072B2", "#D55E00", MUTED)
-"""Of what agrees, what does not, and of what cannot be told; fill and shape tell them apart too."""
+"""Colours of figures that agree, that do not, and that cannot be judged; fill and shape differ too."""
 SHAPES = ("o", "s", "D")
 
 

@@ -40,7 +40,7 @@ def column_style() -> Iterator[None]:
 
 
 def legend_over_rows(axes: Axes) -> None:
-    """Legend over the whole width of a figure whose rows have long names; none where there are other axes beside."""
+    """Legend over the whole width of a figure whose rows have long names; none if there are other axes next to it."""
     canvas, entries = axes.get_figure(root=True), entries_of(axes)
     if canvas is None or len(canvas.axes) > 1 or not entries:
         return

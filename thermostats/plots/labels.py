@@ -29,7 +29,7 @@ Box = tuple[float, float, float, float]
 
 
 def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE) -> None:
-    """Write every name beside its point, at the first of the places around it that covers least; far ones get a leader.
+    """Write every name next to its point, at the first place around it that covers least; distant names get a leader.
 
     `size` is in points. The places are found when the figure is drawn, so that scales and limits may still be set
     afterwards.

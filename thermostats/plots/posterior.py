@@ -28,7 +28,7 @@ OUTSIDE = "#D55E00"
 BEYOND = 0.45
 """How far outside the central interval an observation is shown where it lies, in lengths of the interval."""
 SIDE = 7.5
-"""Size of the figures beside the rows, in points."""
+"""Font size of the figures next to the rows, in points."""
 
 
 def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})) -> Axes:

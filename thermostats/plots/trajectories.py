@@ -26,10 +26,10 @@ def trajectories(
     data: str | Path | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A named gain over training steps, one line for each model and source with two checkpoints or more.
+    """A named gain against training steps, with one line for each model and source that has two checkpoints or more.
 
     The step is the number in a revision such as `step4000`; a revision without one, such as `main`, is left out. model,
-    family: as in `features`; the controlled study is there when it is asked for. Without `axes` a figure is begun.
+    family: as in `features`; the controlled study is included if it is named. Without `axes` a new figure is made.
 
     Raises UsageError for a gain that is none, and where no model has two checkpoints.
     """

@@ -8,6 +8,7 @@ STUDY = Study(
     letter="X",
     claims="Beyond decoders: encoders and vision models",
     fixed="written before the shipped rows were analysed; that the lineage of X01 crosses 1 on random inputs was known",
-    about="The study asks whether its patterns appear outside decoders. The trained encoders and the vision model at "
-    "hand come with packages and are few, so that these pages say what was seen in them, not what holds of their kind.",
+    about="The study asks whether its patterns appear outside decoders. The trained encoders and the vision model "
+    "available here come with packages and are few, so these pages describe what was seen in them, not what holds for "
+    "such models in general.",
 )

@@ -10,7 +10,7 @@ from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
 
 UNKNOWN = 2 * 2**30
-"""Bytes that are set aside for a spec whose need cannot be told beforehand."""
+"""Bytes reserved for a spec whose need cannot be estimated beforehand."""
 
 
 @dataclass(frozen=True)

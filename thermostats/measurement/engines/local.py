@@ -147,7 +147,7 @@ def _serve(connection: Connection, data: str) -> None:
 def _exit(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        return f"{name}, as it does where memory runs out" if name == "SIGKILL" else name
+        return f"{name}, as happens when memory runs out" if name == "SIGKILL" else name
     return f"status {code}"
 
 

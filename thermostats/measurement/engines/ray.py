@@ -96,7 +96,7 @@ class Ray:
             if self.asked[reference]["memory"] > place.each:
                 ray.cancel(reference, force=True)
                 del self.running[reference], self.asked[reference]
-                found.append((job, lost(job.spec, "no node that is left has the memory")))
+                found.append((job, lost(job.spec, "no remaining node has enough memory")))
         return found
 
 

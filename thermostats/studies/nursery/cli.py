@@ -36,14 +36,16 @@ if TYPE_CHECKING:
 
 app = Verbs(
     name="nursery",
-    help="Train families of small models in a randomised design: what a training recipe does to the gain.",
+    help="Train families of small models in a randomised design, to see what a training recipe does to the gain.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
-Recipes = Annotated[list[str], typer.Option("--recipe", help="Models of a recipe, r01 to r16; may be repeated.")]
-Models = Annotated[list[str], typer.Argument(help="Models of the design such as r03-2; without any, all.")]
-Design = Annotated[Path | None, typer.Option("--design", help="A design file; without it, the first study's design.")]
+Recipes = Annotated[
+    list[str], typer.Option("--recipe", help="Recipe whose models are taken, r01 to r16; may be repeated.")
+]
+Models = Annotated[list[str], typer.Argument(help="Models of the design, such as r03-2; all by default.")]
+Design = Annotated[Path | None, typer.Option("--design", help="A design file; by default the first study's design.")]
 HERE = Path("nursery")
 CONTEXT = 64
 """Tokens in a window of a design that is proposed."""
@@ -51,21 +53,23 @@ CONTEXT = 64
 
 @app.command()
 def design(
-    factors: Annotated[list[str], typer.Argument(help="More of --shapes, such as rho=0.125,2 d=32,80.")] = [],  # noqa: B006
+    factors: Annotated[
+        list[str], typer.Argument(help="Further values for --shapes, such as rho=0.125,2 d=32,80.")
+    ] = [],  # noqa: B006
     recipes: Annotated[
-        int | None, typer.Option(min=1, help="Propose one with so many recipes, drawn at random.")
+        int | None, typer.Option(min=1, help="Propose a design with this many recipes, drawn at random.")
     ] = None,
     shapes: Annotated[list[str], typer.Option(help="Depths, densities and widths: L=4,8,16 rho=0.125,2 d=32,80.")] = [],  # noqa: B006
-    repeats: Annotated[int, typer.Option(min=0, help="Models trained again with another seed.")] = 8,
-    core_hours: Annotated[float, typer.Option(help="Most that training may take.")] = 12.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 1,
+    repeats: Annotated[int, typer.Option(min=0, help="Number of models trained again with another seed.")] = 8,
+    core_hours: Annotated[float, typer.Option(help="Largest cost that training may have.")] = 12.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 1,
     power: Annotated[
-        bool, typer.Option("--power", help="Simulate studies of this design: what its rules decide.")
+        bool, typer.Option("--power", help="Simulate studies of this design to see what its rules decide.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write it to a file, for train --design.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train --design.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the first study's design; with --recipes and --shapes propose, cost and simulate one of your own.
+    """Print the first study's design; with --recipes and --shapes propose, cost and simulate your own design.
 
     Example: `thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
@@ -100,10 +104,10 @@ def design(
 def corpora(
     folder: Folder = HERE,
     text: Annotated[
-        Path | None, typer.Option(help="English text of your own; without it a Debian package is downloaded.")
+        Path | None, typer.Option(help="Your own English text; by default a Debian package is downloaded.")
     ] = None,
 ) -> None:
-    """Make the two corpora and the tokenizer; English comes from a Debian package, which is downloaded.
+    """Make the two corpora and the tokenizer; the English text is downloaded as a Debian package.
 
     Example: `thermostats nursery corpora --folder nursery`
     """
@@ -122,7 +126,7 @@ def train(
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
     design: Design = None,
-    budget: Annotated[float, typer.Option(help="Times the first study's 600 steps; 10 suits a GPU.")] = 1.0,
+    budget: Annotated[float, typer.Option(help="Multiple of the first study's 600 steps; 10 suits a GPU.")] = 1.0,
     tune: Annotated[
         bool,
         typer.Option(
@@ -131,16 +135,17 @@ def train(
     ] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Models side by side; without it one a core, or one a GPU.")
+        int | None,
+        typer.Option(min=1, help="Number of models trained at once; by default one per core or one per GPU."),
     ] = None,
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
     slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train models of the first study, or of a design file, packed; run it again after an interruption: it goes on.
+    """Train models of the first study, or of a design file, in packs; after an interruption, run it again to resume.
 
-    Of a design file whole packs are trained, those that hold a chosen model.
+    With a design file, every pack that holds a chosen model is trained as a whole.
     Example: `thermostats nursery train --recipe r05`
     """
     if not 0 < budget < math.inf:
@@ -154,7 +159,9 @@ def train(
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     if design is not None and budget != 1:
         raise UsageError(
-            "a design file says its steps", got=f"--budget {budget:g}", next_step="change the file's steps"
+            "a design file states its own number of steps",
+            got=f"--budget {budget:g}",
+            next_step="change the steps in the file",
         )
     rows, packs = _chosen(models, recipe, design)
     check_corpora(folder)
@@ -223,7 +230,7 @@ def compare(
     design: Design = None,
     as_json: Json = False,
 ) -> None:
-    """Hold models trained here against the shipped tables; exit code 1 where a gain differs by more than is stated.
+    """Compare models trained here with the shipped tables; exit code 1 if a gain differs by more than the tolerance.
 
     Example: `thermostats nursery compare --recipe r05`
     """
@@ -234,7 +241,7 @@ def compare(
     table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
-        print(f"the same where mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
+        print(f"equal if mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
     if not table["same"].all():
         raise typer.Exit(1)
 

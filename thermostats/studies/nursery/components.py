@@ -56,7 +56,7 @@ def components(y: Array, x: Array, reference: Array = REFERENCE, *, draws: int =
     used = [i for i in range(4) if np.ptp(X[:, i]) > 0 or i == 0]
     X = X[:, used]
     if recipes < 6 or np.linalg.matrix_rank(X) < X.shape[1] or shapes <= X.shape[1]:
-        raise UsageError("too little to tell the components apart", got=f"{recipes} recipes at {shapes} shapes")
+        raise UsageError("too few rows to separate the components", got=f"{recipes} recipes at {shapes} shapes")
     inverse = np.linalg.inv(X.T @ X)
     c = y @ X @ inverse
     left = y - c @ X.T

@@ -55,18 +55,18 @@ def build(folder: Path, text: Path | None = None) -> None:
     Nothing is done where they are there and intact; a missing or damaged file is made again, from the English text of
     the folder where that is intact. The English is downloaded as a Debian package, or it is the UTF-8 file `text`.
 
-    Raises UsageError where the folder holds corpora of another text, DataError where a text cannot be read, has fewer
-    than 20 documents or the folder cannot be written, ThermostatsError where the package cannot be had.
+    Raises UsageError if the folder holds corpora made from another text; DataError if a text cannot be read or has
+    fewer than 20 documents, or if the folder cannot be written; ThermostatsError if the package cannot be downloaded.
     """
     with only_writer(folder):
         known = _record(folder) or {}
         own = None if text is None else _joined(english.documents(_read(text)))
         if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
             raise UsageError(
-                "the folder holds corpora of another text",
+                "the folder holds corpora made from another text",
                 where=folder,
                 got=text,
-                next_step="give another folder, as what was trained on the first text is measured with it",
+                next_step="give another folder, since models trained on the first text are measured with it",
             )
         if known and all(_intact(folder, name, known) for name in known["files"]):
             return
@@ -75,7 +75,7 @@ def build(folder: Path, text: Path | None = None) -> None:
         if own is None:
             if known.get("english") == "text":
                 raise DataError(
-                    "the English text is damaged and was one of your own",
+                    "the English text is damaged, and it was your own text",
                     where=folder / "english.txt",
                     next_step="give it again with --text FILE",
                 )

@@ -38,7 +38,7 @@ class Design:
     seed: int
     context: int
     core_hours: float
-    """Most that training may take."""
+    """Largest cost that training may have."""
     repeats: int
     """Models trained again with another seed, drawn at random."""
     grid: Mapping[str, Sequence[float]]
@@ -81,7 +81,11 @@ class Design:
             recipe.check()
         names = [recipe.name for recipe in (*self.recipes, *self.apart)]
         if double := sorted({name for name in names if names.count(name) > 1}):
-            raise UsageError("recipes of one name", got=", ".join(double), next_step="give every recipe its own name")
+            raise UsageError(
+                "several recipes have the same name",
+                got=", ".join(double),
+                next_step="give every recipe a separate name",
+            )
         if not 0 <= self.repeats <= len(self.recipes) * len(self.shapes):
             raise UsageError("more repeats than models", got=str(self.repeats))
         if self.hours > self.core_hours:

@@ -40,7 +40,7 @@ def fetch() -> str:
         _run(["apt-get", "download", PACKAGE], Path(folder))
         found = sorted(Path(folder).glob(f"{PACKAGE}_*.deb"))
         if len(found) != 1:
-            raise ThermostatsError("apt-get left no package", got=f"{len(found)} files", next_step=_OTHER_TEXT)
+            raise ThermostatsError("apt-get downloaded no package", got=f"{len(found)} files", next_step=_OTHER_TEXT)
         archive = _run(["dpkg-deb", "--fsys-tarfile", str(found[0])], Path(folder))
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         names = [name for name in tar.getnames() if name.endswith(_MEMBER)]

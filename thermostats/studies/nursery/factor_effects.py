@@ -51,7 +51,7 @@ def factor_columns(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def covariates(rows: pd.DataFrame) -> list[str]:
-    """Columns beside the recipe: architecture, geometry and scale, those that others determine left out."""
+    """Columns other than the recipe: architecture, geometry and scale, without those that the others determine."""
     chosen: list[str] = []
     for name in [*columns_of_block(rows, "architecture"), *CURVED]:
         x = rows[[*chosen, name]].to_numpy(np.float64)

@@ -55,7 +55,7 @@ sub-block writes, with norms on queries and keys) are GPT-1 for GPT-2 and OLMo 2
 
 TIED = (True, False)
 N_LAYERS = (2, 4, 9, 20)
-"""L, about equal steps of its logarithm; 20 is the least depth at which five phases can be told (C15)."""
+"""L, about equal steps of its logarithm; 20 is the smallest depth at which five phases can be distinguished (C15)."""
 SHAPES = ((32, 4), (32, 8), (32, 16), (72, 6), (72, 12), (72, 24))
 """(width d, head width d_h); H = d/d_h, so that head density rho = H/d_h is 2, 1/2 and 1/8 at either width."""
 

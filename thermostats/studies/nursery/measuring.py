@@ -117,7 +117,7 @@ ended 0.000, 0.001 and 0.011 apart; on one machine and torch build gains agree t
 
 
 def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
-    """Gains of trained models, measured anew, beside the shipped ones; one row a model and checkpoint.
+    """Gains of trained models, measured again, next to the shipped ones; one row per model and checkpoint.
 
     Columns: model, checkpoint, rows (layers × prompts at the last token), largest (|difference| of log G_l of one row),
     shipped and again (mean log G_l over layers and prompts, nat), difference, same (|difference| <= TOLERANCE).

@@ -209,7 +209,7 @@ def early_and_late(tables: Evidence) -> pd.DataFrame:
 def pairs(tables: Evidence) -> pd.DataFrame:
     """A row a base and what was tuned from it: log gains `base` and `tuned`, `dampens` (the base), and `flips`.
 
-    A pair flips where both 95% t intervals over prompts lie beside 0, on other sides.
+    A pair flips if its two 95% t intervals over prompts exclude 0 and lie on opposite sides of it.
     """
     rows = along(tables)
     rows = rows[rows["step"] == rows["steps"]]

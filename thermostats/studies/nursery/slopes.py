@@ -1,4 +1,4 @@
-"""Effects of depth and head density in the controlled study: slopes, curves, mediators, and beside the published."""
+"""Effects of depth and head density in the controlled study: slopes, curves, mediators, comparison with published."""
 
 from __future__ import annotations
 

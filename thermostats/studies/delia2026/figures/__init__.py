@@ -17,9 +17,9 @@ COMBINED = combine(SINGLE)
 FIGURES: tuple[Figure, ...] = (BESIDE, *SINGLE[1:], COMBINED)
 
 INTRODUCTION = (
-    "The preprint’s figures, redrawn from the tables: uncertainty shown where the tables hold it, models by name, a "
-    "lab always in the same colour and shape. Captions say what was estimated; their numbers are computed from the "
-    "rows drawn."
+    "These are the preprint’s figures, redrawn from the tables. They show uncertainty where the tables hold it, name "
+    "the models, and give each lab one colour and shape throughout. Captions say what was estimated; their numbers are "
+    "computed from the rows drawn."
 )
 
 

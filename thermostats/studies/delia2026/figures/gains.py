@@ -70,7 +70,7 @@ def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
-    """Figure 1 from the figures that the study prints, and ours beside it on the same scale."""
+    """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
     place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
     if place is None or canvas is None:
         raise ValueError("two figures side by side need axes that stand in a grid, as add_subplot makes them")
@@ -96,7 +96,7 @@ def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def by_lab(tables: Evidence) -> pd.DataFrame:
-    """Every model's gain beside the mean of its lab."""
+    """Every model's gain, with the mean of its lab."""
     return with_lab_means(penultimate_gains(tables, PYTHIA, HUNT))
 
 

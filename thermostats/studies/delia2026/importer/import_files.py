@@ -185,7 +185,7 @@ def _write(tables: Mapping[str, pd.DataFrame], texts: pd.DataFrame, data: Path) 
     contents, changes = {}, []
     for path, (label, name, frame) in places.items():
         if path.exists() and not path.is_file():
-            raise DataError("a table's place is taken by something that is not a file", where=path)
+            raise DataError("something that is not a file is in the place of a table", where=path)
         try:
             old = path.read_bytes() if path.is_file() else b""
         except OSError as error:

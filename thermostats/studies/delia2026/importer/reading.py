@@ -39,7 +39,7 @@ FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_
 
 
 def declared(name: str) -> list[dict[str, str]]:
-    """Rows of a CSV file beside this module."""
+    """Rows of a CSV file in the folder of this module."""
     text = resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -177,11 +177,11 @@ class Reading:
         within: float = DOUBLE,
         statistic: str = "",
     ) -> float:
-        """Hold a number against the value recomputed by `rule`; where they differ it is a statement and a disagreement.
+        """Compare a number with the value recomputed by `rule`; if they differ it is a statement and a disagreement.
 
         Without a rule, its words, statistic and tolerance are those that `derived.csv` declares for the place.
-        Where they agree and the number is a figure of its own it is a statement too, so that it can be shown beside
-        what is recomputed; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
+        If they agree and the number is a separate figure, it is a statement too, so that it can be shown next to the
+        recomputed value; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
         The difference is relative to the larger of the two; both NaN counts as equal. Raises
         DataError where a percentage, p, rate or correlation is outside its range.
         """
