@@ -151,7 +151,7 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
     assert "From the study's files: 22 models; from other rows: 2." in notes
     assert "From other rows: own/one, own/two." in notes
     assert "names no lab: own/three." in notes
-    assert "Labs of one model, whose effect cannot be told from the model's own: StabilityAI, TII." in notes
+    assert "Labs with only one model, whose effect cannot be separated from the model's own: StabilityAI, TII." in notes
     page = (tmp_path / "report" / "u01" / "index.html").read_text()
     for panel in ("variance-shares", "orders", "labs", "posterior", "prior-to-posterior"):
         assert (tmp_path / "report" / "u01" / f"posterior-{panel}.svg").is_file()
@@ -166,7 +166,7 @@ def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: 
     path = new_heritage("My own", tmp_path)
     done = command(path, THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
-    assert "the tables hold 1 comparable base model of 1 lab. Two labs or more and 14 models" in " ".join(
+    assert "the tables hold 1 comparable base model of 1 lab. At least two labs and 14 models" in " ".join(
         done.stdout.split()
     )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))

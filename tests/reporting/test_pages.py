@@ -214,7 +214,7 @@ def test_what_would_settle_it_claims_no_more_than_was_computed(reason: str, sett
     ("power", "wanted", "shown"),
     [
         (0.5475, 96.0, "declared size in 55% of simulations; 96 models of 32 labs would find it in 80% of them."),
-        (0.99, 3.0, "declared size in 99% of simulations. The effect may be smaller than that;"),
+        (0.99, 3.0, "declared size in 99% of simulations. The effect may be smaller than that, in which case more"),
     ],
 )
 def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
@@ -330,7 +330,7 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
         "Seed 3",
         "pymc 5.28.0",
         "1 model and 1 lab",
-        "Both say “supported”",
+        "Both give “supported”",
         "at most 1.01",
         "at least 400",
         "left empty where Pareto k is above 0.7",
@@ -345,7 +345,7 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
     assert "The two differ. The test is the primary analysis" in read(out / "c04" / "index.md")
     closed = read(out / "c05" / "index.md")
-    assert "By its rule alone the posterior says “supported”, but a check of the fit failed" in closed
+    assert "By its rule alone the posterior gives “supported”, but a check of the fit failed" in closed
     assert closed.startswith("# C05") and "**◐ inconclusive.**" in closed
 
 
@@ -388,7 +388,7 @@ def test_another_verdict_on_another_set_is_announced_and_one_by_p_alone_explaine
     made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
     text = claim_files(claim, [own, pooled], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
     assert "**On other evidence.** ✔ supported on the set pooled (9 models of 2 labs)." in text
-    assert "On pooled a verdict is decided although its interval holds the number" in text
+    assert "On pooled a verdict is decided although its interval contains the number" in text
     assert "at most about 0.05 of the 1 look would" in text
     alone = claim_files(claim, [own], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
     assert "On other evidence" not in alone and "By chance alone" not in alone
