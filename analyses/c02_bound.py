@@ -47,7 +47,7 @@ class Bound:
 GAINS = (
     Bound("max_gain", "the largest gain of blocks 2 to L − 1", "max_gain_to_penultimate"),
     Bound("penultimate_gain", "the penultimate gain (block L − 1)", "gain"),
-    Bound("geometric_gain", "the mean gain a block of blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+    Bound("geometric_gain", "the mean gain per block of blocks 2 to L − 1", "geometric_gain_to_penultimate"),
 )
 PRODUCTS = (
     Bound("from_block_1", "the product of gains of blocks 2 to L − 1", "total_to_penultimate", per_block=False),

@@ -44,7 +44,7 @@ EVERY = Case("all_models", "penultimate gain below 1, all models", "gain")
 GAINS = (
     Case("penultimate_gain", "penultimate gain below 1, comparable models", "gain"),
     EVERY,
-    Case("geometric_gain", "mean gain a block below 1, comparable models", "geometric_gain_to_penultimate"),
+    Case("geometric_gain", "mean gain per block below 1, comparable models", "geometric_gain_to_penultimate"),
     Case("normed_gain", "gain with the final norm below 1, comparable models", "normed_gain"),
 )
 """All but one leave out models that norm after the residual sum."""

@@ -109,7 +109,7 @@ def families(evidence: Evidence) -> Result:
     found, tuned = in_order(shown), shown.loc[shown["tuned"], "model_id"]
     order = found.rows["steps"]
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
-    xlabel = "last gain, one point a prompt; tick: mean"
+    xlabel = "last gain, one point per prompt; tick: mean"
     return replace(
         found,
         draw=drawing(strip_by_group, shown, value="value", group="model_id", xlabel=xlabel),
@@ -130,7 +130,7 @@ def four_models(rows: pd.DataFrame, name: str, **more: Any) -> Result:
     """Order of the four models under one named gain."""
     found, table = in_order(rows), wide(rows)[list(ORDER)]
     order, means = found.rows["steps"], table.mean().sort_values(kind="stable")
-    xlabel = f"{name}, one point a prompt (log scale); tick: mean"
+    xlabel = f"{name}, one point per prompt (log scale); tick: mean"
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=xlabel, log="x")
     words = {
         "name": name,

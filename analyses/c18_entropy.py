@@ -190,7 +190,7 @@ def cliches(evidence: Evidence) -> Result:
     fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
     every_prompt, xlabel = (
         prompts.assign(heritage="prompts"),
-        "entropy in nats, one point a prompt, mean over models; tick: mean",
+        "entropy in nats, one point per prompt, mean over models; tick: mean",
     )
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
     return replace(

@@ -76,7 +76,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     table["statement"] = [fit.statement if fit else "" for fit in fits]
     table["probability"] = [fit.probability if fit else None for fit in fits]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
-    xlabel = "last gain, one point a prompt; tick: mean"
+    xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
     words = {"parts": len(PARTS), "stand": stand, "fall": fall, "named": verdicts}
     return Result(table=table, words=words, draw=draw)

@@ -50,7 +50,7 @@ PRIMARY = Case("penultimate_gain", "penultimate gain (block L − 1), models of 
 GAINS = (
     PRIMARY,
     Case("last_gain", "last gain"),
-    Case("geometric_gain", "mean gain a block, blocks 2 to L"),
+    Case("geometric_gain", "mean gain per block, blocks 2 to L"),
     Case("max_gain", "largest gain, blocks 2 to L"),
     Case("total_amplification", "product of gains, blocks 2 to L"),
 )

@@ -110,7 +110,7 @@ def depth(evidence: Evidence) -> Result:
         "by mixed models": rows,
         "with models normed after the sum": judged(every, PENULTIMATE, pinned=True),
         "without models that learned nothing": judged(every[every["learned"].astype(bool)], PENULTIMATE),
-        "of the mean gain a block, all depths": judged(every, "geometric_gain"),
+        "of the mean gain per block, all depths": judged(every, "geometric_gain"),
     }
     words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
     table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED)
@@ -297,7 +297,7 @@ A_TERM = Trial(of_term, by_terms, "recipe", worlds_in_groups("log_gain", "column
 @CLAIM.finding("curvature", primary=ADDS, over=SHAPE, trial=A_TERM, **CONTROLLED)
 @CLAIM.finding("interaction", primary=ADDS, over=RECIPES, trial=A_TERM, **CONTROLLED)
 def extra(evidence: Evidence, term: Case) -> Result:
-    """Curvature, and recipe × geometry, of the mean gain a block over all depths."""
+    """Curvature, and recipe × geometry, of the mean gain per block over all depths."""
     found, table = by_terms(of_term(evidence, term)), terms(evidence)
     return replace(found, table=table, words={"row": table.set_index("what").loc[term.words]})
 

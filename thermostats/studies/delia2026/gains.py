@@ -25,7 +25,7 @@ BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
 GAIN_WORDS = {
     "penultimate_gain": "penultimate gain (block L − 1)",
     "normed_gain": "last gain with the final norm in it",
-    "geometric_gain_to_penultimate": "mean gain a block, blocks 2 to L − 1",
+    "geometric_gain_to_penultimate": "mean gain per block, blocks 2 to L − 1",
     "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
 }
 """The named gains that the files of penultimate gains hold, in words."""

@@ -193,7 +193,7 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
         axes.annotate(block, at, xycoords=coordinates, ha="right", va="top", fontsize=6.5, color=MUTED, bbox=box)
         if rows.index.min():
             axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
-    axes.set_xlabel("residual gain, one dot a prompt")
+    axes.set_xlabel("residual gain, one dot per prompt")
     log_axis(axes, "x")
     low, high = axes.get_xlim()
     axes.set_xticks([tick for tick in (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10) if low <= tick <= high])
