@@ -179,7 +179,7 @@ def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, wo
     line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "1 / 0" in text)
     assert f"ZeroDivisionError in c01_gains.py (line {line})" in said
     assert not (workplace["data"] / "published").exists()
-    assert "has no published tables; a store that thermostats began has them" in said
+    assert "has no published tables; a store created by thermostats includes them" in said
     (row,) = re.findall(r"^\| \[?C01.*$", (workplace["out"] / "index.md").read_text(), re.M)
     assert "analysis failed" in row and "✔" not in row
 
