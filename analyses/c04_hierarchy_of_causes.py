@@ -105,7 +105,7 @@ def order(evidence: Evidence, gain: Gain) -> Result:
     posterior: dict[str, Any] = {"fit_tables": ("orders",)}
     if gain is PRIMARY:
         posterior = {"fit_tables": SHOWN, "panels": tuple(fit.panels.values())}
-    xlabel = "share of the variance of the log gain, corrected for columns"
+    xlabel = "corrected share of the variance of the log gain"
     draw = drawing(forest, found.table, label="what", null=0.0, xlabel=xlabel)
     return replace(found, draw=draw, words=words, fit=fit, **posterior)
 

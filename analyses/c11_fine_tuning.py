@@ -109,7 +109,7 @@ def sign(evidence: Evidence) -> Result:
         ends = np.where(table["base_and_child"], "", " (not base and child)")
         shown = table.assign(pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)])
         paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
-        axes.set_xlabel("gain of the last block, geometric mean over prompts with 95% interval")
+        axes.set_xlabel("gain of the last block")
 
     return replace(
         flips(true),

@@ -130,7 +130,7 @@ def four_models(rows: pd.DataFrame, name: str, **more: Any) -> Result:
     """Order of the four models under one named gain."""
     found, table = in_order(rows), wide(rows)[list(ORDER)]
     order, means = found.rows["steps"], table.mean().sort_values(kind="stable")
-    xlabel = f"{name}, one point per prompt (log scale); tick: mean"
+    xlabel = f"{name}, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=xlabel, log="x")
     words = {
         "name": name,

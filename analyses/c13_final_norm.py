@@ -89,7 +89,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
         axes.axvline(THRESHOLD, color=MUTED, linewidth=0.9, linestyle=":")
         scatter_labelled(table, axes, x="rho", y="penultimate_gain")
         log_axis(axes, "x")
-        axes.set(xlabel="head density ρ = H / d_h (log scale; dotted: threshold)", ylabel="gain without the final norm")
+        axes.set(xlabel="head density ρ = H / d_h (dotted: threshold)", ylabel="gain without the final norm")
 
     return replace(
         mcnemar(table),
@@ -162,7 +162,7 @@ def sign(evidence: Evidence) -> Result:
         reference(axes, 1.0, vertical=True)
         scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
         log_axis(axes, "y")
-        axes.set(xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it (log scale)")
+        axes.set(xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it")
 
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
     words = {"mixed": int(table["changes_sides"].sum()), "shown": len(table)}

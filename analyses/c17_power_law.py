@@ -18,7 +18,7 @@ from thermostats.modelling.laws.shares_of_models import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026 import subblock_gains as gains
 from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.delia2026.claim_figures import gain_by_size
+from thermostats.studies.delia2026.claim_figures import attention_and_mlp, gain_by_size
 
 STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
 """The exponent, how far off it is another, and the SD of log gains about the line that makes the stated ± 0.079."""
@@ -95,7 +95,6 @@ MLP = Trial(last_blocks, expanding, "", WORLDS["expands"])
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The three parts together."""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
-    ylabel = "attention gain, output over normed input"
     words = {name: found[name] for name in PARTS} | {
         "layers": layers,
         "breaking": layers[layers["gain_attention"] >= 1],
@@ -103,8 +102,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
         "stated": STATED,
         "follows": follows(evidence, gains.SCALING),
     }
-    draw = drawing(lines_by_layer, layers, y="gain_attention", null=1.0, ylabel=ylabel)
-    return Result(table=last, draw=draw, words=words)
+    return Result.of(last, {}, draw=partial(attention_and_mlp, last=last), words=words)
 
 
 @CLAIM.finding(

@@ -113,7 +113,7 @@ def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
         1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
     )
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
-    xlabel = "Spearman correlation over prompts, with Fisher-z 95% interval"
+    xlabel = "Spearman correlation over prompts"
     draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
     words = {"whose": whose, "n": result.words["n"], "positive": int((table["estimate"] > 0).sum()), "table": table}
     words |= {"linear": Estimate.of(linear), **more.pop("words", {})}
@@ -135,7 +135,10 @@ BASES, FOUR, SENSIBLE, HERE = (Trial(own, inside, worlds=SLOPES) for own in (bas
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """Both parts of the claim together."""
     parts = {name: found[name] for name in ("entropy.base", "cliches", "entropy.without_nonsense")}
-    return Result(table=parts["cliches"].table, words={"parts": parts, "category": highest(rows(evidence))})
+    own = bases(evidence)
+    counts = {"n_models": own["model_id"].nunique(), "n_groups": own["heritage"].nunique()}
+    words = {"parts": parts, "category": highest(rows(evidence))}
+    return Result(table=parts["cliches"].table, words=words, **counts)
 
 
 @CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES, views=OTHERS)

@@ -78,7 +78,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
-    words = {"parts": len(PARTS), "stand": stand, "fall": fall, "named": verdicts}
+    words = {"parts": len(PARTS), "stand": stand, "fall": fall, "named": verdicts, "llama": found["llama"]}
     return Result(table=table, words=words, draw=draw)
 
 
@@ -241,7 +241,7 @@ def dampens(evidence: Evidence, own: pd.DataFrame, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
     audit, follows = anomalies.test_audit(evidence, own, source), anomalies.follows(evidence, source)
     found, table = mean_gains(own, audit=audit, follows=follows), by_prompts(own).table
-    xlabel = "last gain, geometric mean with 95% interval over categories of prompts"
+    xlabel = "last gain, geometric mean over prompts"
     draw = drawing(forest, table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
     return replace(found, table=table, draw=draw)
 

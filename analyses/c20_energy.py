@@ -29,10 +29,10 @@ MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=BELOW)
 CLAIM = Claim.read(__file__)
 
 
-def figure(rows: pd.DataFrame, xlabel: str) -> Callable[[Axes], None]:
-    """Amplification by model."""
+def figure(rows: pd.DataFrame, xlabel: str, label: str = "model_id") -> Callable[[Axes], None]:
+    """Amplification by model, or one row a family."""
     options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
-    return drawing(forest, rows, label="model_id", xlabel=xlabel, log="x", **options)
+    return drawing(forest, rows, label=label, xlabel=xlabel, log="x", **options)
 
 
 def logs(table: pd.DataFrame) -> pd.DataFrame:
@@ -90,8 +90,8 @@ def families(evidence: Evidence) -> Result:
     fair, by_family = found.rows["comparable models"], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
     fit = fit_share(rows, "amplifies", sources=[CLAIM.source], seed=SEED)
-    shown = table.assign(**{end: table[end].fillna(table["amplification"]) for end in ("lower", "upper")})
-    draw = figure(shown, "net amplification over the blocks after the first (log scale)")
+    shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
+    draw = figure(shown, "net amplification, blocks after the first", "family")
     words = {
         **found.words,
         "shown": shown,
@@ -108,7 +108,7 @@ def with_input_and_norm(evidence: Evidence) -> Result:
     table = published_product(evidence)
     found = share(logs(table))
     shown = table.assign(lower=table["without_block_1"], upper=table["amplification"])
-    draw = figure(shown, "product of all gains (point) and without block 1 (end of the bar); log scale")
+    draw = figure(shown, "product of all gains (point), without block 1 (end of bar)")
     words = {
         **found.words,
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),

@@ -121,13 +121,14 @@ def order(evidence: Evidence, gain: Case) -> Result:
         more |= {"fit": fit, "statements": {STATED: fit.statements[ORDER]}}
     if gain is PRIMARY:
         others = published(evidence)
-        more["table"] = both = shares.caused_and_observed(rows, others, seed=SEED)
+        more["table"] = both = shares.caused_and_observed(rows, others, seed=SEED, level=SURE)
         own = both[both["columns"] == "the design's"]
         named = own.assign(row=own["what"] + ", " + own["study"].str.split(",").str[0])
-        xlabel = "share of the variance of the log gain, corrected for columns"
+        xlabel = "corrected share of the variance of the log gain"
         more["draw"] = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
         observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
-        words |= {"n_published": len(others), "observed": observed, **shares.other_choices(final(evidence), gain.id)}
+        words |= {"n_published": len(others), "observed": observed, "level": SURE}
+        words |= shares.other_choices(final(evidence), gain.id)
         if fit is not None:
             more["panels"] = (fit.panels["variance-shares"],)
     return replace(found, words=words, **more)

@@ -209,7 +209,7 @@ def tuning_sign(evidence: Evidence) -> Result:
         own = shown.drop(columns="heritage")
         paired(own, axes, before="base_gain", after="tuned_gain", label="pair", names=("trained", "tuned"))
         log_axis(axes, "x")
-        axes.set_xlabel("last gain, geometric mean over prompts with 95% interval")
+        axes.set_xlabel("last gain, geometric mean over prompts")
 
     both = [table.assign(study="here, by design"), before.assign(study="published, C11")]
     return replace(

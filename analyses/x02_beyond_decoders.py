@@ -104,7 +104,7 @@ def pre_norm(evidence: Evidence) -> Result:
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
     decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate").query("comparable")["gain"]
     others = {"n_decoders": len(decoders), "median": float(decoders.median())}
-    draw = figure(own, "net amplification over the blocks after the first (log scale)")
+    draw = figure(own, "net amplification, blocks after the first")
     return replace(found, draw=draw, words={**found.words, "shown": shown, **others})
 
 
@@ -112,7 +112,7 @@ def pre_norm(evidence: Evidence) -> Result:
 def post_norm(evidence: Evidence) -> Result:
     """Are the sums before the norms of post-norm encoders longer than what enters?"""
     found = share(post(evidence))
-    return replace(found, draw=figure(found.rows["models"], "sum before the norm over what enters, mean (log scale)"))
+    return replace(found, draw=figure(found.rows["models"], "sum before the norm over what enters, mean"))
 
 
 if __name__ == "__main__":

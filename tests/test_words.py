@@ -6,6 +6,7 @@ from thermostats.claims.finding import Finding
 from thermostats.words import (
     agrees,
     comparison,
+    declared,
     figure,
     first_sentences,
     markdown,
@@ -59,6 +60,13 @@ def test_numbers(value: float | None, text: str) -> None:
 def test_an_estimate_has_the_digits_that_its_interval_supports(numbers: tuple[float, ...], text: str) -> None:
     assert with_interval(*numbers) == text
     assert range_text(*numbers[1:]) == text[text.find("[") :] * ("[" in text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.05, "0.05"), (-0.3, "−0.3"), (1 - 0.95, "0.05"), (1000.0, "1,000"), (-0.07039, "−0.0704")]
+)
+def test_what_somebody_chose_has_no_digits_that_nobody_chose(value: float, text: str) -> None:
+    assert declared(value) == text
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,11 @@ def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
     return f"{value:,.0f}".replace("-", MINUS)
 
 
+def declared(value: float) -> str:
+    """A number that somebody chose, as it was chosen: 0.05, −0.3, 1,000; of others `SIGNIFICANT` digits."""
+    return f"{value:,.0f}".replace("-", MINUS) if not value % 1 else f"{value:.{SIGNIFICANT}g}".replace("-", MINUS)
+
+
 def printed_decimals(value: float) -> int:
     """Decimals of a figure as it was printed: 2 for -0.81, 0 for 62696, at most `MOST_DIGITS` significant digits."""
     digits = Decimal(repr(float(value))).normalize()

@@ -61,8 +61,8 @@ def test_conditions_join_and_compare_parts() -> None:
     ):
         assert rule.verdict(Result(quantities={"x": x, **result})) == verdict
     supported, against = rule.words().split("; ")
-    assert supported == "supported where x < 0 and the p-value of x ≤ 0.0500"
-    assert against == "not supported where (the lower end of x > −0.300 or x > y)"
+    assert supported == "supported where x < 0 and the p-value of x ≤ 0.05"
+    assert against == "not supported where (the lower end of x > −0.3 or x > y)"
     with pytest.raises(DataError, match="lacks"):
         Above("z", 0).verdict(at(0, 1))
 

@@ -13,6 +13,7 @@ from matplotlib.legend import Legend
 
 from thermostats.plots import general as plots
 from thermostats.plots import labels, marks
+from thermostats.plots.svg import drawn
 
 TABLE = pd.DataFrame(
     {
@@ -39,15 +40,15 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
 
 @pytest.mark.parametrize("name", HELPERS)
 def test_every_helper_draws_on_the_axes_it_is_given_the_same_way_twice(name: str) -> None:
-    drawn = []
+    images = []
     for _ in range(2):
         with plots.house_style():
             axes = Figure().add_subplot()
             assert HELPERS[name](axes) is axes
             stream = io.BytesIO()
             axes.figure.savefig(stream, format="svg", metadata={"Date": None})
-            drawn.append(stream.getvalue())
-    assert drawn[0] == drawn[1]
+            images.append(stream.getvalue())
+    assert images[0] == images[1]
 
 
 def test_a_heritage_looks_the_same_whatever_else_is_shown() -> None:
@@ -94,6 +95,37 @@ def test_names_cover_neither_each_other_nor_points_where_there_is_room() -> None
     names_and_points = [(a, b) for a, b in combinations(range(30), 2) if b >= 15]
     assert sum(labels._overlap(boxes[a], boxes[b]) for a, b in names_and_points) == 0
     assert all(min(x0, y0) >= 0 and max(x1, y1) <= 500 for x0, y0, x1, y1 in boxes)
+
+
+@pytest.mark.parametrize("count", [13, 22])
+def test_a_name_without_room_is_left_out(count: int) -> None:
+    points = np.column_stack([np.full(count, 50.0), np.linspace(48, 52, count)])
+    names = [f"a-rather-long-name-{number}" for number in range(count)]
+    placed = list(labels._places(points, names, (0, 0, 100, 100)))
+    boxes = [labels._box(points[index], offset, *labels._size(names[index])) for index, offset, _ in placed]
+    assert 0 < len(placed) < count
+    assert max(labels._overlap(a, b) for a, b in combinations(boxes, 2)) <= labels.COVERED
+    assert any(far for _, _, far in placed) is (count <= labels.MANY)
+
+
+def test_rows_of_one_name_share_a_line() -> None:
+    table = TABLE.assign(family=["b", "a", "b", "c"])
+    axes = plots.forest(table, Figure().add_subplot(), label="family", estimate="gain")
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["b", "a", "c"]
+
+
+def test_labels_of_axes_stay_within_the_figure_and_have_subscripts() -> None:
+    def draw(axes: Axes) -> None:
+        plots.forest(TABLE, axes, label="model_id", estimate="gain", heritage="heritage")
+        axes.set_xlabel("a label that is far too long for the axes of a figure whose rows have names, of W_V and d_h")
+        seen.append(axes)
+
+    seen: list[Axes] = []
+    drawn(draw)
+    label, figure = seen[0].xaxis.label, seen[0].figure
+    assert "\n" in label.get_text() and "W_{V}" in label.get_text()
+    box = label.get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
 def test_scales_may_be_set_after_the_names() -> None:

@@ -26,7 +26,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURE
 from thermostats.errors import DataError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.statements import Statement, truth_of
-from thermostats.words import figure, listed, plural
+from thermostats.words import declared, listed, plural
 
 Truth = NDArray[np.bool_]
 """Whether a statement holds, chain × draw."""
@@ -142,7 +142,7 @@ class V:
 
     def _against(self, sign: str, bar: float | V) -> Condition:
         compare, one, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
-        said = bar.words if isinstance(bar, V) else figure(bar)
+        said = bar.words if isinstance(bar, V) else declared(bar)
 
         def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
             found = np.asarray(compare(drawn[one.name], drawn[bar.name] if isinstance(bar, V) else bar))
@@ -369,7 +369,7 @@ class Posterior:
         said = self.statement if not self.pick else f"{self.statement} of {self.pick.words}"
         refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
         other = f"P({self.against}) is" if self.against else "it is"
-        limits = f"at least {figure(self.sure)}, not supported where {other} at most {figure(1 - self.sure, 2)}"
+        limits = f"at least {declared(self.sure)}, not supported where {other} at most {declared(1 - self.sure)}"
         return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
 
 

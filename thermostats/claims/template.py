@@ -52,7 +52,7 @@ from thermostats.errors import DataError
 PARTS = ("estimand", "plain", "caption", "model", "notes")
 FILTERS = (
     *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
-    *("estimate_range", "with_interval"),
+    *("estimate_range", "with_interval", "declared"),
 )
 
 

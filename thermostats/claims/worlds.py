@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from thermostats.words import declared
+
 Array = NDArray[Any]
 Rng = np.random.Generator
 Said = tuple[Any, str]
@@ -99,7 +101,7 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
     levels: a column whose values have levels of their own in one more world without a relation.
     """
     change = partial(_of_line, outcome, predictor)
-    return _claimed_or_not(change, (r, f"correlation {r:g}"), (0.0, "no relation"), _kinds(levels))
+    return _claimed_or_not(change, (r, f"correlation {declared(r)}"), (0.0, "no relation"), _kinds(levels))
 
 
 def worlds_of_shift(
@@ -110,11 +112,18 @@ def worlds_of_shift(
     The shift is as claimed, or `null`; levels: as for a line.
     """
     change = partial(_of_shift, outcome, shift, sd, by, "normal")
-    claimed = World("as claimed", f"a difference of {shift:.3g}, SD {sd:.3g}, normal errors", True, change, True)
+    claimed = World(
+        "as claimed", f"a difference of {declared(shift)}, SD {declared(sd)}, normal errors", True, change, True
+    )
     return (
         claimed,
         *(
-            World(kind, f"a difference of {null:.3g}, {words}", False, partial(_of_shift, outcome, null, sd, by, kind))
+            World(
+                kind,
+                f"a difference of {declared(null)}, {words}",
+                False,
+                partial(_of_shift, outcome, null, sd, by, kind),
+            )
             for kind, words in _kinds(levels).items()
         ),
     )
@@ -126,7 +135,7 @@ def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple
     They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
     """
     change = partial(_of_bound, outcome, bound, error)
-    said = {0.0: "every model below the bound", above: f"a share of {above:g} of the models above the bound"}
+    said = {0.0: "every model below the bound", above: f"a share of {declared(above)} of the models above the bound"}
     return tuple(
         World(f"{'above' if share else 'as claimed'}, {kind}", f"{words}, {errors}", not share, made, declared)
         for share, words in said.items()
@@ -142,7 +151,7 @@ def worlds_in_groups(outcome: str, predictor: str, r: float, between: float) -> 
     """
     kinds = {kind: f"{words}, {between:.0%} of the variance between groups" for kind, words in ERRORS.items()}
     change = partial(_in_groups, outcome, predictor, between)
-    return _claimed_or_not(change, (r, f"correlation {r:g}"), (0.0, "no relation"), kinds)
+    return _claimed_or_not(change, (r, f"correlation {declared(r)}"), (0.0, "no relation"), kinds)
 
 
 def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[World, ...]:
@@ -150,7 +159,7 @@ def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[W
 
     Where the statement does not hold the outcome goes with the cause itself, past the mediator; every error.
     """
-    said, change = f"a correlation of {r:g} with the ", partial(_of_path, outcome, cause, mediator)
+    said, change = f"a correlation of {declared(r)} with the ", partial(_of_path, outcome, cause, mediator)
     return _claimed_or_not(change, ((r, 0.0), said + "mediator"), ((0.0, r), said + "cause itself"))
 
 
@@ -161,7 +170,7 @@ def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[Wo
         sd = rows[claimed].std() * (1 / r**2 - 1) ** 0.5
         return rows.assign(**{outcome: np.exp(rows[column].to_numpy() + sd * _errors(rows, kind, rng))})
 
-    return _claimed_or_not(change, (claimed, f"the curve as claimed, r = {r:g}"), (null, "no curve"))
+    return _claimed_or_not(change, (claimed, f"the curve as claimed, r = {declared(r)}"), (null, "no curve"))
 
 
 def worlds_of_groups(outcome: str, group: str, claimed: float, null: float) -> tuple[World, ...]:
@@ -189,7 +198,7 @@ def worlds_of_contrast(
     for name, shares in (("as claimed", claimed), ("null", (null, null))):
         for words, sd in (("units independent", 0.0), (f"alike within {group}", 1.0)):
             change, holds = partial(_of_share, column, focal, shares, sd, group), name == "as claimed"
-            said = f"share {' and elsewhere '.join(f'{share:g}' for share in dict.fromkeys(shares))}, {words}"
+            said = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
             found.append(World(f"{name}, {words}", said, holds, change, declared=holds and not sd))
     return tuple(found)
 
@@ -338,7 +347,7 @@ def worlds_of_levels(
         return rows.assign(**{outcome: level + sd * _by_prompt(rows, kind, rng)})
 
     said, none = (
-        ", ".join(f"{x:.3g}" for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
+        ", ".join(declared(x) for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
         for levels in (claimed, null)
     )
     own = {kind: BY_PROMPT[kind] for kind in kinds}
@@ -355,7 +364,7 @@ def worlds_of_slopes(
         return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _by_prompt(rows, kind, rng))})
 
     own = {kind: BY_PROMPT[kind] for kind in kinds}
-    return _claimed_or_not(change, (r, f"correlation {r:g} inside models"), (0.0, "no relation"), own)
+    return _claimed_or_not(change, (r, f"correlation {declared(r)} inside models"), (0.0, "no relation"), own)
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
@@ -403,9 +412,13 @@ def worlds_of_exponent(
         x = rows[predictor].to_numpy(np.float64)
         return rows.assign(**{outcome: slope * (x - x.mean()) + scatter * _errors(rows, kind, rng)})
 
-    true = World("as claimed", f"slope {claimed:g}, normal errors", True, partial(change, claimed, "normal"), True)
+    true = World(
+        "as claimed", f"slope {declared(claimed)}, normal errors", True, partial(change, claimed, "normal"), True
+    )
     off = [(f"{kind}, {slope:g}", kind, slope) for kind in ERRORS for slope in (claimed - margin, claimed + margin)]
-    return true, *(World(i, f"slope {b:g}, {ERRORS[kind]}", False, partial(change, b, kind)) for i, kind, b in off)
+    return true, *(
+        World(i, f"slope {declared(b)}, {ERRORS[kind]}", False, partial(change, b, kind)) for i, kind, b in off
+    )
 
 
 def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tuple[World, ...]:
@@ -414,4 +427,4 @@ def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tupl
     def change(mean: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         return rows.assign(**{outcome: mean + sd * _errors(rows, kind, rng)})
 
-    return _claimed_or_not(change, (claimed, f"mean {claimed:.3g}"), (null, f"mean {null:g}"))
+    return _claimed_or_not(change, (claimed, f"mean {declared(claimed)}"), (null, f"mean {declared(null)}"))

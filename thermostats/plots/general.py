@@ -24,10 +24,10 @@ from thermostats.words import short_name
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5
 """Characters of one point that a row of a legend holds for every inch of the axes."""
-ROOM, TIGHT, SMALLER, SMALLEST = 3.7, 0.15, 0.2, 7.5
+ROOM, TIGHT, SMALLER, SMALLEST = 3.4, 0.14, 0.2, 7.5
 """Inches of rows that a screen holds, their smallest pitch, and below which pitch their names are how large."""
-MOST_NAMED = 14
-"""Lines that names at their ends can still tell apart."""
+MOST_NAMED, MOST_COLOURED = 14, 8
+"""Lines that names at their ends can still tell apart, and labs that colours can."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
@@ -109,18 +109,19 @@ def forest(
     heritage: str = "",
     null: float | None = 0.0,
 ) -> Axes:
-    """Estimates with their intervals `lower` to `upper`, one row each from the top, and the value of no effect."""
+    """Estimates with their intervals `lower` to `upper`, one row a label from the top, and the value of no effect."""
     if null is not None:
         reference(axes, null, vertical=True)
     heritages = table[heritage].astype(str) if heritage else [""] * len(table)
-    for position, (lab, row) in enumerate(zip(heritages, table.to_dict("records"), strict=True)):
+    positions, names = pd.factorize(table[label])
+    for position, lab, row in zip(positions, heritages, table.to_dict("records"), strict=True):
         color, marker = mark(lab) if lab else PLAIN
         axes.hlines(position, row["lower"], row["upper"], color=color, linewidth=1.8)
         axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
     for lab in sorted(set(heritages) - {""}):
         axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
     legend_above(axes)
-    name_rows(axes, _short(table[label]))
+    name_rows(axes, _short(names))
     axes.set_xlabel(_words(estimate))
     return axes
 
@@ -142,27 +143,34 @@ def paired(
         axes.annotate("", (row[after], position), xytext=(row[before], position), arrowprops=arrow)
         axes.plot(row[before], position, color=color, marker=marker, markerfacecolor="white", linestyle="")
         axes.plot(row[after], position, color=color, marker=marker, linestyle="")
-    name_rows(axes, _short(table[label]))
     for name, fill in zip(names, ("white", MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
     legend_above(axes)
+    name_rows(axes, _short(table[label]))
     return axes
 
 
 def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None) -> Axes:
-    """One line a model over layers or another column, by colour a lab, by dash a model; MOST_NAMED are named."""
+    """One line a model over layers or another column, by colour a lab, by dash a model; MOST_NAMED are named.
+
+    Of more labs than MOST_COLOURED no line has a colour of its own.
+    """
     if null is not None:
         reference(axes, null)
-    ends, names = [], []
+    ends, names, apart = [], [], table["heritage"].nunique() <= MOST_COLOURED
     for lab, rows in _by_lab(table):
         for number, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
             drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
                 continue
-            axes.plot(drawn[x], drawn[y], color=mark(lab).color, linestyle=DASHES[number % 4])
+            own: dict[str, Any] = (
+                {"color": mark(lab).color, "linestyle": DASHES[number % 4]} if apart else {"color": PLAIN.color}
+            )
+            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.5, **own)
             ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
             names.append(model)
-        axes.plot([], [], color=mark(lab).color, label=lab)
+        if apart:
+            axes.plot([], [], color=mark(lab).color, label=lab)
     axes.set(xlabel=_words(x), ylabel=_words(y))
     axes.margins(x=0.12)
     legend_above(axes)
@@ -213,7 +221,7 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is as high as they.
 
-    Many rows are set closer, so that the figure stays within a screen.
+    Many rows are set closer, so that the figure stays within a screen. A legend there is reaches over their names.
     """
     figure, pitch = axes.get_figure(root=True), max(TIGHT, min(0.3, ROOM / max(1, len(names))))
     if figure is not None and len(figure.axes) == 1:
@@ -226,6 +234,9 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.spines["left"].set_visible(False)
     plain_text(axes.get_yticklabels())
+    if legend := axes.get_legend():
+        legend.set_loc("lower right")
+        legend.set_bbox_to_anchor((1.0, 1.0))
 
 
 def legend_above(axes: Axes) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
+from matplotlib.collections import Collection, LineCollection
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
@@ -22,6 +23,9 @@ NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 STEP, LINE, WRONG = 4.0, 1.0, 40.0
 """Points along a line between places that a name should not stand on, and the cost of an area of a line and of a point
 of another name that lies nearer."""
+COVERED, MANY = 4.0, 14
+"""Square points of other names and points above which a name has no room, and points above which only names that need
+no leader are given."""
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
@@ -31,8 +35,9 @@ Box = tuple[float, float, float, float]
 def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE) -> None:
     """Write every name next to its point, at the first place around it that covers least; distant names get a leader.
 
-    `size` is in points. The places are found when the figure is drawn, so that scales and limits may still be set
-    afterwards.
+    A name that would cover another, or a point, is left out; of many points those alone are named whose names stand by
+    them. `size` is in points. The places are found when the figure is drawn, so that scales and limits may still be
+    set afterwards.
     """
     axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size))
 
@@ -56,6 +61,7 @@ class Names(Artist):
         x0, y0, x1, y1 = self.axes.get_window_extent().extents
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
         lines = [box for line in self.axes.get_lines() for box in _along(line, scale)]
+        lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
         for index, offset, far in _places(points, self.names, bounds, self.size, lines):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
@@ -80,11 +86,12 @@ class Names(Artist):
 def _places(
     points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE, lines: Sequence[Box] = ()
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
-    """Number of a point, offset of its name and whether that is far, from the lowest point up."""
+    """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room."""
     taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
-        boxes = {offset: _box(points[index], offset, width, height) for offset in _offsets(width, height)}
+        offsets = _offsets(width, height)[: FAR if len(points) > MANY else None]
+        boxes = {offset: _box(points[index], offset, width, height) for offset in offsets}
         crossed = {offset: sum(_overlap(box, line) for line in lines) for offset, box in boxes.items()}
         others = np.delete(points, index, axis=0)
         wrong = {offset: _nearer(box, points[index], others) for offset, box in boxes.items()}
@@ -94,8 +101,12 @@ def _places(
                 _cost(boxes[offset], taken, bounds, offset) + LINE * crossed[offset] + WRONG * wrong[offset]
             ),
         )
+        covered = sum(_overlap(boxes[place], other) for other in taken)
+        if covered > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
+            continue
         taken.append(boxes[place])
-        yield int(index), place, bool(np.hypot(*place) > width / 2 + NEAR[1])
+        away = max(0.0, abs(place[0]) - width / 2), max(0.0, abs(place[1]) - height / 2)
+        yield int(index), place, bool(np.hypot(*away) > NEAR[1])
 
 
 def _along(line: Line2D, scale: float) -> Iterator[Box]:
@@ -110,6 +121,14 @@ def _along(line: Line2D, scale: float) -> Iterator[Box]:
                 (x - 1, y - 1, x + 1, y + 1)
                 for x, y in np.column_stack([x0 + steps * (x1 - x0), y0 + steps * (y1 - y0)])
             )
+
+
+def _intervals(kind: Collection, scale: float) -> Iterator[Box]:
+    """Boxes of the straight lines of a collection, such as intervals."""
+    if isinstance(kind, LineCollection):
+        for segment in kind.get_segments():
+            (x0, y0), (x1, y1) = kind.get_transform().transform(segment)[[0, -1]] * scale
+            yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1
 
 
 def _size(name: str, size: float = SIZE) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from thermostats.words import WHOLE, number
+from thermostats.words import SUPERSCRIPT, WHOLE, number
 
 WIDE = 2.5
 """Powers of ten above which only the powers are marked."""
@@ -25,10 +25,15 @@ def log_axis(axes: Axes, which: str) -> None:
     else:
         axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    shown = _power if high >= WHOLE and math.log10(high / low) > WIDE else _plain
+    axis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
+
+
+def _power(value: float) -> str:
+    return f"10{str(round(math.log10(value))).translate(SUPERSCRIPT)}"
 
 
 def _plain(value: float) -> str:
     if value >= WHOLE:
-        return number(value, 1).removeprefix("1 × ")
+        return number(value, 1)
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

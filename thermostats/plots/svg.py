@@ -19,8 +19,10 @@ PLACES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 LONG = re.compile(r"\d+\.\d{3,}")
 COLOR = re.compile(r"(?<=: )#([0-9a-f]{6})\b")
 """A colour in a style."""
-LABEL = 56
-"""Characters of a line of a label below an axis."""
+LETTER = 0.55
+"""Width of a letter of a label in sizes of its text, on average."""
+BELOW = re.compile(r"\b([A-Za-z])_([A-Za-z0-9]+)\b")
+"""A symbol with a subscript in a label: W_V, d_h."""
 JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
 """What matplotlib's style sheet says of all elements; in a page it would say it of the whole page."""
 
@@ -31,10 +33,25 @@ def drawn(draw: Callable[..., object]) -> bytes:
     with house_style():
         figure = Figure()
         draw(figure.add_subplot())
+        figure.draw_without_rendering()  # so that the axes are as wide as they will be
         for axes in figure.axes:
-            axes.set_xlabel(textwrap.fill(axes.get_xlabel(), LABEL))
+            box = axes.get_window_extent()
+            for label, pixels in ((axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
+                points = 72 * pixels / figure.dpi
+                words = _even(label.get_text(), points / float(label.get_fontsize()))
+                label.set_text(BELOW.sub(r"$\\mathregular{\1_{\2}}$", words))
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return compact(stream.getvalue())
+
+
+def _even(label: str, room: float) -> str:
+    """A label on as few lines as hold it, of lengths that are alike; `room`: length of its axis in sizes of text."""
+    if not label:
+        return ""
+    letters = max(1, int(room / LETTER))
+    lines = len(textwrap.wrap(label, letters))
+    width = next(w for w in range(-(-len(label) // lines), letters + 1) if len(textwrap.wrap(label, w)) <= lines)
+    return textwrap.fill(label, width)
 
 
 def compact(svg: bytes) -> bytes:

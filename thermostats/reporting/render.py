@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from thermostats import words
 from thermostats.reporting.text import SIGNS, slug
 
-SCALE = 1.8
+SCALE = 1.7
 """Pixels of a page to a point of a figure, at most."""
 SVG = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 SVG += 'stroke-linejoin="round" stroke-linecap="butt"'

@@ -97,7 +97,7 @@ def environment() -> jinja2.Environment:
         plural=words.plural,
         listed=words.listed,
         slug=slug,
-        g=lambda value: f"{value:g}",
+        declared=words.declared,
         versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
     )
     return made

@@ -13,7 +13,7 @@ from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.finding import Finding
 from thermostats.reporting.render import environment
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import estimate_range, number
+from thermostats.words import declared, estimate_range
 
 FARTHEST = 4.0
 """Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at its edge."""
@@ -53,7 +53,7 @@ def seen(finding: Finding) -> Seen | None:
     first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
     other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
     said = " and ".join(
-        f"{which} {number(value)}"
+        f"{which} {declared(value)}"
         for which, value in (("above", finding.above), ("below", finding.below))
         if value is not None
     )

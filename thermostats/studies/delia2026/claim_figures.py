@@ -35,7 +35,16 @@ def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, l
         line.set_label(short_name(str(model)))
     for row in others.itertuples():
         axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-        axes.text(0.02, row.squared, short_name(row.model_id), va="bottom", fontsize=7.5, color=INK)
+        axes.annotate(
+            short_name(row.model_id),
+            (1, row.squared),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=INK,
+        )
     axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
     axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
     legend_above(axes)
@@ -59,8 +68,10 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     for place, times in enumerate(slower):
         axes.annotate(f"{number(times, 2)} ×", (times, place), xytext=(7, -3), textcoords="offset points")
     reference(axes, 1.0, vertical=True)
-    axes.set(xlabel="time to build the operator / time of the formula", xscale="log")
+    axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
+    axes.set_xscale("log")
+    log_axis(axes, "x")
     name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
 
 
@@ -114,6 +125,19 @@ def restriction_maps(axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y:
     legend_above(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     log_axis(axes, "y")
+
+
+def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
+    """Largest gain of an attention block and gain of the last MLP, one row a model in order of size."""
+    rows = last.sort_values("n_params")
+    reference(axes, 1.0, vertical=True)
+    shown = {"largest_attention_gain": ("largest of attention", "o"), "gain_mlp": ("last MLP", "s")}
+    for column, (label, marker) in shown.items():
+        axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
+    axes.set(xlabel="gain, output over normed input")
+    log_axis(axes, "x")
+    name_rows(axes, [short_name(name) for name in rows["model_id"]])
+    legend_above(axes)
 
 
 def gain_by_size(axes: Axes, last: pd.DataFrame, found: PowerLaw, *, stated: float) -> None:

@@ -50,15 +50,15 @@ def shares(rows: pd.DataFrame, columns: dict[str, list[str]], *, seed: int, leve
     return share_table(rows, "log_gain", columns, differences, seed=seed, level=level)
 
 
-def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: int, level: float) -> pd.DataFrame:
     """Shares of the nursery and of the published models, by the design's columns and by C04's: a row a block."""
     frames = []
     for columns, geometry, scale in (("the design's", GEOMETRY, SCALE), ("C04's", C04_GEOMETRY, C04_SCALE)):
         nursery = design_blocks(rows) | {"geometry": list(geometry), "scale": list(scale)}
         lab = {"lab": ["heritage"], "geometry": list(geometry), "scale": list(scale)}
         frames += [
-            shares(rows, nursery, seed=seed).assign(study="nursery, caused", columns=columns),
-            shares(published, lab, seed=seed).assign(study="published, observed", columns=columns),
+            shares(rows, nursery, seed=seed, level=level).assign(study="nursery, caused", columns=columns),
+            shares(published, lab, seed=seed, level=level).assign(study="published, observed", columns=columns),
         ]
     table = pd.concat(frames, ignore_index=True)
     return table[["study", "columns", "what", "estimate", "lower", "upper"]]
