@@ -57,7 +57,7 @@ PRODUCTS = (
 
 @CLAIM.shared
 def models(evidence: Evidence) -> pd.DataFrame:
-    """One row a model, those that norm after the residual sum among them."""
+    """One row per model, those that norm after the residual sum among them."""
     return gains(evidence)
 
 

@@ -52,7 +52,7 @@ GAINS = (
 
 @CLAIM.shared
 def models(evidence: Evidence) -> pd.DataFrame:
-    """One row a model."""
+    """One row per model."""
     return gains(evidence)
 
 

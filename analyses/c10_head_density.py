@@ -56,7 +56,7 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models(evidence: Evidence) -> pd.DataFrame:
-    """One row a model."""
+    """One row per model."""
     return gains(evidence)
 
 

@@ -38,7 +38,7 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def preferences(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a model: fall of BIC from three pieces to five, the number of the lowest BIC, and what it prefers."""
+    """One row per model: fall of BIC from three pieces to five, the number of the lowest BIC, and what it prefers."""
     rows = []
     for (model, heritage), curve in table.groupby(["model_id", "heritage"]):
         found = phases(curve["layer"], curve["anisotropy"])

@@ -57,7 +57,7 @@ def every(rows: pd.DataFrame, column: str, counterexamples: str) -> Result:
 
 @CLAIM.shared
 def last_blocks(evidence: Evidence) -> pd.DataFrame:
-    """One row a model."""
+    """One row per model."""
     last = gains.of_last_block(evidence)
     logs = {"log_gain": np.log(last["gain_mlp"]), "log_params": np.log(last["n_params"])}
     signs = {"contracts": last["largest_attention_gain"] < 1, "expands": last["gain_mlp"] > 1}

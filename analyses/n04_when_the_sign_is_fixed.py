@@ -151,7 +151,7 @@ def gains(evidence: Evidence) -> pd.DataFrame:
 
 @CLAIM.shared
 def pairs(evidence: Evidence) -> pd.DataFrame:
-    """A row a pair."""
+    """One row per pair."""
     table = pair_table(gains(evidence), seed=SEED)
     if 2 * len(table) < PAIRS.models:
         raise TooFew(Result(n_models=2 * len(table)))

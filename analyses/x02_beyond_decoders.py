@@ -28,7 +28,7 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
-    """One row a model: log amplification with half its 95% interval over inputs; `post`: of the sums before the norm.
+    """One row per model: log amplification with half its 95% interval over inputs; `post`: of the sums before the norm.
 
     Net over the blocks after the first, of post-norm models the mean over their sub-blocks. Of the runs of a model the
     one with most inputs counts. Of a hierarchical model only gains within stages could be multiplied: it is left out.

@@ -232,7 +232,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | LOGARITHMS
     | COLUMNS
     | {
-        "one lab": (SAID, "one lab only"),
+        "one lab": (SAID, "only one lab"),
         "one model a lab": (SAID, "one model of every lab"),
         "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
     },
@@ -247,13 +247,13 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "gain not known": (SAID, "no L* of this definition, left out: 1 of 12 models (m0)"),
         "constant gain": (SAID, "in every network: L*/L varies with the depth alone"),
         "constant geometry": (SAID, "L is the same in every network: no slope"),
-        "rank-deficient": (SAID, "their slopes cannot be told apart"),
+        "rank-deficient": (SAID, "their slopes cannot be separated"),
     },
     "crowding": COMMON
     | LOGARITHMS
     | COLUMNS
     | {
-        "one lab": (REFUSED, "nothing lies between labs"),
+        "one lab": (REFUSED, "there is no variation between labs"),
         "one model a lab": (SAID, "does not vary within any lab"),
         "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
         "rank-deficient": (SAID, "does not vary within any lab"),
@@ -263,7 +263,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | COLUMNS
     | {
         "one lab": (REFUSED, "labs are predicted from the others"),
-        "one model a lab": (SAID, "one model a lab"),
+        "one model a lab": (SAID, "one model per lab"),
         "gain not known": (SAID, "ratio known, gain not: m0000"),
         "rank-deficient": (SAID, "the ratio differs between labs only"),
     },
@@ -281,8 +281,8 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | {
         "one lab": (SAID, "one lab: an order of models says nothing of labs"),
         "one model a lab": (SAID, "one model a lab: an order of models is not yet one of labs"),
-        "two models": (SAID, "2 models: what differs between models rests on the priors"),
-        "rank-deficient": (SAID, "one prompt a category"),
+        "two models": (SAID, "2 models: differences between models rest on the priors"),
+        "rank-deficient": (SAID, "one prompt per category"),
     },
     "slopes": COMMON
     | LOGARITHMS
@@ -290,7 +290,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | {
         "one lab": (SAID, "one lab: a slope over models says nothing of labs"),
         "one model a lab": (SAID, "one model a lab: a slope over models is not yet one of labs"),
-        "two models": (SAID, "2 models: what differs between models rests on the priors"),
+        "two models": (SAID, "2 models: differences between models rest on the priors"),
         "rank-deficient": (SAID, "no slope of m0"),
     },
     "share": {

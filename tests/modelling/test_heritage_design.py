@@ -41,7 +41,7 @@ def prompted(table: pd.DataFrame, prompts: int = 3) -> pd.DataFrame:
         (lambda t: t.drop(columns="n_heads"), "no such column"),
         (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
         (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "a prompt twice in one model"),
-        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "average be"),
+        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "in addition to"),
     ],
 )
 def test_bad_tables_are_refused(change, message: str) -> None:
@@ -65,7 +65,7 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(prompted(table, 1), "every model has a single row")
     assert warned(prompted(table).iloc[2:], "1 models have a single row")
     assert warned(prompted(table).assign(category=["", *["a"] * 35]), "no category")
-    assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "the prior decides")
+    assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "depend strongly on the prior")
 
 
 def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said() -> None:
@@ -83,7 +83,7 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     assert warned(one_each, "no lab has two families")
     assert warned(two.assign(family=two["model_id"]), "no family has two models")
     gaps = two.assign(family=["x", "x", "y", ""] * 3)
-    assert len(design(gaps, "last_gain").families) == 9 and warned(gaps, "a family of its own, as none is stated: ")
+    assert len(design(gaps, "last_gain").families) == 9 and warned(gaps, "a separate family, since none is stated: ")
     assert warned(table, "families are not stated") and design(table, "last_gain").families == ()
 
 

@@ -88,7 +88,7 @@ def test_bad_tables_are_refused():
         fit_invariance(table[table["variant"] == "base"], seed=1)
     with pytest.raises(UsageError, match="no pair"):
         fit_invariance(table[table["variant"] != "base"], seed=1)
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="occurs twice"):
         fit_invariance(pd.concat([table, table]), seed=1)
     with pytest.raises(UsageError, match="too few shared prompts"):
         fit_invariance(table[table["prompt_id"] < "p02"], seed=1)

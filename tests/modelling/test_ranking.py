@@ -99,7 +99,7 @@ def test_the_result_is_checked_and_written(fitted):
 
 def test_bad_tables_are_refused():
     table = benchmark_table(np.random.default_rng(2), LEVELS)
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="occurs twice"):
         fit_benchmark(pd.concat([table, table]), seed=1)
     with pytest.raises(UsageError, match="two categories"):
         fit_benchmark(table.assign(category=table["model_id"]), seed=1)
@@ -131,7 +131,7 @@ def test_two_models_of_one_lab_and_no_entropy():
     table = benchmark_table(np.random.default_rng(3), [-0.2, 0.3], categories=1, prompt_sd=0.2).drop(columns="entropy")
     found = fit_benchmark(table.assign(heritage="one"), seed=1, settings=SHORT, cache=False)
     said = " ".join(found.warnings)
-    for words in ("one category", "no order was asked for", "one lab"):
+    for words in ("one category", "no order was given", "one lab"):
         assert words in said
     assert "slope" not in found.quantities
     assert found.left_out is None

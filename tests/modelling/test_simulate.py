@@ -87,11 +87,11 @@ def test_power_grows_with_the_study_and_falls_with_linked_geometry() -> None:
 @pytest.mark.parametrize(
     ("n_models", "shares", "options", "words"),
     [
-        (8, {}, {}, "no study of this size"),
+        (8, {}, {}, "no study can have this size"),
         (24, {}, {"simulations": 5}, "too few simulations"),
         (24, {}, {"geometry": "round"}, "no such geometry"),
         (24, {"heritage": 1.2}, {}, "not shares of one whole"),
-        (24, {}, {"error": 0.0}, "spreads of no study"),
+        (24, {}, {"error": 0.0}, "not spreads of a study"),
     ],
 )
 def test_no_such_study(n_models: int, shares: dict[str, float], options: dict[str, object], words: str) -> None:

@@ -47,7 +47,7 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
     reasons = {
         "": (record, record),
         "not built yet": (None, record),
-        "its script, its words or what its rules could show changed": (record, replace(record, script="4")),
+        "its script, its words or the error rates of its rules changed": (record, replace(record, script="4")),
         "what it shows changed": (replace(record, selections={}), replace(record, script="4")),
         "built with other versions of libraries": (record, replace(record, machine="5")),
         "code that it imports changed": (record, replace(record, code="4")),

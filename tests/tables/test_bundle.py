@@ -65,7 +65,7 @@ def rewritten(path: Path, change: Callable[[dict[str, bytes]], None]) -> None:
         (lambda files: files.pop("layers.csv"), "damaged"),
         (lambda files: files.pop(bundle.MANIFEST), "not a bundle of rows"),
         (lambda files: files.update({bundle.MANIFEST: b"{"}), "damaged"),
-        (lambda files: files.update({bundle.MANIFEST: b'{"format": 2, "files": {}}'}), "of another form"),
+        (lambda files: files.update({bundle.MANIFEST: b'{"format": 2, "files": {}}'}), "with another format"),
         (lambda files: files.update({f"{i}": b"" for i in range(300)}), "not a bundle of rows"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_folder_that_is_not_there_is_looked_up_in_the_package_s_and_not_read(t
     with pytest.raises(UsageError, match="no such data folder") as caught:
         folders.data_folder(tmp_path / "new")
     assert caught.value.where == str(tmp_path / "new")
-    with pytest.raises(UsageError, match="where your rows go is not said"):
+    with pytest.raises(UsageError, match="no folder for your rows was named"):
         folders.own_folder()
 
 
@@ -130,7 +130,7 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
     monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "asked"))
     assert writable_folder() == tmp_path / "asked"
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot begin a data folder") as caught:
+    with pytest.raises(DataError, match="cannot create a data folder") as caught:
         writable_folder(tmp_path / "file" / "x")
     assert (caught.value.got, caught.value.where) == ("Not a directory", str(tmp_path / "file" / "x"))
 

@@ -162,7 +162,7 @@ def test_the_nearest_table_is_the_one_that_knows_most_columns_and_a_misspelt_one
     with pytest.raises(UsageError, match="nearly those of models"):
         join(few, data=small_store)
     unsourced = layers.drop(columns="run_id").assign(model_id="lab/model")
-    with pytest.raises(UsageError, match="do not say which run they are of") as caught:
+    with pytest.raises(UsageError, match="do not say to which run they belong") as caught:
         join(unsourced, table="layers", data=small_store)
     assert "add source" in caught.value.next_step
 

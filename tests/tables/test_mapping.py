@@ -92,7 +92,7 @@ def test_a_constant_that_its_column_may_not_have_is_told_as_one(
     tmp_path: Path, constants: str, got: str, allowed: str
 ) -> None:
     path = written(tmp_path, f'table = "layers"\n[constants]\n{constants}\n')
-    with pytest.raises(UsageError, match="a constant of the mapping file is not what its column holds") as caught:
+    with pytest.raises(UsageError, match="a constant of the mapping file does not fit its column") as caught:
         load_map(path)
     assert (caught.value.got, caught.value.allowed, caught.value.where) == (got, allowed, str(path))
     table = "runs" if got.startswith(("dtype", "source")) else "layers"
@@ -153,11 +153,11 @@ def test_a_factor_of_a_column_that_is_not_there_leaves_it_empty() -> None:
 @pytest.mark.parametrize(
     ("using", "words", "got"),
     [
-        ({"columns": {"blok": "layer"}}, "a column that the mapping file names is not there", "'blok'"),
+        ({"columns": {"blok": "layer"}}, "a column that the mapping file names is missing", "'blok'"),
         ({"ignore": ("note",)}, "columns that are not ours and that the mapping file does not name", "more"),
         ({"ignore": ()}, "columns that are not ours and that the mapping file does not name", "note, more"),
-        ({"constants": {"gain_block": 1.0}}, "a column of ours is filled twice", "gain_block"),
-        ({"columns": {"block": "layer", "n": "gain_block"}}, "a column of ours is filled twice", "gain_block"),
+        ({"constants": {"gain_block": 1.0}}, "one of our columns is filled twice", "gain_block"),
+        ({"columns": {"block": "layer", "n": "gain_block"}}, "one of our columns is filled twice", "gain_block"),
     ],
 )
 def test_rows_that_do_not_fit_a_mapping_are_refused(using: dict[str, object], words: str, got: str) -> None:
@@ -301,7 +301,7 @@ def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_
             message = ""
         except ThermostatsError as error:
             message = str(error)
-        lacking = re.search(rf"without (run_id, )?{label}\.", message) or "which run they are of" in message
+        lacking = re.search(rf"without (run_id, )?{label}\.", message) or "to which run they belong" in message
         assert bool(lacking) == (said[label] == NEEDED), (label, said[label], message)
 
 

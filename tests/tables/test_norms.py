@@ -61,7 +61,7 @@ def test_what_is_not_said_is_asked(frame: pd.DataFrame, norms: dict[str, str], s
         (states().assign(norm=[1, 2, 0, 1]), "above 0"),
         (states().assign(norm=["1", "2", "much", "1"]), "much"),
         (states().assign(state=["0", "1", "ln_final", "3"]), "ln_final"),
-        (states().assign(state=[0, 1, 1, 2]), "two norms of one state"),
+        (states().assign(state=[0, 1, 1, 2]), "two norms for one state"),
     ],
 )
 def test_what_is_no_norm_of_a_state_is_refused(frame: pd.DataFrame, said: str) -> None:

@@ -53,7 +53,7 @@ def test_the_controlled_study_comes_when_it_is_named() -> None:
         ({"lab": 3}, "not a name or a list of names (lab)"),
         ({"lab": ["EleutherAI", None]}, "not a name (lab)"),
         ({"position": "lats"}, "no such token position"),
-        ({"data": 3}, "a data folder is named by its path"),
+        ({"data": 3}, "give the path of the data folder"),
     ],
 )
 def test_wrong_filters_are_refused(asked: dict[str, Any], said: str) -> None:
@@ -92,7 +92,7 @@ def test_tables_come_with_lab_family_and_geometry() -> None:
     assert (rows["heritage"].to_numpy() == rows["run_id"].map(known).to_numpy()).all()
     assert {"family", "n_layers", "n_heads", "d_head", "d_model", "n_params"} <= set(rows)
     assert {"heritage", "n_layers"} <= set(load("runs", models=True))
-    with pytest.raises(UsageError, match="of no run or model"):
+    with pytest.raises(UsageError, match="belong to no run or model"):
         load("prompts", models=True)
 
 

@@ -81,7 +81,7 @@ def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: s
     gone = said(state, pid=ended())
     states.write(tmp_path, "a", gone)
     (found,) = states.read(tmp_path)
-    assert found.state == "interrupted" and "the same command goes on" in found.reason
+    assert found.state == "interrupted" and "the same command continues" in found.reason
     assert {**asdict(found), "state": state, "reason": ""} == asdict(gone)
 
 

@@ -148,7 +148,7 @@ def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: 
     path = tmp_path / "outputs.csv"
     store.save(table("outputs", *rows), "outputs", path)
     assert store.read(path, "outputs")["top_token"].tolist() == texts
-    with pytest.raises(DataError, match="holds what no CSV file can"):
+    with pytest.raises(DataError, match="holds characters that a CSV file cannot"):
         store.to_csv(table("outputs", {**rows[0], "top_token": "a\x1e\r\nb"}), "outputs")
 
 

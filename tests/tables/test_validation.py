@@ -251,5 +251,5 @@ def test_what_a_run_may_be_called(run_id: str, good: bool) -> None:
     if good:
         check_names(frame, "layers")
         return
-    with pytest.raises(DataError, match="names a run by more than letters, digits, - and _"):
+    with pytest.raises(DataError, match="names a run with characters other than letters, digits, - and _"):
         check_names(frame, "layers")

@@ -1,4 +1,4 @@
-"""One row a model of any set of evidence, with intervals over prompts: what a question about models is put to."""
+"""One row per model of any set of evidence, with intervals over prompts: what a question about models is put to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
 
 
 def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFrame:
-    """One row a model with a named gain, at its last revision; a tuned model only without its base, seeds together.
+    """One row per model with a named gain, at its last revision; a tuned model only without its base, seeds together.
 
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
     prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements

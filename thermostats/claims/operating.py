@@ -1,6 +1,6 @@
 """What a rule could have shown: how often it says what in simulated worlds, and whether it hangs on one unit.
 
-`data/worlds.csv` holds a row a rule, number of models and world, made by `make worlds`; reports read it and simulate
+`make worlds` makes `data/worlds.csv`, one row per rule, number of models and world; reports read it and simulate
 nothing. What a finding is asked over does not matter: outcomes are simulated.
 """
 

@@ -40,7 +40,7 @@ class Posterior:
     summary: pd.DataFrame
     """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of the mean."""
     sensitivity: pd.DataFrame | None = None
-    """One row an alternative: what was changed, and what the decisive probability becomes."""
+    """One row per alternative: what was changed, and what the decisive probability becomes."""
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Further tables by title: labs, rivals, models left out."""
     panels: tuple[Panel, ...] = ()

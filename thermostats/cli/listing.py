@@ -1,4 +1,4 @@
-"""What there is, as rows: the architectures, tables, models, prompt sets, runs, claims and findings."""
+"""Listings as rows: the architectures, tables, models, prompt sets, runs, claims and findings."""
 
 from __future__ import annotations
 

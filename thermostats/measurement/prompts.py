@@ -27,7 +27,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
 
     A folder is one of images; the set ``images`` is made by code.
 
-    A file is `.txt` (one prompt a line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
+    A file is `.txt` (one prompt per line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
     `.jsonl` (one object a line with the same names); its set is called as the file is, without the suffix.
 
     Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id occurs twice,

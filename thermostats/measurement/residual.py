@@ -44,7 +44,7 @@ def norms(x: Tensor, rows: int) -> Tensor:
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)).
 
-    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number a row and prompt.
+    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number per row and prompt.
     """
     m = weights.sum(-1)
     total = torch.bmm((weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1))

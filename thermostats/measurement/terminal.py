@@ -173,7 +173,7 @@ class Lines:
 
 
 class Bars(Lines):
-    """One bar a part that is being measured."""
+    """One bar per part that is being measured."""
 
     def __init__(self) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -151,9 +151,9 @@ def paired(
 
 
 def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None) -> Axes:
-    """One line a model over layers or another column, by colour a lab, by dash a model; MOST_NAMED are named.
+    """One line per model over layers or another column: colour shows the lab, dash the model; at most MOST_NAMED are named.
 
-    Of more labs than MOST_COLOURED no line has a colour of its own.
+    With more labs than MOST_COLOURED no line has a colour of its own.
     """
     if null is not None:
         reference(axes, null)
@@ -182,7 +182,7 @@ def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer",
 def strip_by_group(
     table: pd.DataFrame, axes: Axes, *, value: str, group: str = "heritage", null: float | None = 1.0
 ) -> Axes:
-    """Every value as a point, one row a group in order of its mean; the tick is the mean of the group."""
+    """Every value as a point, one row per group in order of its mean; the tick is the mean of the group."""
     shown = table.dropna(subset=[value])
     order = list(shown.groupby(group)[value].mean().sort_values().index)
     if null is not None:
@@ -240,7 +240,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """Legend above the axes, one entry a name; a single name tells nothing apart and has none."""
+    """Legend above the axes, one entry per name; a single name tells nothing apart and has none."""
     entries = entries_of(axes)
     if len(entries) > 1:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
@@ -258,7 +258,7 @@ def legend_above(axes: Axes) -> None:
 
 
 def entries_of(axes: Axes) -> dict[str, Artist]:
-    """What a legend of the axes holds, one entry a name."""
+    """What a legend of the axes holds, one entry per name."""
     handles, names = axes.get_legend_handles_labels()
     return dict(zip(names, handles, strict=True))
 

@@ -89,7 +89,7 @@ def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
-    """One strip a test quantity, each on its own scale: the central interval of replicated data, and what was observed.
+    """One strip per test quantity, each on its own scale: the central interval of replicated data, and the observed.
 
     table: the table of `checks.posterior_predictive` or `checks.prior_predictive` (columns statistic, observed, lower,
     upper, p). Every interval is stretched to the same length; its ends are written below them, and p at the
@@ -133,7 +133,7 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
 def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     """What the data added: prior interval (hatched band) and posterior interval of every quantity, on one scale.
 
-    table: one row a quantity and stage, `stage` being `prior` or `posterior` (columns quantity, stage, median, lower,
+    table: one row per quantity and stage, `stage` being `prior` or `posterior` (columns quantity, stage, median, lower,
     upper).
     """
     order = list(dict.fromkeys(table["quantity"]))

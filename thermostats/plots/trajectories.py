@@ -1,4 +1,4 @@
-"""A gain over training: one line a model through its checkpoints."""
+"""A gain over training: one line per model through its checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to cite: the package, the study, the libraries that fits rest on, and other sources of the rows in use."""
+"""What to cite: the package, the study, the libraries that fits use, and other sources of the rows in use."""
 
 from __future__ import annotations
 

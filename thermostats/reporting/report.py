@@ -1,4 +1,4 @@
-"""Say what of a report is stale and have it built: `thermostats report`."""
+"""Find what is stale in a report and build it: `thermostats report`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def report(
     snapshot: bool = False,
     processes: int | None = None,
 ) -> Result:
-    """Run the analyses whose script, code or rows changed and write the report; with `check`, only say which are stale.
+    """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
 
     claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
     folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same; draws
@@ -78,7 +78,7 @@ def report(
     a file cannot be written.
     """
     if not isinstance(out, (str, Path)):
-        raise UsageError("a report's folder is named by its path", got=repr(out)[:60], allowed="text or a path")
+        raise UsageError("give the path of the report's folder", got=repr(out)[:60], allowed="text or a path")
     started, folder, claims = time.perf_counter(), Path(out), listed(claims, "claims")
     found = scripts(analyses if analyses is not None else folders.shipped("analyses"))
     asked, tables = chosen(claims, found), folders.data_folder(data)
@@ -106,7 +106,7 @@ def report(
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> Result:
-    reasons |= dict.fromkeys(gone, "its analysis is no more")
+    reasons |= dict.fromkeys(gone, "its analysis no longer exists")
     if state.whole:
         reasons |= {name: state.stale_because(name) for name in ABOUT} | {CHECKSUMS: state.checksums_stale()}
     outcomes = tuple(Outcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())

@@ -19,7 +19,7 @@ from thermostats.errors import DataError
 from thermostats.reporting.names import MANIFEST, SECONDS
 from thermostats.tables.atomic import write_all
 
-PAGE_CODE = "the code of its page, or what it leads to, changed"
+PAGE_CODE = "the code of its page, or what the page links to, changed"
 """Why pages are stale whose text is not."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
@@ -76,7 +76,7 @@ def stale_because(record: Record | None, now: Record, changed: Callable[[Mapping
         return "not built yet"
     if record.script != now.script:
         return (
-            "its script, its words or what its rules could show changed"
+            "its script, its words or the error rates of its rules changed"
             if record.selections
             else "what it shows changed"
         )

@@ -1,4 +1,4 @@
-"""Markdown of pages: templates in which every value is escaped, tables and figures as text, and the files beside it."""
+"""Markdown of pages: templates in which every value is escaped, tables and figures as text, and accompanying files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thermostats import words
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 
 ROWS_SHOWN = 40
-"""Rows of a table on a page; the file beside it has all."""
+"""Rows of a table on a page; the accompanying file has all."""
 FAILED, MISSING = "analysis failed", "not built"
 SIGNS = {SUPPORTED: "✔", AGAINST: "✘", OPEN: "◐", UNMEASURED: "○", FAILED: "!", MISSING: "…"}
 """Verdicts by shape, where there is no colour."""

@@ -17,7 +17,7 @@ from thermostats.tables.evidence import ALL, check_set, is_asked
 def findings(
     claims: str | Sequence[str] | None = None, *, evidence: str | None = None, out: str | Path = "reports"
 ) -> pd.DataFrame:
-    """Verdicts of the last report, one row a finding, each claim's headline first; columns as in the table `findings`.
+    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in table `findings`.
 
     claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that questions were put to
     (`published`, `replicated`, `measured`, `pooled`, `nursery`); None: of each question the set it was first asked of,

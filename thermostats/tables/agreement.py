@@ -176,7 +176,7 @@ def _why(
     """What the published figure agrees with instead: the nearest of what is declared, and of other precisions."""
     tried = [(other, why) for name, alt, why in explanations if name == row["quantity"] for other in others[alt]]
     tried += [
-        (other, f"precision: it agrees with what is measured in {other.run['dtype']}")
+        (other, f"precision: it agrees with the measurement in {other.run['dtype']}")
         for other in candidates
         if other.run["dtype"] != row["measured_dtype"] and other.run["prompt_set"] == row["measured_prompt_set"]
     ]

@@ -22,7 +22,7 @@ def check_table(name: str, tables: Collection[str] = TABLES) -> None:
 def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:
     """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a folder with content."""
     if format_ not in FORMATS:
-        raise unknown("tables are not exported like that", format_, FORMATS)
+        raise unknown("tables cannot be exported in this way", format_, FORMATS)
     for name in tables or ():
         check_table(name)
     if partition is not None and format_ != "parquet":

@@ -31,7 +31,7 @@ def only_writer(folder: Path) -> Iterator[None]:
             "cannot lock the folder for writing; nothing was written",
             where=folder,
             got=reason(error),
-            next_step="choose a folder that can be written, on a drive that knows locks",
+            next_step="choose a writable folder on a drive that supports locks",
         ) from error
     try:
         _clear(folder / STAGING)

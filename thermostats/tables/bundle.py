@@ -83,12 +83,12 @@ def unpacked(path: Path) -> Iterator[tuple[str, str, pd.DataFrame]]:
             listed = manifest["files"]
             if manifest["format"] != FORMAT:
                 got = repr(manifest["format"])[:20]
-                raise DataError("a bundle of another form", where=path, got=got, allowed=str(FORMAT))
+                raise DataError("a bundle with another format", where=path, got=got, allowed=str(FORMAT))
             found = [(name, _content(archive, f"{name}.csv")) for name in TABLES if f"{name}.csv" in listed]
         for name, content in found:
             if _sha(content) != listed[f"{name}.csv"]:
                 where = f"{path}, {name}.csv"
-                raise DataError("a file of the bundle is not the one that was put in", where=where, next_step=step)
+                raise DataError("a file of the bundle is not the one that was packed", where=where, next_step=step)
         frames = [(name, READERS[".csv"](content)) for name, content in found]
     except OSError as error:
         raise DataError("the bundle cannot be read", where=path, got=reason(error)) from error

@@ -1,4 +1,4 @@
-"""Tables for other tools: CSV or Parquet files in a folder of their own, with what describes them."""
+"""Tables for other tools: CSV or Parquet files in a separate folder, with files that describe them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def export(
     if out in TABLES and isinstance(tables, (str, Path)) and tables not in TABLES:
         out, tables = tables, str(out)
     if not isinstance(out, (str, Path)):
-        raise UsageError("a folder to export to is named by its path", got=repr(out)[:60], allowed="text or a path")
+        raise UsageError("give the path of the folder to export to", got=repr(out)[:60], allowed="text or a path")
     folder, asked = Path(out), listed(tables, "tables")
     check_export(folder, asked, format, partition)
     chosen = asked if asked is not None else list(TABLES)

@@ -1,7 +1,7 @@
-"""Data folders: the package's own tables, which nobody writes to, and the user's store, beside which they are read.
+"""Data folders: the package's own tables, which are read-only, and the user's store, which is read with them.
 
-A user's store is where `--data`, an argument or `$THERMOSTATS_DATA` says. It holds a file `store.toml` and the user's
-own rows; what the package ships lies beneath them. A folder of tables without that file stands for itself alone.
+`--data`, an argument or `$THERMOSTATS_DATA` names the user's store. It holds a file `store.toml` and the user's
+own rows, which take precedence over the package's. A folder of tables without that file is read on its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def begun_or_shipped(data: str | Path | None = None) -> Path:
-    """Data folder to look things up in: the one that is named, and before it is begun the package's tables."""
+    """Data folder to look things up in: the one that is named, or the package's tables if it does not exist yet."""
     chosen = _chosen(data)
     return chosen if chosen is not None and chosen.is_dir() else shipped("data")
 
@@ -58,7 +58,7 @@ def own_folder(data: str | Path | None = None) -> Path:
     """
     chosen = _chosen(data)
     if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
-        unsaid = "where your rows go is not said: " if chosen is None else ""
+        unsaid = "no folder for your rows was named: " if chosen is None else ""
         raise UsageError(
             f"{unsaid}the tables that ship with the package are read-only",
             where=chosen or "",
@@ -68,7 +68,7 @@ def own_folder(data: str | Path | None = None) -> Path:
 
 
 def shipped(name: str) -> Path:
-    """Folder that ships with the package (`data` or `analyses`): in a checkout beside it, in a wheel inside it."""
+    """Folder that ships with the package (`data` or `analyses`): in a checkout next to it, in a wheel inside it."""
     inside = INSTALLED / name
     return inside if inside.is_dir() else INSTALLED.parents[1] / name
 
@@ -85,13 +85,13 @@ def layers(folder: Path) -> tuple[Path, ...]:
             f"{MARK} cannot be read: it says what the store is",
             where=mark,
             got=str(error),
-            next_step=f"restore it; a whole one says: schema = {SCHEMA}",
+            next_step=f"restore it; a complete one says: schema = {SCHEMA}",
         ) from error
     if schema != SCHEMA:
         age, step = "a newer", "install a newer version of thermostats"
         if isinstance(schema, int) and schema < SCHEMA:
-            age, step = "an older", "export it with the version that began it, then join the files into a new store"
-        what = f"the store was begun with {age} schema of the tables"
+            age, step = "an older", "export it with the version that created it, then join the files into a new store"
+        what = f"the store was created with {age} schema of the tables"
         raise DataError(what, where=mark, got=f"schema = {schema!r}", allowed=str(SCHEMA), next_step=step)
     return (shipped("data"), folder)
 
@@ -124,7 +124,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def has_own_runs(data: str | Path | None = None) -> bool:
-    """Whether a user's store has measurements beside those of the package."""
+    """Whether a user's store has measurements in addition to those of the package."""
     folder = data_folder(data)
     return len(layers(folder)) > 1 and bool(own_files("runs", folder))
 
@@ -132,13 +132,13 @@ def has_own_runs(data: str | Path | None = None) -> bool:
 def _chosen(data: str | Path | None) -> Path | None:
     chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
     if not isinstance(chosen, (str, Path, NoneType)):
-        raise UsageError("a data folder is named by its path", got=repr(chosen)[:60], allowed="text or a path")
+        raise UsageError("give the path of the data folder", got=repr(chosen)[:60], allowed="text or a path")
     return None if chosen is None else Path(chosen)
 
 
 @contextmanager
 def begun(data: str | Path | None = None) -> Iterator[Path]:
-    """Data folder to write to; what is begun for what follows is taken away again where that is refused, unsaid."""
+    """Data folder to write to; if what follows is refused, a folder newly created for it is silently removed."""
     there = own_folder(data).exists()
     folder, new = _begun(data)
     try:
@@ -162,9 +162,9 @@ schema = {schema}
 
 
 def writable_folder(data: str | Path | None = None) -> Path:
-    """Data folder to write to; one that has no tables yet is begun, whole or not at all.
+    """Data folder to write to; one that has no tables yet is created completely or not at all.
 
-    Raises UsageError where none is named, DataError where it cannot be made.
+    Raises UsageError if none is named, DataError if it cannot be created.
     """
     folder, new = _begun(data)
     if new:
@@ -184,6 +184,6 @@ def _begun(data: str | Path | None) -> tuple[Path, bool]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError("cannot begin a data folder", where=folder, got=reason(error)) from error
+        raise DataError("cannot create a data folder", where=folder, got=reason(error)) from error
     write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
     return folder, True

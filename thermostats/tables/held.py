@@ -86,7 +86,7 @@ def keys(rows: pa.Table, name: str) -> list[tuple[Any, ...]]:
 
 
 def _repeats(ordered: pa.Table, name: str) -> bool:
-    """Whether a key stands twice in rows that are sorted by it."""
+    """Whether a key occurs twice in rows that are sorted by it."""
     last = max(0, len(ordered) - 1)
     same = [pc.equal(ordered[label].slice(1), ordered[label].slice(0, last)) for label in key(name)]
     return bool(pc.any(reduce(pc.and_, same)).as_py())
@@ -144,14 +144,14 @@ def check_texts(values: Iterable[Any], name: str, label: str, where: object = ""
 
 def _fault(value: str, label: str, *, free: bool) -> str:
     if SURROGATE.search(value):
-        return "holds half of a character, which UTF-8 cannot write"
+        return "holds half of a character, which UTF-8 cannot encode"
     if free or not value:
         return ""
     if label == "run_id" and not RUN.fullmatch(value):
-        return "names a run by more than letters, digits, - and _"
+        return "names a run with characters other than letters, digits, - and _"
     if HIDDEN.search(value):
         return "holds a hidden character"
-    return "begins as a formula of a spreadsheet does" if value.startswith(FORMULA) else ""
+    return "begins like a spreadsheet formula" if value.startswith(FORMULA) else ""
 
 
 def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -167,7 +167,7 @@ def infinite(name: str, label: str, where: str) -> DataError:
 
 
 def not_allowed(name: str, label: str, value: Any, where: str) -> DataError:
-    """The error for a cell that is not allowed, or without a label for a key that stands twice."""
+    """The error for a cell that is not allowed, or without a label for a key that occurs twice."""
     if not label:
         allowed = f"one row per {', '.join(key(name))}"
         return DataError(f"table {name} holds a key twice", where=where, got="", allowed=allowed)

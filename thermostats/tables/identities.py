@@ -69,7 +69,7 @@ def check_places(rows: Tables) -> None:
         if "head" in frame:
             head = pd.to_numeric(frame["head"].where(frame["head"] != "", "1"), errors="coerce")
             allowed = "1 to {n_heads}, the model's n_heads, or empty"
-            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "a head is none of the model's", allowed, ["head"])
+            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "the model has no such head", allowed, ["head"])
 
 
 def check_reasons(rows: Tables) -> None:
@@ -115,7 +115,13 @@ def check_heads(weights: pd.DataFrame) -> None:
     A key/value head stands in the rows of all query heads that share it.
     """
     ratio = (weights["frobenius_norm"] / weights["spectral_norm"]) ** 2
-    _compare(weights, weights["stable_rank"], ratio, "weights", "is no squared Frobenius over squared spectral norm")
+    _compare(
+        weights,
+        weights["stable_rank"],
+        ratio,
+        "weights",
+        "is not the squared Frobenius norm over the squared spectral norm",
+    )
     where = ["run_id", "layer", "matrix"]
     heads = weights[(weights["head"] != "") & weights["matrix"].isin(["W_V", "W_O"])]
     shared = (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
@@ -123,7 +129,7 @@ def check_heads(weights: pd.DataFrame) -> None:
     complete = groups["square"].count() == groups["n_heads"].first()
     whole = weights[weights["head"] == ""]
     total = np.sqrt(groups["square"].sum().where(complete))
-    _compare(whole, whole["frobenius_norm"], _at(total, whole, where), "weights", "is not what its heads add to")
+    _compare(whole, whole["frobenius_norm"], _at(total, whole, where), "weights", "is not the sum over its heads")
     largest = _at(groups["spectral_norm"].max(), whole, where)
     _refuse(
         whole,

@@ -32,7 +32,7 @@ def read(source: Source) -> pd.DataFrame:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise UsageError(
-            "rows are read from files of these kinds",
+            "rows can be read only from files of these kinds",
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
@@ -43,12 +43,12 @@ def read(source: Source) -> pd.DataFrame:
     except OSError as error:
         raise DataError("file cannot be read", where=path, got=reason(error)) from error
     except TooManyError as error:
-        what, allowed = "the file unpacks to more than files of rows hold", f"at most {CELLS} cells"
+        what, allowed = "the file unpacks to more than a file of rows may hold", f"at most {CELLS} cells"
         raise DataError(what, where=path, got=str(error), allowed=allowed, next_step="split it") from error
     except (ValueError, RecursionError, csv.Error) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
     if not len(frame.columns):
-        raise UsageError("the file is empty", where=path, allowed="rows under the names of their columns")
+        raise UsageError("the file is empty", where=path, allowed="rows under a header of column names")
     return frame
 
 
@@ -83,7 +83,7 @@ def _json_lines(content: bytes) -> pd.DataFrame:
 
 def _objects(rows: Any) -> pd.DataFrame:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("it is no list of objects, one a row")
+        raise ValueError("it is not a list of objects, one per row")
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pd.DataFrame([[row.get(name) for name in names] for row in rows], columns=names, dtype=object)
 

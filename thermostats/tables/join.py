@@ -1,6 +1,6 @@
-"""Join new rows into the tables of a data folder: idempotent, conflicts named, nothing half-written.
+"""Join new rows into the tables of a data folder: idempotent, with conflicts named and nothing half-written.
 
-Rows that are there already with equal values change nothing; with other values they are refused, the largest difference
+Existing rows with equal values change nothing. Rows with other values are refused, and the largest difference is
 named, unless `replace` is given. What was merely recorded of a run (versions, device, time) is no conflict.
 """
 
@@ -38,7 +38,7 @@ from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.validation import typed
 
-MAP = "thermostats ls columns {} says which there are; --map names a file that says which of yours is which"
+MAP = "thermostats ls columns {} lists the columns; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
 
 
@@ -115,7 +115,7 @@ def _sources(given: Source | Sequence[Source]) -> list[Source]:
     found = list(each) if whole else [given]
     if wrong := [one for one in found if not isinstance(one, (str, Path, pd.DataFrame))]:
         got, allowed = repr(wrong[0])[:60], "paths of files, or DataFrames"
-        raise UsageError("rows are joined from files and DataFrames", got=got, allowed=allowed)
+        raise UsageError("only files and DataFrames can be joined", got=got, allowed=allowed)
     return found
 
 
@@ -182,7 +182,7 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
     if differs.any() and not replace:
         raise DataError(
             _conflict(name, mine[differs], theirs[differs]),
-            next_step="join with --replace to keep the new values, or leave them out",
+            next_step="join with --replace to keep the new values, or leave these rows out",
         )
     return Plan(rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum()))
 
@@ -235,10 +235,10 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
         here = store.read(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
         if len(here):
             raise DataError(
-                "these rows are figures of the study and are not replaced",
+                "these rows are figures of the study and cannot be replaced",
                 where=path,
                 got=f"{len(here)} of them",
-                next_step="give your own rows a run of their own (another `source`), or thermostats import",
+                next_step="give your own rows a separate run (another `source`), or use thermostats import",
             )
 
 
@@ -264,7 +264,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
     lacking, unknown = difference(rows, dtypes(name))
     if "run_id" in lacking and "model_id" in rows:
         raise UsageError(
-            f"rows of table {name} do not say which run they are of",
+            f"rows of table {name} do not say to which run they belong",
             where=where,
             got="model_id without source",
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
@@ -290,7 +290,7 @@ def _table_of(frame: pd.DataFrame, where: object) -> str:
     unknown = difference(frame, columns_of_rows(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     raise UsageError(
-        "its columns are those of no table",
+        "its columns do not match any table",
         where=where,
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
         next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest)) if unknown else MAP.format(nearest),

@@ -29,7 +29,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
             content += stream.read(limit + 1 - len(content))
     if len(content) > limit:
         raise DataError(
-            "the file is larger than files of its kind are",
+            "the file is larger than files of its kind may be",
             where=path,
             got=f"{path.stat().st_size} bytes",
             allowed=f"at most {limit} bytes",

@@ -78,7 +78,7 @@ def load_map(path: str | Path) -> ColumnMap:
         if name not in ENTRIES:
             raise unknown("a mapping file has no such entry", name, ENTRIES, where=path)
         if not isinstance(value, ENTRIES[name]):
-            raise UsageError(f"{name} of the mapping file is not as it must be", where=path, got=repr(value))
+            raise UsageError(f"{name} of the mapping file is not valid", where=path, got=repr(value))
     ignore = content.get("ignore", ())
     found = ColumnMap(**{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))})
     _check(found, path)
@@ -89,7 +89,7 @@ def _check(found: ColumnMap, path: Path) -> None:
     if found.table not in TABLES:
         raise unknown("the mapping file names no table", found.table, TABLES, where=path)
     if found.norms and found.table != "layers":
-        raise UsageError("[norms] are of the table layers", where=path, got=found.table)
+        raise UsageError("[norms] is only for the table layers", where=path, got=found.table)
     ours, listing = columns_of_rows(found.table), f"thermostats ls columns {found.table}"
     for part, names in (
         ("columns", found.columns.values()),
@@ -98,7 +98,7 @@ def _check(found: ColumnMap, path: Path) -> None:
     ):
         for name in names:
             if not isinstance(name, str) or name not in ours:
-                what = f"{part} of the mapping file names no column of ours"
+                what = f"{part} of the mapping file is not one of our columns"
                 raise unknown(what, name, ours, where=path, otherwise=listing)
     for name, factor in found.factors.items():
         if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
@@ -108,7 +108,7 @@ def _check(found: ColumnMap, path: Path) -> None:
         many = "one value, the same in every row" if isinstance(value, list | dict) else ""
         if wanted := many or wanted_instead(value, owner, name):
             raise UsageError(
-                "a constant of the mapping file is not what its column holds",
+                "a constant of the mapping file does not fit its column",
                 where=path,
                 got=f"{name} = {value!r}",
                 allowed=wanted,
@@ -134,7 +134,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
         frame = gains_from_norms(frame.drop(columns=spared), using.norms, where)
     for name in using.columns:
         if name not in frame.columns:
-            raise unknown("a column that the mapping file names is not there", name, map(str, frame), where=where)
+            raise unknown("a column that the mapping file names is missing", name, map(str, frame), where=where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [name for name in spare if using.ignore != OTHERS and name not in using.ignore]:
@@ -146,12 +146,12 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
         )
     renamed = renamed.drop(columns=spare)
     if twice := set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns)):
-        raise UsageError("a column of ours is filled twice", where=where, got=", ".join(sorted(twice)))
+        raise UsageError("one of our columns is filled twice", where=where, got=", ".join(sorted(twice)))
     for name, factor in using.factors.items():
         try:
             renamed[name] = renamed[name].replace("", None).astype("float64") * factor if name in renamed else None
         except (ValueError, TypeError) as error:
-            what = f"column {name} is to be converted and is not all numbers"
+            what = f"column {name} is to be converted but does not hold only numbers"
             raise DataError(what, where=where, got=str(error)) from error
     return filled(renamed.assign(**using.constants), using.table)
 

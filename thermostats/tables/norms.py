@@ -1,4 +1,4 @@
-"""Gains from norms of the stream as other tools list them, one row a state."""
+"""Gains from norms of the stream as other tools list them, one row per state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRIES = {"state": "column of states, 0 to L or hook names", "norm": "column of
 LAST = ("stream", "normed")
 HOOK = re.compile(r"blocks\.(\d+)\.hook_resid_(pre|post)")
 AGREE = 1e-4
-"""Relative difference of two norms of one state."""
+"""Relative difference of two norms for one state."""
 
 
 def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: object) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: objec
     is made.
 
     Raises UsageError where an entry or a column is missing, DataError for states that are no states, norms that are not
-    above 0, and two norms of one state.
+    above 0, and two norms for one state.
     """
     for name, what in ENTRIES.items():
         if name not in norms:
@@ -36,7 +36,7 @@ def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: objec
         raise unknown("no such kind of last state", norms["last"], LAST, where=where)
     for name in ("state", "norm"):
         if norms[name] not in frame:
-            raise unknown(f"the column of {name}s is not there", norms[name], map(str, frame), where=where)
+            raise unknown(f"the column of {name}s is missing", norms[name], map(str, frame), where=where)
     others = [name for name in frame if name not in (norms["state"], norms["norm"])]
     rows = frame[others].assign(state=[_state(value, where) for value in frame[norms["state"]]])
     rows["norm"] = pd.to_numeric(frame[norms["norm"]], errors="coerce")
@@ -45,7 +45,7 @@ def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: objec
     by = [*others, "state"]
     spread = rows.groupby(by, dropna=False)["norm"].agg(["min", "max"])
     if (spread["max"] > spread["min"] * (1 + AGREE)).any():
-        raise DataError("two norms of one state", where=where, got=str(spread.idxmax()["max"]))
+        raise DataError("two norms for one state", where=where, got=str(spread.idxmax()["max"]))
     rows = rows.drop_duplicates(by).sort_values(by)
     whose = rows.groupby(others, dropna=False) if others else rows.groupby(np.zeros(len(rows)))
     before, last = whose[["state", "norm"]].shift(), whose["state"].transform("max")

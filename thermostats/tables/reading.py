@@ -1,4 +1,4 @@
-"""Tables and features as one asks for them in a notebook: with their models, and of the models that one means."""
+"""Tables and features for use in a notebook: with their models, and for the models that the user names."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ def load(
     models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
     `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
 
-    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False.
+    A row of a user's store replaces the package's row with the same key. Prompt texts that may not be shipped are
+    filled in from `private/prompts.csv` if it exists, unless `private` is False.
 
-    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table whose rows are of none;
-    DataError where a file is damaged, a value is not allowed or a key stands twice.
+    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table whose rows belong to
+    none; DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
     check_table(name)
     known = None if runs is None and not without else store.load("runs", data)
     kept, dropped = (None if ids is None else _run_ids(ids, known) for ids in (runs, without))
     frame = store.load(name, data, private=private, runs=kept, without=dropped or ())
     if "run_id" not in frame and (models or kept is not None or dropped) and name != "models":
-        raise UsageError("rows of this table are of no run or model", got=name, next_step="leave out models and runs")
+        raise UsageError(
+            "rows of this table belong to no run or model", got=name, next_step="leave out models and runs"
+        )
     if kept is not None:
         frame = frame[frame["run_id"].isin(kept)]
     if dropped:
@@ -146,7 +148,7 @@ def of_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
 
 
 def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a model and source: of its last revision the run with most gains."""
+    """One row per model and source: of its last revision the run with most gains."""
     rows = of_last_revision(rows, "model_id", "source")
     named = rows[list(GAINS)].notna().any(axis=1)
     ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(

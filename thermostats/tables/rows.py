@@ -56,7 +56,7 @@ def load(
     be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
     other runs in archives and in files named after them are left out; so are those of the runs `without`.
 
-    Raises DataError where a file is damaged, a value is not allowed or a key stands twice.
+    Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
     paths, folder = files(name, data), data_folder(data)
     found: pa.Table | None = None

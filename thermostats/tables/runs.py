@@ -1,4 +1,4 @@
-"""Identity of a run: a hash of what was measured; what was merely recorded beside it is no part of it."""
+"""Identity of a run: a hash of what was measured; what was merely recorded with it is not part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds of one model: those whose `seed_of` names it differ from it by their seed alone, which is noise."""
+"""Seeds of one model: models whose `seed_of` names it differ from it only by their seed, which is noise."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
 
 
 def one_a_recipe(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a recipe: its first seed, with gains that are geometric means over its seeds."""
+    """One row per recipe: its first seed, with gains that are geometric means over its seeds."""
     if not (rows["seed_of"] != "").any():
         return rows
     recipe, gains = _recipe(rows), list(GAINS)

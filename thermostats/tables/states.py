@@ -64,7 +64,7 @@ def read(data: Path) -> list[State]:
             what = "what is being measured cannot be read"
             raise DataError(what, where=path, got=str(error), next_step="remove the file") from error
         if _gone(state):
-            ended = "the process that measured it has ended; the same command goes on"
+            ended = "the process that measured it has ended; the same command continues"
             state = replace(state, state=INTERRUPTED, reason=ended)
         found.append(state)
     return found

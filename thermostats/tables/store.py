@@ -73,7 +73,7 @@ def _lines(checked: pd.DataFrame, name: str) -> list[str]:
     text: str = checked[written(checked, name)].to_csv(index=False, lineterminator=LINE_END)
     lines = text.split(LINE_END)[:-1]
     if len(lines) != len(checked) + 1:
-        raise DataError(f"a text of table {name} holds what no CSV file can", got=ascii(LINE_END))
+        raise DataError(f"a text of table {name} holds characters that a CSV file cannot", got=ascii(LINE_END))
     return [line + "\n" for line in lines]
 
 
@@ -83,7 +83,7 @@ def save(frame: pd.DataFrame, name: str, path: Path) -> None:
 
 
 def check(data: str | Path | None = None) -> dict[str, int]:
-    """Rows per table, after every table was held against its schema, keys and cross-references.
+    """Rows per table, after every table was checked against its schema, keys and cross-references.
 
     Raises DataError at the first thing that is wrong.
     """

@@ -56,7 +56,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
-    """Frame as table `name`, cells of text converted, sorted by key; a row that stands twice counts once.
+    """Frame as table `name`, cells of text converted, sorted by key; a row that occurs twice counts once.
 
     Rows are counted from 1 in messages, the names of the columns not counted.
 
@@ -80,7 +80,7 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
             f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
             where=where,
             rows=_listed(wrong),
-            next_step="mend them and join again; nothing was written",
+            next_step="correct them and join again; nothing was written",
         )
     check_names(table, name, where)
     return table.sort_values(key(name), kind="stable", ignore_index=True)
@@ -115,7 +115,7 @@ def as_text(values: pd.Series) -> pd.Series:
     try:
         return pd.Series(cells, index=values.index, dtype=TEXT)
     except UnicodeEncodeError as error:
-        what, where = "a text holds half of a character, which UTF-8 cannot write", f"column {values.name}"
+        what, where = "a text holds half of a character, which UTF-8 cannot encode", f"column {values.name}"
         raise DataError(what, where=where, got=ascii(error.object)[:60]) from error
 
 

@@ -204,7 +204,8 @@ def within_correlation(
     drawn = np.nanmean(statistic(a[prompts, models], b[prompts, models], 1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
     return WithinCorrelation(
-        test=f"permutation of prompts, all models together, of the mean {method.capitalize()} correlation against 0",
+        test="permutation of prompts, for all models together, of the mean "
+        f"{method.capitalize()} correlation against 0",
         estimate=float(each.mean()),
         lower=float(low),
         upper=float(high),
@@ -251,12 +252,14 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
 
 
 def only_term(names: Sequence[str], term: str | None, formula: str) -> str:
-    """Return the coefficient meant: the one named, or the only one beside the intercept."""
+    """Return the coefficient meant: the one named, or the only one apart from the intercept."""
     others = [name for name in names if name not in ("Intercept", "Group Var")]
     if term is None and len(others) == 1:
         return others[0]
     if term is None or term not in names:
-        raise UsageError("which coefficient is meant is not clear", where=formula, got=term, allowed=", ".join(names))
+        raise UsageError(
+            "it is not clear which coefficient is meant", where=formula, got=term, allowed=", ".join(names)
+        )
     return term
 
 

@@ -270,7 +270,7 @@ def clustered_sign_permutation(
     units = by_family.agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
     if (units["n_labs"] > 1).any():
         spread = list(units.index[units["n_labs"] > 1])
-        raise UsageError("a family spread over labs", where="families", got=spread, allowed="one lab a family")
+        raise UsageError("a family belongs to several labs", where="families", got=spread, allowed="one lab per family")
     sides = [units.loc[side, "share"].to_numpy(np.float64) for side in (units["lab"] == focal, units["lab"] != focal)]
 
     def contrast(inside: Array, outside: Array, axis: int) -> Array:

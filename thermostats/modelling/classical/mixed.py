@@ -183,7 +183,7 @@ def variance_components(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> VarianceComponents:
-    """Variances of y_ij = μ + a_i + b_j + e_ij, one value a cell, such as model × prompt (on a log scale for gains).
+    """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a log scale for gains).
 
     Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where positive, those
     below zero given as zero; intervals are generalised (Weerahandi 1993, doi:10.1080/01621459.1993.10476355), from
@@ -199,7 +199,7 @@ def variance_components(
             "several values in one cell",
             where=f"{rows} × {columns}",
             got=again,
-            allowed="one value a cell",
+            allowed="one value per cell",
             next_step="select one run, or average first",
         )
     I, J = long["row"].nunique(), long["column"].nunique()  # noqa: E741

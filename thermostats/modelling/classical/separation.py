@@ -29,7 +29,7 @@ class Separation:
     smallest_p: float
     """The p of the most extreme arrangement of these numbers."""
     groups: pd.DataFrame
-    """A row a group with both kinds: group, n, pairs, above, share, and straddling, the kinds with values both above
+    """Per group with both kinds: group, n, pairs, above, share, and straddling, the kinds with values both above
     and below all values of the other kind."""
 
 

@@ -35,7 +35,7 @@ NUMBERS = 2_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """One entry a model."""
+    """One entry per model."""
 
     mean: Array
     sd: Array

@@ -4,9 +4,9 @@ A block b contributes f_b (one value per model, in log gain), with E[Σ_i f_b,i�
 blocks are exchangeable effects, centred over models, c·(u_lab(i) − mean), c² = 1/(1 − Σ_j (n_j/M)²); blocks of
 covariates are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
 
-Heritage is the lab's. Families within labs, where they are stated, are a block of their own, always pooled, and
-neither heritage nor residual; lineage is both together. Where no lab has two families, or no family two models, a
-warning says what cannot be told apart.
+Heritage is the effect of the lab. Families within labs, where they are stated, are a separate block, always pooled, and
+neither heritage nor residual; lineage is both together. If no lab has two families, or no family two models, a
+warning says what cannot be separated.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def design(table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[
             warnings.append(f"{name} has rank {bases[name].shape[1]} of {block.shape[1]} columns")
     used = len(labs) + sum(basis.shape[1] for basis in bases.values())
     if used >= len(models):
-        warnings.append(f"{len(models)} models for {used} effects: the prior decides much of the shares")
+        warnings.append(f"{len(models)} models for {used} effects: the shares depend strongly on the prior")
     return Design(
         estimand=at_position(estimand, rows),
         models=models,
@@ -195,7 +195,7 @@ def _chosen(blocks: Mapping[str, Sequence[str]] | None) -> tuple[str, dict[str, 
         return "heritage", {"geometry": GEOMETRY, "scale": SCALE}
     if set(blocks) != set(CAUSES) or not all(blocks.values()) or len(blocks["heritage"]) != 1:
         raise UsageError(
-            "other blocks than the heritage model has",
+            "blocks that the heritage model does not have",
             got={name: list(own) for name, own in blocks.items()},
             allowed=f"{', '.join(CAUSES)}: one column of heritage, one or more of the others",
         )
@@ -229,20 +229,20 @@ def _families(rows: pd.DataFrame, facts: pd.DataFrame, warnings: list[str]) -> t
     known = rows[["model_id", "family"]].replace("", None).dropna() if "family" in rows else rows.head(0)
     stated = known.drop_duplicates().set_index("model_id")["family"] if len(known) else pd.Series(dtype=object)
     if stated.empty or stated.index.duplicated().any():
-        warnings.append("families are not stated, one a model: no share is theirs")
+        warnings.append("families are not stated, so each model is its own: they have no share")
         return (), NOBODY
     if lacking := set(facts.index) - set(stated.index):
-        warnings.append("a family of its own, as none is stated: " + named(lacking))
+        warnings.append("treated as a separate family, since none is stated: " + named(lacking))
     family = stated.reindex(facts.index)
     within = facts["heritage"].astype(str) + " / " + family.where(family.notna(), facts.index.to_series()).astype(str)
     names, codes = np.unique(within.to_numpy(dtype=str), return_inverse=True)
     if within.groupby(facts["heritage"]).nunique().max() < 2:
         warnings.append(
-            "no lab has two families: what is the lab's and what is the family's cannot be told apart and is divided "
-            "by the prior; their sum, the lineage, can be estimated"
+            "no lab has two families: effects of lab and family cannot be separated and are divided by the prior; "
+            "their sum, the lineage, can be estimated"
         )
     if np.bincount(codes).max() < 2:
-        warnings.append("no family has two models: what is the family's and what is the model's cannot be told apart")
+        warnings.append("no family has two models: effects of family and model cannot be separated")
     return tuple(map(str, names)), codes.astype(np.int64)
 
 
@@ -250,11 +250,11 @@ def _sizes(models: Sequence[str], labs: Sequence[str], lab: Integers) -> list[st
     if len(models) < 4:
         raise UsageError("too few models", got=len(models), allowed="4 or more")
     if len(labs) < 2:
-        raise UsageError("one lab: its effect cannot be told from the mean", got=labs[0], allowed="2 labs or more")
+        raise UsageError("one lab: its effect cannot be separated from the mean", got=labs[0], allowed="2 labs or more")
     sizes = np.bincount(lab)
     if sizes.max() == 1:
         raise UsageError(
-            "every lab has one model: heritage cannot be told from the model",
+            "every lab has one model: heritage cannot be separated from the residual between models",
             got=f"{len(labs)} labs",
             allowed="two models or more in at least one lab",
         )

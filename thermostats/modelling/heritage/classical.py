@@ -21,7 +21,7 @@ Blocks = dict[str, list[str]]
 
 
 def model_frame(laid_out: Design) -> tuple[pd.DataFrame, Blocks]:
-    """One row a model: log_gain (mean over prompts), heritage, columns of geometry and scale; and the blocks."""
+    """One row per model: log_gain (mean over prompts), heritage, columns of geometry and scale; and the blocks."""
     frame = pd.DataFrame({"log_gain": laid_out.means()[0], "heritage": [laid_out.labs[j] for j in laid_out.lab]})
     blocks: Blocks = {"heritage": ["heritage"]}
     for name, basis in (("geometry", laid_out.geometry), ("scale", laid_out.scale)):

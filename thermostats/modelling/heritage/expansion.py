@@ -81,7 +81,7 @@ def lab_densities(posterior: HeritagePosterior, seed: int) -> Array:
 
 
 def compared(posteriors: Mapping[str, HeritagePosterior], seed: int) -> pd.DataFrame:
-    """One row a model, in the order of their complexity.
+    """One row per model, in the order of their complexity.
 
     Columns: model; not_reproduced, test quantities that its replications miss; elpd, sum of the labs' log predictive
     densities, difference from the best and its standard error over labs; close, within `CLOSE` of these; weight, by
@@ -111,7 +111,7 @@ def compared(posteriors: Mapping[str, HeritagePosterior], seed: int) -> pd.DataF
 
 
 def preferred(posteriors: Mapping[str, HeritagePosterior], seed: int) -> tuple[str, str]:
-    """Name of the model with the highest log predictive density of labs left out, and what there is to say of it."""
+    """Name of the model with the highest log predictive density of left-out labs, and a sentence about it."""
     if len(posteriors) == 1:
         (name,) = posteriors
         return name, f"{name}: the only declared model that reproduces the data"

@@ -1,7 +1,7 @@
 """Does knowing the lab help, and do geometry and scale transfer? The heritage model's error on models it has not seen.
 
 Two questions, two designs, both by exact refits: leave one model out within labs of two or more (its lab is known from
-its siblings), and leave one lab out. Beside each the same model without what the question is about: without heritage
+its siblings), and leave one lab out. Next to each, the same model without what the question is about: without heritage
 for the first, without geometry and scale for the second. Importance sampling over prompt rows answers neither.
 """
 

@@ -114,7 +114,7 @@ def power(
     if simulations < 2 * PER_DESIGN:
         raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
     if error <= 0 or total <= 0:
-        raise UsageError("spreads of no study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
+        raise UsageError("not spreads of a study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
     rng, console = np.random.default_rng(seed), Console(stderr=True)
     designs = -(-simulations // PER_DESIGN)
     found: dict[str, list[list[float]]] = {}

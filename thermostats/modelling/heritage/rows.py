@@ -1,4 +1,4 @@
-"""From the tables to what is fitted: a row a prompt (or a mean with its spread) and one row a model."""
+"""From the tables to what is fitted: one row per prompt (or a mean with its spread) and one row per model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gain_rows(
     incomparable: bool = False,
     position: str = LAST,
 ) -> pd.DataFrame:
-    """Rows for `fit_heritage` from the tables: base models, each from its run with most prompts.
+    """Rows for `fit_heritage` from the tables: base models, each from its run with the most prompts.
 
     A model whose variant is not stated counts as a base model, unless it is of the controlled study.
 
@@ -79,7 +79,7 @@ def chosen_rows(
     known = base[base[estimand].notna()]
     said = left_out(base["model_id"], known["model_id"], f"no {estimand}")
     if pinned := set(known["model_id"]) - set(rows["model_id"]):
-        said.append("left out, normed after the sum: " + named(pinned))
+        said.append("left out, since normalised after the sum: " + named(pinned))
     if tuned := set(asked.loc[asked[estimand].notna(), "model_id"]) - set(base["model_id"]):
         said.append("left out, not a base model: " + named(tuned))
     rows = one_row_a_model(rows, files, said, first=["each"])
@@ -127,8 +127,8 @@ def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, said: list[
 def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
     """The fields of `Design` that hold prompt rows and averages; what is odd about them is added to `warnings`.
 
-    Raises UsageError for a model with an average beside other rows, a prompt twice in one model, an average without its
-    spread or number of prompts.
+    Raises UsageError for a model with an average in addition to other rows, for a prompt that occurs twice in one
+    model, and for an average without its spread or number of prompts.
     """
     rows = rows.assign(prompt_id=_column(rows, "prompt_id", "").fillna(""))
     averaged = (rows["prompt_id"] == "") & _column(rows, "gain_sd", np.nan).notna()
@@ -136,23 +136,23 @@ def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str])
     both = set(single["model_id"]) & set(means["model_id"])
     if both or means["model_id"].duplicated().any():
         raise UsageError(
-            "a model has an average beside other rows",
+            "a model has an average in addition to other rows",
             got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
-            allowed="prompt rows, or one average",
+            allowed="rows per prompt, or one average",
         )
     again = single[(single["prompt_id"] != "") & single.duplicated(["model_id", "prompt_id"])]
     if len(again):
         raise UsageError(
             "a prompt twice in one model",
             where=again["model_id"].iloc[0],
-            got=f"{len(again)} rows beside others of the same prompt",
+            got=f"{len(again)} rows in addition to others of the same prompt",
             allowed="one row per model and prompt",
-            next_step="take one run per model",
+            next_step="use one run per model",
         )
     once = single["model_id"].value_counts()
     if (once == 1).any():
         warnings.append(
-            "every model has a single row: what is the model's and what is the prompt's cannot be told apart"
+            "every model has a single row: variation between models and between prompts cannot be separated"
             if (once == 1).all() and means.empty
             else f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
         )
@@ -197,7 +197,7 @@ def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRows:
-    """One row a model: the columns of the features, `log_gain` (natural), `error` (its standard error), `n_prompts`."""
+    """One row per model: columns of the features, `log_gain` (natural), `error` (its standard error), `n_prompts`."""
 
     table: pd.DataFrame
     estimand: str
@@ -214,7 +214,7 @@ def model_rows(
     prompt_counts: Mapping[str, int] | None = None,
     least: int = 3,
 ) -> ModelRows:
-    """Log gains of `features` rows, one row a model (that with most prompts), errors by the delta method.
+    """Log gains of `features` rows, one row per model (that with most prompts), errors by the delta method.
 
     log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order
     of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where
@@ -234,7 +234,7 @@ def model_rows(
     said = left_out(asked["model_id"], rows["model_id"], f"no {estimand}")
     pinned = ~_column(rows, "comparable", True).astype(bool)
     if pinned.any():
-        said.append("left out, normed after the sum: " + named(set(rows.loc[pinned, "model_id"])))
+        said.append("left out, since normalised after the sum: " + named(set(rows.loc[pinned, "model_id"])))
         rows = rows[~pinned]
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
     own = _column(rows, f"{estimand}_n", np.nan).astype("float64")
@@ -259,7 +259,7 @@ def model_rows(
         said.append("no model's spread over prompts is known: gains are taken as exact")
         errors = np.zeros(len(rows))
     elif unknown.any():
-        said.append("error unknown, the largest of the others taken: " + named(rows.loc[unknown, "model_id"]))
+        said.append("error unknown, so the largest of the others is used: " + named(rows.loc[unknown, "model_id"]))
         errors = np.where(unknown, np.nanmax(errors), errors)
     kept = rows.assign(log_gain=logs, error=errors)
     return ModelRows(
@@ -282,7 +282,7 @@ def one_row_a_model(
     ascending = [True, True, *(False for _ in first), False, True]
     order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
     if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
-        said.append("measured more than once, one row taken: " + named(twice))
+        said.append("measured more than once, so one row is used: " + named(twice))
     return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 

@@ -83,7 +83,7 @@ def _variants(fit: HeritagePosterior) -> dict[str, tuple[Design, float]]:
 
 
 def _told_apart(design: Design, kept: Integers) -> bool:
-    """Whether heritage can be told from the mean and from the model."""
+    """Whether heritage can be separated from the mean and from the residual between models."""
     sizes = np.bincount(design.lab[kept])
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
 

@@ -118,7 +118,7 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     UsageError for another number of blocks, missing values, or no residual degree of freedom.
     """
     if not 2 <= len(blocks) <= 4:
-        raise UsageError("dominance analysis of so many blocks", got=len(blocks), allowed="2 to 4")
+        raise UsageError("dominance analysis of too many blocks", got=len(blocks), allowed="2 to 4")
     y, bases = _outcome(frame, outcome, blocks), _bases(_designs(frame, blocks), len(frame))
     _leave_residuals(y.size, bases[frozenset(blocks)].shape[1])
     shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)

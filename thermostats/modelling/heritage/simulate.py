@@ -23,7 +23,7 @@ class Simulated:
 
     table: pd.DataFrame
     contributions: Mapping[str, Array]
-    """Per block, one value a model, models in order of their names."""
+    """Per block, one value per model, models in order of their names."""
     means: Array
     """True log gain of every model."""
     sds: Mapping[str, float]

@@ -42,7 +42,7 @@ def check_size(n_models: int, n_labs: int, geometry: str) -> None:
         )
     if n_labs < 2 or n_models < n_labs + 1 or n_models < 4:
         raise UsageError(
-            "no study of this size",
+            "no study can have this size",
             got=f"{n_models} models in {n_labs} labs",
             allowed="2 labs or more, 4 models or more, more models than labs",
         )

@@ -149,6 +149,6 @@ def _cumulated(log_weights: Array) -> Array:
 
 
 def _node(cumulated: Array, z: Array, chance: Array, jitter: Array) -> Array:
-    """One z a row, by its weights over the nodes, spread evenly around the node; `chance` in [0, 1), a number a row."""
+    """One z per row, by its weights over the nodes, spread evenly around the node; `chance` in [0, 1), one per row."""
     at = (cumulated < chance[:, None] * cumulated[:, -1:]).sum(axis=1)
     return np.asarray(z[at] + jitter * (z[1] - z[0]))

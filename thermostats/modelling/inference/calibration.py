@@ -1,6 +1,6 @@
 """Simulation-based calibration: truths from a model's prior, outcomes from them, their ranks in the posteriors.
 
-Where model and sampler are right, the rank of a truth among L independent posterior draws is uniform on 0, …, L
+    Where model and sampler are right, the rank of a truth among L independent posterior draws is uniform on 0, …, L
 (Talts et al. 2018, arXiv:1804.06788). Uniformity is tested by the empirical distribution function against its
 simultaneous band (Säilynoja, Bürkner, Vehtari 2022, doi:10.1007/s11222-022-10090-6). Probabilities of orders are
 tested by the frequency with which the order is true.
@@ -121,7 +121,7 @@ class Calibration:
         )
 
     def plot(self, axes: Any) -> Any:
-        """Empirical distribution of ranks less the uniform one, a line a quantity, with the 95% simultaneous band."""
+        """Empirical minus uniform distribution of ranks, one line per quantity, with the 95% simultaneous band."""
         n = self.ranks["simulation"].nunique()
         points = np.arange(1, n) / n
         gamma = float(np.quantile(_smallest_tails(n), 0.05))
@@ -151,13 +151,15 @@ def calibrate(
 ) -> Calibration:
     """Ranks of true quantities in the posteriors of outcomes that were drawn with them from the prior.
 
-    Every finished simulation of a simulator with a key is kept in the cache folder, and a call that was interrupted
-    goes on where it stopped. `progress` is called with how many are done and how many there are.
+    Every finished simulation of a simulator with a key is kept in the cache folder, and an interrupted call resumes
+    where it stopped. `progress` is called with the number of finished simulations and the total.
 
     Raises UsageError for fewer than 2 simulations.
     """
     if simulations < 2:
-        raise UsageError("too little to calibrate", got=f"{simulations} simulations", allowed="2 or more")
+        raise UsageError(
+            "too few simulations or draws to calibrate", got=f"{simulations} simulations", allowed="2 or more"
+        )
     folder = cache_folder() if cache and simulator.key else None
     path = folder / "calibration" / f"{simulator.key()}-{simulations}-{seed}.csv" if folder and simulator.key else None
     rows = _read(path)
@@ -199,7 +201,7 @@ def by_sampling(
     """
     if settings.chains * settings.draws < 2 * RANKED:
         raise UsageError(
-            "too little to calibrate",
+            "too few simulations or draws to calibrate",
             got=f"{settings.chains} × {settings.draws} draws",
             allowed=f"{2 * RANKED} draws or more",
         )

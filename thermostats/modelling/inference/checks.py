@@ -1,7 +1,7 @@
-"""The same checks for every fitted model, each a frozen record with its table; all together a gate.
+"""The same checks for every fitted model, each a frozen record with its table; together they form the gate.
 
-It protects from a sampler that failed, and from a model that does not give again what the claim is about. All else
-warns: it is shown and closes nothing.
+The gate protects against a failed sampler, and against a model that does not reproduce what the claim is about.
+Everything else warns: it is shown and closes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SHAPES: Mapping[str, Statistic] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     outcome: str
@@ -51,7 +51,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Gate:
-    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table, a row a check."""
+    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table with one row per check."""
 
     checks: tuple[Check, ...]
 
@@ -185,7 +185,7 @@ def influence(table: pd.DataFrame) -> Check:
     """
     moved, asked = _moved(table, "without"), table.groupby("statement", sort=False).size()
     reasons = [f"hangs on one unit: {'; '.join(moved)}"] * bool(moved)
-    reasons += [f"not asked without a unit: {name}" for name in asked.index[asked == 1]]
+    reasons += [f"not refitted without some units: {name}" for name in asked.index[asked == 1]]
     return _check("influence", WARNED if reasons else PASSED, "; ".join(reasons) or "no unit carries it alone", table)
 
 

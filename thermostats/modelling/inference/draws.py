@@ -48,7 +48,7 @@ class Settings:
     draws: int = 1000
     """Kept per chain."""
     tune: int = 400
-    """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 where it is not told."""
+    """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 by default."""
     target_accept: float = 0.9
     sampler: str = "nutpie"
     """nutpie, pymc for PyMC's own, or gibbs for models that are drawn so whatever is asked"""
@@ -62,7 +62,9 @@ class Settings:
                 allowed="2 chains of 10 + 4 or more",
             )
         if not 0 < self.target_accept < 1:
-            raise UsageError("target_accept is no probability", got=self.target_accept, allowed="above 0 and below 1")
+            raise UsageError(
+                "target_accept is not a probability", got=self.target_accept, allowed="above 0 and below 1"
+            )
         if self.sampler not in {"nutpie", "pymc", GIBBS}:
             raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
 
@@ -90,7 +92,7 @@ class Diagnostics:
     NaN where chains have no energy, and so no divergences."""
 
     def table(self) -> pd.DataFrame:
-        """One row a diagnostic: diagnostic, worst, limit, quantity, passes, and its failure in words."""
+        """One row per diagnostic: diagnostic, worst, limit, quantity, passes, and its failure in words."""
         rows = [
             ("R-hat", self.rhat_max, RHAT_LIMIT, self.rhat_name, "{0} {1:.3f} of {3} above {2}"),
             ("bulk ESS", self.ess_bulk_min, ESS_LIMIT, self.ess_bulk_name, "{0} {1:.0f} of {3} below {2:.0f}"),

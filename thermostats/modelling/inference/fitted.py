@@ -24,7 +24,7 @@ from thermostats.modelling.inference.parts import Part, Update, checks_of
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.words import number
 
-NO_SOURCE = "the table names no source: what it rests on is not told"
+NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 POWERS = (0.8, 1.25)
 """Powers of the prior in the sensitivity check."""
 Prior = tuple[str, str, str]
@@ -112,7 +112,7 @@ class Fitted:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the elements of quantities that are arrays."""
     equations: tuple[str, ...] = ()
-    """The model, a line an equation."""
+    """The model, one line per equation."""
     priors: tuple[Prior, ...] = ()
     """Every prior: quantity, distribution, reason."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Fitted:
         return chosen
 
     def summary(self) -> pd.DataFrame:
-        """One row a quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
+        """One row per quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
         exact = self.quantities if all(draws.exact for draws in self.sampled.values()) else self.exact
         table = sampling.summary(self.quantities, level=self.level, exact=exact)
         named = {f"{name}[{i}]": f"{name}[{label}]" for name, own in self.labels.items() for i, label in enumerate(own)}
@@ -179,7 +179,7 @@ class Fitted:
         )
 
     def diagnostics(self) -> pd.DataFrame:
-        """One row a part and diagnostic of the sampler: part, diagnostic, worst, limit, quantity, passes."""
+        """One row per part and diagnostic of the sampler: part, diagnostic, worst, limit, quantity, passes."""
         tables = [draws.diagnostics.table().assign(part=name) for name, draws in self.sampled.items()]
         columns = ["part", "diagnostic", "worst", "limit", "quantity", "passes"]
         return pd.concat(tables, ignore_index=True)[columns]
@@ -250,7 +250,7 @@ class Fitted:
         cache: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> Calibration:
-        """Simulation-based calibration of a part (by default the first) on this design: one refit a simulation.
+        """Simulation-based calibration of a part (by default the first) on this design: one refit per simulation.
 
         Outcomes are drawn from the prior, each is fitted by the same model and method in few draws, and the truths are
         ranked in the posteriors. Sampled parts go on where an interrupted call stopped.
@@ -326,7 +326,9 @@ def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
     Raises UsageError for no fits, and for fits of different outcomes.
     """
     if len({fit.estimand for fit in fits.values()}) != 1:
-        raise UsageError("fits of one outcome can stand side by side", got=sorted({f.estimand for f in fits.values()}))
+        raise UsageError(
+            "only fits of the same outcome can be compared", got=sorted({f.estimand for f in fits.values()})
+        )
     first = next(iter(fits.values()))
     shortest = min(fit.quantities["mean"].shape[1] for fit in fits.values())
     common = [name for name in first.quantities if all(name in fit.quantities for fit in fits.values())]

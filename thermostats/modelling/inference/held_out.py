@@ -92,7 +92,7 @@ def node_evidence(candidate: Rival, rows: np.ndarray | None = None) -> Array:
 
 
 def compare(rivals: Mapping[str, Rival], folds: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """One row a rival, best evidence first.
+    """One row per rival, best evidence first.
 
     `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows: `elpd_<f>`, the sum over
     folds of the log density of the fold given all others, by exact refits; `difference_<f>` to the rival best by f and

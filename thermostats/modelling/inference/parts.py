@@ -22,7 +22,7 @@ CHECKED = 500
 AXES = {"pair": "pair", "model_id": "model_id", "prompt_id": "prompt_id", "group": "group", "heritage": "lab"}
 """Columns that name what a row is of, and the dimension each is called by; ArviZ keeps `model` for what it compares."""
 UPDATED = 2000
-"""Draws from the prior that stand beside those of the posterior."""
+"""Draws from the prior that accompany those of the posterior."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Part:
     loo: Callable[[int], Check] | None = None
     """Seed to the LOO-PIT where there is a better way than importance weights of the draws."""
     of: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What each outcome is of, a name a row: by `model_id`, `prompt_id`, `lab`, … as `names_of` has them."""
+    """What each outcome is of, one name per row: by `model_id`, `prompt_id`, `lab`, … as `names_of` has them."""
 
     def __post_init__(self) -> None:
         """Refuse more test quantities than a gate can ask about."""

@@ -151,7 +151,7 @@ def exact_draws(
     start: float,
     weights: Weights = Weights(),  # noqa: B008 (frozen)
 ) -> Draws:
-    """Independent draws (chains·draws × …) as sampling would give them; `start`: `perf_counter` when they were begun.
+    """Independent draws (chains·draws × …) as sampling would give them; `start`: `perf_counter` when drawing began.
 
     `weights`: of those by which they were chosen.
     """

@@ -57,7 +57,7 @@ def sensitivity(
     refits: Iterable[tuple[str, Quantities]],
     log_ratios: Mapping[str, Array],
 ) -> pd.DataFrame:
-    """One row a statement and alternative, the fit itself first: statement, alternative, probability, pareto_k.
+    """One row per statement and alternative, the fit itself first: statement, alternative, probability, pareto_k.
 
     refits: quantities under other priors, by what was changed. log_ratios: log(other/this joint density) of every draw,
     of alternatives by importance weights: no probability where Pareto k is above 0.7.
@@ -77,7 +77,7 @@ def sensitivity(
 def influence(
     statements: Mapping[str, Statement], quantities: Quantities, refits: Iterable[tuple[str, Quantities]]
 ) -> pd.DataFrame:
-    """One row a statement and unit left out, none of them first: statement, left_out, probability.
+    """One row per statement and unit left out, none of them first: statement, left_out, probability.
 
     A unit without which the statement cannot be asked is passed over.
     """

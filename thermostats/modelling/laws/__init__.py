@@ -1,1 +1,1 @@
-"""One file a law: its equation, its priors, its fit."""
+"""One file per law: its equation, its priors, its fit."""

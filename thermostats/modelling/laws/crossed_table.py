@@ -47,7 +47,7 @@ class Crossed:
 
 
 def crossed(table: pd.DataFrame) -> Crossed:
-    """Log gains from one row a model and prompt: model_id, prompt_id, category, value; and entropy where there is one.
+    """Log gains from one row per model and prompt: model_id, prompt_id, category, value; and entropy if there is one.
 
     Raises UsageError for gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts.
     """
@@ -58,7 +58,7 @@ def crossed(table: pd.DataFrame) -> Crossed:
     y = np.log(numbers(rows["value"].astype("float64"), "value", positive=True, varied=True))
     one_row_a_prompt(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
-        raise UsageError("a prompt stands in two categories", where="category", allowed="one category a prompt")
+        raise UsageError("a prompt is in two categories", where="category", allowed="one category per prompt")
     model, models = pd.factorize(rows["model_id"])
     prompt, prompts = pd.factorize(rows["prompt_id"])
     category, categories = pd.factorize(rows["category"])
@@ -74,13 +74,15 @@ def crossed(table: pd.DataFrame) -> Crossed:
     if len(categories) == 1:
         said.append("one category: no variance between categories")
     elif len(categories) == len(prompts):
-        said.append("one prompt a category: prompt and category are one, and models by category are part of the rest")
+        said.append(
+            "one prompt per category: prompt and category coincide, and models by category are part of the residual"
+        )
     if len(models) == 2:
-        said.append("2 models: what differs between models rests on the priors of the spreads")
+        said.append("2 models: differences between models rest on the priors of the spreads")
     said += _apart(model, prompt, models, len(prompts))
     known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
     if "entropy" in rows and not known.all():
-        said.append(f"{int((~known).sum())} of {len(rows)} cells have no entropy and tell nothing of slopes")
+        said.append(f"{int((~known).sum())} of {len(rows)} cells have no entropy and carry no information on slopes")
     cells = pd.DataFrame({"m": model[known], "p": prompt[known], "x": y[known]})
     cells["z"] = numbers(rows.loc[known, "entropy"].astype("float64"), "entropy") if known.any() else []
     by_model = cells.groupby("m")[["x", "z"]]
@@ -114,18 +116,18 @@ def said_labs(table: pd.DataFrame, what: str) -> Iterator[str]:
     labels(table["heritage"], "heritage")
     labs = table.groupby("model_id")["heritage"].first()
     if labs.nunique() == 1:
-        yield f"one lab: {what} says nothing of labs"
+        yield f"one lab: {what} says nothing about labs"
     elif labs.nunique() == len(labs):
-        yield f"one model a lab: {what} is not yet one of labs"
+        yield f"one model per lab: {what} is not yet one of labs"
 
 
 def one_row_a_prompt(table: pd.DataFrame) -> None:
     """Raise UsageError where a model answered a prompt twice."""
     if table.duplicated(["model_id", "prompt_id"]).any():
         raise UsageError(
-            "a prompt stands twice for one model",
+            "a prompt occurs twice for one model",
             where="prompt_id",
-            allowed="one row a model and prompt",
+            allowed="one row per model and prompt",
             next_step="choose one source",
         )
 

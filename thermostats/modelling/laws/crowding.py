@@ -61,7 +61,7 @@ STEPS, DRAWN = ("threshold", "step", "below", "above"), 8000
 
 @dataclass(frozen=True, kw_only=True)
 class Crowded:
-    """One row a model with ρ, x = log ρ and its mean over the lab; `apart`: the line with both slopes."""
+    """One row per model with ρ, x = log ρ and its mean over the lab; `apart`: the line with both slopes."""
 
     rows: ModelRows
     rho: Array
@@ -84,7 +84,9 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
     rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
     labs, x = frame["heritage"].astype(str), np.log(rho)
     if labs.nunique() < 2:
-        raise UsageError("nothing lies between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+        raise UsageError(
+            "there is no variation between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more"
+        )
     lab_mean = pd.Series(x).groupby(labs.to_numpy()).transform("mean").to_numpy()
     within, between = x - lab_mean, lab_mean - x.mean()
     if is_constant(within + 1):

@@ -111,7 +111,7 @@ class Depths:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """One row a model with what the power laws of depth take; `middle_depth`: L₀, the geometric mean of L."""
+    """One row per model with what the power laws of depth take; `middle_depth`: L₀, the geometric mean of L."""
 
     rows: ModelRows
     L: Array
@@ -137,9 +137,9 @@ def bounded_rows(
     L = numbers(frame["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
     labs = frame["heritage"].astype(str)
     if labs.nunique() == 1:
-        said.append("one lab only: nothing here speaks of other labs, and nothing is left out by lab")
+        said.append("only one lab: nothing here applies to other labs, and no lab is left out")
     elif not labs.duplicated().any():
-        said.append("one model of every lab: labs cannot be told from models, their prior decides")
+        said.append("one model of every lab: labs cannot be separated from models, so their prior decides")
     y, middle = frame["log_gain"].to_numpy() / math.log(10), float(np.exp(np.log(L).mean()))
     if not (y > 0).any():
         said.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
@@ -525,8 +525,8 @@ def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
     """Posterior of the curve in independent draws: β by nodes that are added where its density is, σ and τ by
     `gaussian` at the nearest node, m and the effects of labs exactly given these.
 
-    No mode is missed for want of a path to it, as where gains lie almost on a curve: there a curve with and one without
-    effects of labs can both fit.
+    No mode is missed for lack of a path to it. This matters where gains lie almost on a curve, since a curve with and
+    one without effects of labs can then both fit.
     """
     grid, density, settled = _nodes(depths)
     fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(grid)])
@@ -711,7 +711,7 @@ def quantile_power_law(
 
     A quantile goes through a monotone transformation unchanged, so the log-log line is the quantile of y itself; rows
     with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile bootstrap over models, asymptotic above
-    `ENUMERABLE` models. One row a quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
+    `ENUMERABLE` models. One row per quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
     line lies above 1/L at the mean log depth. No row where no y is above 0.
     """
     if not (y > 0).any():

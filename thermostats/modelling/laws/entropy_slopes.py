@@ -117,7 +117,7 @@ def fit_slopes(
 ) -> Fitted:
     """Slopes of entropy on log gain, a population of models: P(slope > 0) inside prompts, P(between > 0) over them.
 
-    `table`: one row a model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
+    `table`: one row per model and prompt, as `crossed` takes it, with `entropy`; `estimand` names the gain in `value`.
     Quantities: slopes by model, slope (their mean), slope_sd and between. Tables: `slopes`, and `correlation` (mean
     over models, prompts permuted: the classical counterpart). Number: `effective`, of the weights of the draws.
 
@@ -130,7 +130,7 @@ def fit_slopes(
             "slopes of entropy need two models",
             where="entropy",
             got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
-            next_step="; ".join(cells.warnings) or "give entropies of more models",
+            next_step="; ".join(cells.warnings) or "add entropies of more models",
         )
     draws, effective = sample(model, seed=seed, settings=settings)
     shown = _quantities(draws, len(cells.models))

@@ -68,7 +68,7 @@ def fit_line(
 ) -> Fitted:
     """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
 
-    `table`: a row a unit, with `model_id` and `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
+    `table`: one row per unit with `model_id`, `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
     column of known standard errors of the outcome, `group` a column whose values have a level of their own (None: no
     levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
     σ and τ half-normal of that scale. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
@@ -142,14 +142,16 @@ def _covariance(z: Array, y: Array) -> float:
 
 
 def _levels(table: pd.DataFrame, group: str | None) -> tuple[list[str], list[str]]:
-    """The group of every row, none where there are no levels to fit; and what cannot be told apart."""
+    """The group of every row, none if there are no levels to fit; and what cannot be separated."""
     if not group:
         return [], []
     found = labels(table[group], group).tolist()
     if len(set(found)) < 2:
-        return [], [f"one {group}: its level cannot be told from the mean, and none is fitted"]
+        return [], [f"one {group}: its level cannot be separated from the mean, so none is fitted"]
     if len(set(found)) == len(found):
-        return found, [f"one row of every {group}: its level cannot be told from the row's rest, their priors decide"]
+        return found, [
+            f"one row of every {group}: its level cannot be separated from the residual, so their priors decide"
+        ]
     return found, []
 
 

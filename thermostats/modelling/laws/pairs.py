@@ -71,7 +71,7 @@ def fit_invariance(
 ) -> Fitted:
     """Multiplicative change exp(δ) of the gain by tuning, by pair and over pairs, and P(the gain changes sides of 1).
 
-    `table`: one row a model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
+    `table`: one row per model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
     ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd. Tables: `pairs` (levels, ratio with interval, P(sign
     changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign changes) of a
     pair not seen: of any pair, with a base that dampens, that expands, that is near 1; from the prior alone with
@@ -132,11 +132,11 @@ def _warnings(n: int, level: Array) -> list[str]:
     said = []
     if n < FEW:
         said.append(
-            f"{n} pairs: had none of them changed sides, up to {_most_unseen(n):.0%} of pairs still might (exact "
+            f"{n} pairs: even if none of them had crossed 1, up to {_most_unseen(n):.0%} of pairs still could (exact "
             f"{options.level:.0%} bound); statements about a new pair rest on the priors of the spreads over pairs"
         )
     if (level.mean(axis=0) >= 0).all():
-        said.append("no base model dampens: whether a dampener can be tuned into an expander was not seen")
+        said.append("no base model dampens, so whether tuning can turn a dampener into an expander was not observed")
     return said
 
 
@@ -331,9 +331,9 @@ class Pairs:
     """Prompts answered by both models of a pair."""
 
     pairs: pd.DataFrame
-    """A row a pair: pair (its name), base, tuned, heritage, and related: whether it was tuned from this base."""
+    """One row per pair: pair (its name), base, tuned, heritage, and related: whether it was tuned from this base."""
     prompts: pd.DataFrame
-    """A row a pair and prompt: pair, prompt_id, base (log gain of the base) and change, log(tuned/base)."""
+    """One row per pair and prompt: pair, prompt_id, base (log gain of the base) and change, log(tuned/base)."""
     warnings: tuple[str, ...]
 
     def without(self, names: Collection[str]) -> Pairs:
@@ -345,7 +345,7 @@ class Pairs:
 
 
 def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
-    """Pairs of base and tuned model with their shared prompts, from one row a model and prompt.
+    """Pairs of base and tuned model with their shared prompts, from one row per model and prompt.
 
     Columns: model_id, heritage, family, variant, parent, prompt_id, value (the gain). A tuned model goes with its
     parent; without one in the table it goes with the only base of its family, and is left out with a warning where
@@ -393,11 +393,11 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> Pairs:
     if unshared:
         said.append("prompts that one model of a pair did not answer, left out: " + named(unshared))
     if alone := set(bases.index) - set(pairs["base"]):
-        said.append("no model tuned from it in the table, left out: " + named(alone))
+        said.append("left out, since no model tuned from it is in the table: " + named(alone))
     if shared := set(pairs.loc[pairs["base"].duplicated(), "base"]):
-        said.append("base of several pairs, which count as independent of each other: " + named(shared))
+        said.append("base of several pairs, which are counted as independent: " + named(shared))
     if len(pairs) > 1 and pairs["heritage"].nunique() == 1:
-        said.append(f"all pairs are of {pairs['heritage'][0]}: what tuning does in other labs is not seen")
+        said.append(f"all pairs are of {pairs['heritage'][0]}: what tuning does in other labs is not observed")
     if len(pairs) > MANY:
         said.append(f"{len(pairs)} pairs: sampling takes minutes")
     return Pairs(pairs=pairs, prompts=pd.concat(parts, ignore_index=True), warnings=tuple(said))

@@ -82,7 +82,7 @@ def fit_benchmark(
 ) -> Fitted:
     """Posterior ranks of the models, P(order), shares of the variance, and slopes of entropy on log gain.
 
-    `table`: one row a model and prompt, as `crossed` takes it; `estimand` names the gain in `value`. `order`: models
+    `table`: one row per model and prompt, as `crossed` takes it; `estimand` names the gain in `value`. `order`: models
     from low to high whose order is asked for; by default that of the means (which any table has, so that its
     probability is no test). Quantities: gain (exp μ by model), the spreads,
     share (finite-population: realised variance of each part over these cells), entropy slopes by model, slope (their
@@ -159,7 +159,7 @@ def _both_left_out(gains: Fitted, slopes: Fitted, seed: int) -> Iterator[tuple[s
 def _order(cells: Crossed, order: Sequence[str] | None, said: list[str]) -> list[str]:
     """Models from low to high."""
     if order is None:
-        said.append("no order was asked for: that of the means is taken, which is no test")
+        said.append("no order was given, so that of the means is used, which is not a test")
         return [cells.models[i] for i in pd.Series(cells.y).groupby(cells.model).mean().sort_values().index]
     if len(order) < 2 or set(order) - set(cells.models) or len(set(order)) < len(order):
         raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(cells.models))

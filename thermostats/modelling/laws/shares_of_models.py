@@ -44,7 +44,7 @@ def fit_share(
 ) -> Fitted:
     """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
 
-    `table`: a row a unit with `model_id` and `heritage`; `holds` names a column of true and false; units of one value
+    `table`: one row per unit with `model_id`, `heritage`; `holds` names a column of true and false; units of one value
     of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
     half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
     where there are groups share_of_new_group and τ. Probabilities: "share > {against}", "every group > {against}".

@@ -42,7 +42,7 @@ PRIORS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpectralRows:
-    """One row a model with gain and ratio, and the two models of it: with the ratio (`full`) and without (`bare`)."""
+    """One row per model with gain and ratio, and the two models of it: with the ratio (`full`) and without (`bare`)."""
 
     table: pd.DataFrame
     log_ratio: Array
@@ -114,7 +114,7 @@ def fit_spectral(
 ) -> Fitted:
     """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
 
-    `table`: rows of `features`, taken by `model_rows`; `ratios`: a row a model (`model_id`, `ratio`, and `doubt`, what
+    `table`: rows of `features`, for `model_rows`; `ratios`: one row per model (`model_id`, `ratio`, and `doubt`, what
     may be doubted of it, empty for none); of several rows of one model the mean log ratio is taken. Quantities: slope
     (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables:
     `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right or not), `rivals`
@@ -180,7 +180,7 @@ def _said(
         yield "gain known, ratio not: " + named(without, SHOWN)
     several = ratios.loc[ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"]
     if len(several):
-        yield "ratio in several rows, the mean of its logarithm taken: " + named(set(several))
+        yield "ratio in several rows, so the mean of its logarithm is used: " + named(set(several))
     if "doubt" in ratios:
         doubts = ratios.groupby("model_id")["doubt"].first().reindex(frame["model_id"])
         yield from (f"{doubt}: {', '.join(own.index)}" for doubt, own in doubts.groupby(doubts) if doubt)
@@ -188,7 +188,7 @@ def _said(
     if len(sizes) < FEW_LABS:
         yield f"{len(sizes)} labs: prediction across labs is hardly tested"
     if (sizes == 1).all():
-        yield "one model a lab: what the lab does and what the model does cannot be told apart"
+        yield "one model per lab: effects of lab and model cannot be separated"
     elif frame["model_id"].map(logs).groupby(frame["heritage"]).agg(np.ptp).max() < 1e-9:
         yield "the ratio differs between labs only: its slope rests on the prior of the lab effects"
 

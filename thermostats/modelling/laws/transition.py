@@ -50,7 +50,7 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """One row a network with its transition layer; `full`: the line on the logit, `shape`: names of its columns."""
+    """One row per network with its transition layer; `full`: the line on the logit, `shape`: names of its columns."""
 
     frame: pd.DataFrame
     L: Array
@@ -133,7 +133,7 @@ def fit_transition(
     In the first and the last layer one of these bounds is infinite on the logit (`lines.between`).
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
-    there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Beside
+    there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Next to
     it, each refitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction,
     and without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Tables: `models` (L* and
     every prediction from other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted −
@@ -207,7 +207,7 @@ def _equations(shape: Sequence[str], published: Formula | None) -> tuple[str, ..
 def _rows(
     table: pd.DataFrame, column: str, source: str | Sequence[str] | None
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
-    """One row a network, the files they are from, and what was left out or put together."""
+    """One row per network, the files they are from, and what was left out or put together."""
     columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads")
     if column not in table:
         known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
@@ -228,7 +228,7 @@ def _rows(
             "a model has two labs or two geometries", got=named(differ.index[differ]), allowed="one of each"
         )
     if twice := models.size().loc[lambda n: n > 1].index.tolist():
-        said.append("several rows, their mean taken: " + named(twice))
+        said.append("several rows, so their mean is used: " + named(twice))
     found = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
     if len(found):
         labels(found["heritage"], "heritage")
@@ -238,13 +238,13 @@ def _rows(
 def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
     said = []
     if edge := int(((star == 1) | (star == L)).sum()):
-        said.append(f"L* is the first or the last layer of {edge} networks: there the logit is known to one side only")
+        said.append(f"L* is the first or the last layer of {edge} networks: there the logit is known on one side only")
     if is_constant(star / L):
         said.append("L*/L is the same in every network: its spread is known up to the rounding of L* and its prior")
     elif is_constant(star):
         said.append(f"L* is {star[0]:g} in every network: L*/L varies with the depth alone")
     if not labs.duplicated().any():
-        said.append("one network of every lab: labs cannot be told from networks, their prior decides")
+        said.append("one network of every lab: labs cannot be separated from networks, so their prior decides")
     terms = np.column_stack([np.ones(L.size), L, 1 / H])
     if (rank := np.linalg.matrix_rank(terms)) < 3:
         said.append(
@@ -252,7 +252,7 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
         )
     said += [f"{name} is the same in every network: no slope" for x, name in ((L, "L"), (H, "H")) if not np.ptp(x)]
     if np.ptp(L) and np.ptp(H) and abs(r := float(np.corrcoef(np.log(L), np.log(H))[0, 1])) > 0.95:
-        said.append(f"log L and log H go together (r = {r:.2f}): their slopes cannot be told apart")
+        said.append(f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated")
     if L.size < 12 or labs.nunique() < 4:
         said.append(
             f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on the priors"
@@ -272,7 +272,7 @@ def _within_labs(placed: Placed, published: Formula | None, seed: int) -> pd.Dat
 def _compared(
     placed: Placed, folds: Sequence[str], shown: NDArray[np.bool_], published: Formula | None, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Predictions of every rule and L*, a row a network, and their errors, a row a rule, the best first.
+    """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
 
     Rules that are fitted predict every fold from the others; only networks `shown` count.
     """

@@ -1,1 +1,1 @@
-"""Pages of the report, a module each: what they tell, as Markdown, and the files beside it."""
+"""Pages of the report, one module each: their Markdown and the files that accompany it."""

@@ -31,7 +31,7 @@ VEGA_LITE = "6.4"
 EMBED = "window.vegaEmbed = vegaEmbed;"
 """What the script in the page offers to the page's own."""
 HEIGHT, WIDTH = 230, 420
-"""Size of a panel in pixels; the page sets the width to what there is."""
+"""Size of a panel in pixels; the page sets the width to the space available."""
 FIRST, APART = 6, 13
 """Models that are shown at first, with their names, and pixels from name to name."""
 DIGITS = 5

@@ -1,4 +1,4 @@
-"""The page of one claim: its Markdown, with the figures, tables and findings beside it."""
+"""The page of one claim: its Markdown, with the figures, tables and findings that accompany it."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _view(
         here = finding.operating["declared"].astype(bool) & (finding.operating["n_models"] == finding.n_models)
         view["declared"] = next(iter(finding.operating[here].to_dict("records")), None)
         view["operating"] = files.table(
-            finding.operating, "How often the rule says what", f"worlds{suffix}.csv", shown=shown
+            finding.operating, "How often the rule gives each verdict", f"worlds{suffix}.csv", shown=shown
         )
     if posterior is not None:
         numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))

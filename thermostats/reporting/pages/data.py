@@ -60,7 +60,7 @@ def size(count: int) -> str:
 
 
 def measured_table(features: pd.DataFrame) -> Text:
-    """Gains that this package measured itself, one row a model, prompt set and precision; empty without any."""
+    """Gains that this package measured itself, one row per model, prompt set and precision; empty without any."""
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
     if rows.empty:
         return Text()

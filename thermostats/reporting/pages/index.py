@@ -77,7 +77,7 @@ def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
-    """Table `findings`: one row a finding, named figures as canonical JSON."""
+    """Table `findings`: one row per finding, named figures as canonical JSON."""
     columns = list(store.dtypes("findings"))
     rows = []
     for entry in entries:

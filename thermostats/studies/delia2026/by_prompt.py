@@ -97,7 +97,7 @@ def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
 def fit_means(rows: pd.DataFrame, *, scale: float, seed: int) -> Fitted:
     """Fit with the quantity `mean`, chain × draw × models: mean log gain, prompts of one category alike.
 
-    rows: model_id, heritage, source, category and the gain, `value`, one row a model and prompt. `scale`: prior scale
+    rows: model_id, heritage, source, category and the gain, `value`, one row per model and prompt. `scale`: prior scale
     of log gains.
     """
     return side_by_side(

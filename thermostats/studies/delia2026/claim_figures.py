@@ -18,7 +18,7 @@ from thermostats.words import number, short_name
 
 
 def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
-    """Gain over ‖W_V‖₂/‖W_O‖₂, a point a model."""
+    """Gain over ‖W_V‖₂/‖W_O‖₂, one point per model."""
     reference(axes, 1.0)
     scatter_labelled(rows, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
     log_axis(axes, "x")
@@ -61,7 +61,7 @@ def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *
 
 
 def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
-    """How many times as long building the operator takes as the formula, one row a size."""
+    """How many times as long building the operator takes as the formula, one row per size."""
     slower = sizes["times_slower_when_built"]
     axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
     axes.scatter(slower, range(len(sizes)), s=48, zorder=3)

@@ -1,4 +1,4 @@
-"""Gains of the published models, one row a model; features and heritage rows of named files."""
+"""Gains of the published models, one row per model; features and heritage rows of named files."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def gains(tables: Evidence) -> pd.DataFrame:
 
 
 def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a prompt of models of `gains`: values with the mean and the t interval that the model has.
+    """One row per prompt of models of `gains`: values with the mean and the t interval that the model has.
 
     Columns: model_id, heritage, prompt_id, category (empty), gain.
     """

@@ -78,7 +78,7 @@ def means_audit(tables: Evidence, four: pd.DataFrame) -> Audit:
 
 
 def steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the prompts of both.
+    """One row per pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the prompts of both.
 
     rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts, Bonferroni over pairs,
     as one pair is enough against an order; `OVER_CATEGORIES` those over categories at 95%, as an order needs every

@@ -37,7 +37,7 @@ def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
 
 
 def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str) -> pd.DataFrame:
-    """One row a definition: geometric means of a measure before and after L*; layers below 1 before it; `shows_it`."""
+    """One row per definition: geometric means of a measure before and after L*, layers below 1 before, `shows_it`."""
     log = np.log(maps[measure])
     rows = []
     for name, at in layers.items():
@@ -84,7 +84,7 @@ def maps_audit(tables: Evidence) -> tuple[Audit, int, int]:
 
 
 def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a model and layer: geometric mean over prompts of both measures, mean trace; all heads together."""
+    """One row per model and layer: geometric mean over prompts of both measures, mean trace; all heads together."""
     whole = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(subset=[*MEASURES, "trace"])
     logs = whole.assign(**{name: np.log(whole[name].astype(float)) for name in MEASURES})
     mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[[*MEASURES, "trace"]].mean()
@@ -92,7 +92,7 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """One row a model deep enough: means before and after every L*, whether any definition shows the pattern."""
+    """One row per model deep enough: means before and after every L*, whether any definition shows the pattern."""
     known, rows = models.drop_duplicates("model_id").set_index("model_id"), []
     for (model, heritage), own in layers.groupby(["model_id", "heritage"]):
         if len(own) < LEAST_BLOCKS:
@@ -106,7 +106,7 @@ def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.Dat
 
 
 def over_models(table: pd.DataFrame) -> pd.DataFrame:
-    """Median and middle 90% of models of every mean of `patterns`, a row a definition and side of L*."""
+    """Median and middle 90% of models of every mean of `patterns`, one row per definition and side of L*."""
     rows = []
     for name in DEFINITIONS:
         for side in ("before", "after"):

@@ -72,7 +72,7 @@ def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
 
     Columns model_id, known_gain, behaviour.
-    One row a model; a gain whose behaviour is stated as unknown is a placeholder and left out.
+    One row per model; a gain whose behaviour is stated as unknown is a placeholder and left out.
     """
     rows = tables.table("statements", source=list(sources))
     rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")

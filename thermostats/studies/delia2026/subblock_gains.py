@@ -42,7 +42,7 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
 
 
 def of_last_block(tables: Evidence) -> pd.DataFrame:
-    """One row a model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
+    """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
     layers, sizes = (
         by_layer(tables),
         tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")["n_params"],

@@ -12,7 +12,7 @@ from thermostats.words import short_name
 
 
 def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
-    """One row a model, layer, head and prompt: measured trace, (n − tr A)·‖W_V^h‖_F², their residual over n‖W_V^h‖_F².
+    """Per model, layer, head and prompt: measured trace, (n − tr A)·‖W_V^h‖_F², their residual over n‖W_V^h‖_F².
 
     n, tr A and ‖W_V^h‖_F come from tables that were measured without one another.
     """
@@ -31,7 +31,7 @@ def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.D
 
 
 def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
-    """One row a model: each trace of the study over the exact one, layer by layer and prompt by prompt, median."""
+    """One row per model: each trace of the study over the exact one, layer by layer and prompt by prompt, median."""
     whole = attention[(attention["head"] == "") & attention["trace"].notna()]
     wide = whole.pivot_table(index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False)
     wide = wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"]).astype(float).dropna()

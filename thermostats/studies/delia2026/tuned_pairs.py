@@ -37,7 +37,7 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
 
 
 def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
-    """One row a pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who was tuned from whom.
+    """One row per pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who was tuned from whom.
 
     A tuned model stands with the base of its family; `base_and_child` is false where it was tuned from another. Of
     another set of evidence than the published one every tuned model stands with the base that it was tuned from.

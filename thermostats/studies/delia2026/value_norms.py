@@ -17,7 +17,7 @@ MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
 
 
 def squared_by_layer(tables: Evidence) -> pd.DataFrame:
-    """One row a model and layer: `squared` norm, `depth` l/L, and whether it is of the right rows (`right`).
+    """One row per model and layer: `squared` norm, `depth` l/L, and whether it is of the right rows (`right`).
 
     From the weights where there are some, else as the study's file has it, which cut the fused matrix in thirds.
     """
@@ -40,7 +40,7 @@ def late_means(by_layer: pd.DataFrame) -> pd.DataFrame:
 
 
 def squared_means(tables: Evidence) -> pd.DataFrame:
-    """One row a model of the study's summary: the square of its mean norm over all layers, ascending."""
+    """One row per model of the study's summary: the square of its mean norm over all layers, ascending."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     means = tables.table("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
     means = means.assign(heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2)
@@ -62,7 +62,7 @@ LABS = ("EleutherAI", "Meta")
 
 
 def norms_and_gains(tables: Evidence) -> pd.DataFrame:
-    """One row a model: mean norms of W_V and W_O over layers, whether the published matrix is W_V, and its gain."""
+    """One row per model: mean norms of W_V and W_O over layers, whether the published matrix is W_V, and its gain."""
     rows = tables.table("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
     wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(columns=[W_V, CUT, W_O])
     table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})

@@ -324,7 +324,7 @@ def _check_installed() -> None:
 
 @contextmanager
 def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]]:
-    """On a terminal one bar of the work in all with the time left; a line a model that is through."""
+    """On a terminal one bar of the work in all with the time left; one line per model that is through."""
     done: dict[str, float] = {}
     began, console = time.perf_counter(), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

@@ -158,7 +158,7 @@ def logs(grid: Mapping[str, Sequence[float]]) -> Array:
 def operating(
     recipes: int, x: Array, *, worlds: Sequence[World] = WORLDS, simulations: int = 400, seed: int = 1
 ) -> list[dict[str, float | str]]:
-    """How often the rules decide what in simulated studies: a row a world.
+    """How often the rules decide what in simulated studies: one row per world.
 
     Columns: world, simulations, supported, not_supported (by the intervals of both ratios), p_order (share with
     P(order) ≥ 0.95), covered (share of the intervals of recipe over geometry that hold the true ratio, where it is

@@ -228,7 +228,7 @@ def both_sides(levels: Array) -> NDArray[np.bool_]:
 
 
 def ratios(rows: pd.DataFrame, given: Sequence[str], *, level: float) -> pd.DataFrame:
-    """A row a contrast: factor, what, ratio with its simultaneous interval."""
+    """One row per contrast: factor, what, ratio with its simultaneous interval."""
     fitted = estimate(rows, "log_gain", given)
     table = intervals(fitted, contrasts(fitted.columns), mean=False, level=level)
     return table[["factor", "what"]].assign(**{name: np.exp(table[of]) for name, of in RATIO.items()})

@@ -28,7 +28,7 @@ SECOND: dict[str, tuple[str, ...]] = {
     ),
     "gains": ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm"),
 }
-"""Tables of the second study: a row a model, and a row a model, checkpoint and layer (means over prompts)."""
+"""Tables of the second study: one row per model, and one row per model, checkpoint and layer (means over prompts)."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ LOGS = {
 
 
 def checkpoints(tables: Evidence) -> pd.DataFrame:
-    """One row a trained model and checkpoint, fine-tuned ones too.
+    """One row per trained model and checkpoint, fine-tuned ones too.
 
     Columns: `model` (that of the design), `heritage` (its recipe), `tuned`, `step`, `share` (of the training's steps),
     all columns of the design, `learned`, `loss` and `loss_unigram` of the training (held out, nat per token), and the
@@ -206,7 +206,7 @@ def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.Dat
 
 
 def trained_norms(tables: Evidence) -> pd.DataFrame:
-    """One row a trained model: columns of `final`, with its recipe as `heritage`.
+    """One row per trained model: columns of `final`, with its recipe as `heritage`.
 
     `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows that the study took
     for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the layers, in the same two ways. `fused`:
@@ -239,7 +239,7 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
 
 
 def trained_unembeddings(tables: Evidence) -> pd.DataFrame:
-    """One row a comparable trained model: columns of `final`, `heritage` (its recipe), spectral norm, logs of both."""
+    """One row per comparable trained model: columns of `final`, `heritage` (recipe), spectral norm, logs of both."""
     norms = at_the_end(tables, "weights", head="", matrix="unembedding").groupby("model_id")["spectral_norm"].first()
     models = final(tables)
     table = models[models["comparable"].astype(bool)]

@@ -57,7 +57,7 @@ def write(design: Path, folder: Path, out: Path) -> None:
 
 
 def along(tables: Evidence) -> pd.DataFrame:
-    """One row a model and checkpoint: columns of `models`, `step`, `share` of the training.
+    """One row per model and checkpoint: columns of `models`, `step`, `share` of the training.
 
     Of the penultimate block (L − 1) `log_gain` (mean over prompts) and `log_gain_sd`; `log_wv` and `log_wo`, means over
     layers of log σ_max.
@@ -94,7 +94,7 @@ def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
 
 
 def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
-    """What the first study's fit predicted before the second was trained, and what it found, a row a quantity.
+    """What the first study's fit predicted before the second was trained, and what it found, one row per quantity.
 
     Columns: quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether that lies in the
     predicted interval, missing where none was given.
@@ -129,7 +129,7 @@ FACTORS = {
 
 
 def recipes(tables: Evidence) -> pd.DataFrame:
-    """A row a recipe that has a gain at every shape: its mean log gain, and FACTORS.
+    """One row per recipe that has a gain at every shape: its mean log gain, and FACTORS.
 
     `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps).
     """
@@ -149,14 +149,14 @@ def recipes(tables: Evidence) -> pd.DataFrame:
 
 
 def slopes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Slope of the log gain on each of LOGS, a row a recipe that has a gain at every shape: least squares."""
+    """Slope of the log gain on each of LOGS, one row per recipe that has a gain at every shape: least squares."""
     y, x = whole(rows)
     fitted = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x]), y.T, rcond=None)[0]
     return pd.DataFrame(fitted[1:].T, columns=list(LOGS))
 
 
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
+    """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
 
     Means over shapes, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both spectra.
     """
@@ -194,7 +194,7 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
 
 
 def early_and_late(tables: Evidence) -> pd.DataFrame:
-    """A row a model of the design, first seeds: `early` and `end`, its log gain at a tenth of training and at the end.
+    """One row per model of the design, first seeds: `early` and `end`, log gains at a tenth of training and at the end.
 
     `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
     """
@@ -207,7 +207,7 @@ def early_and_late(tables: Evidence) -> pd.DataFrame:
 
 
 def pairs(tables: Evidence) -> pd.DataFrame:
-    """A row a base and what was tuned from it: log gains `base` and `tuned`, `dampens` (the base), and `flips`.
+    """One row per base and what was tuned from it: log gains `base` and `tuned`, `dampens` (the base), and `flips`.
 
     A pair flips if its two 95% t intervals over prompts exclude 0 and lie on opposite sides of it.
     """

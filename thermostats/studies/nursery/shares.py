@@ -51,7 +51,7 @@ def shares(rows: pd.DataFrame, columns: dict[str, list[str]], *, seed: int, leve
 
 
 def caused_and_observed(rows: pd.DataFrame, published: pd.DataFrame, *, seed: int, level: float) -> pd.DataFrame:
-    """Shares of the nursery and of the published models, by the design's columns and by C04's: a row a block."""
+    """Shares of the nursery and of the published models, by the design's columns and by C04's: one row per block."""
     frames = []
     for columns, geometry, scale in (("the design's", GEOMETRY, SCALE), ("C04's", C04_GEOMETRY, C04_SCALE)):
         nursery = design_blocks(rows) | {"geometry": list(geometry), "scale": list(scale)}
@@ -154,7 +154,7 @@ def drawn_slopes(fit: HeritageFit, rows: pd.DataFrame) -> Array:
 
 
 def error_saved(published: pd.DataFrame, slope: Array) -> Array:
-    """Mean squared error of the published mean minus that of slopes about it, one number a row of slopes."""
+    """Mean squared error of the published mean minus that of slopes about it, one number per row of slopes."""
     x, y = (published[c].to_numpy(np.float64) for c in (SLOPES, "log_gain"))
     x, y = x - x.mean(axis=0), y - y.mean()
     return np.asarray(np.square(y).mean() - np.square(y - np.atleast_2d(slope) @ x.T).mean(axis=-1))

@@ -135,9 +135,9 @@ def gains_of_pairs(tables: Evidence, gain: str) -> pd.DataFrame:
 
 
 def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """One row a base and its own child: gains of both with 95% t intervals of the mean log, ratio (Bonferroni), flip.
+    """One row per base and its own child: gains of both with 95% t intervals of the mean log, ratio (Bonferroni), flip.
 
-    `gains`: a row a model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
+    `gains`: one row per model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
     """
     models = gains.drop_duplicates("model_id").set_index("model_id")
     wide = gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64")
@@ -157,7 +157,7 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
 
 def log_ratios(gains: pd.DataFrame) -> pd.DataFrame:
-    """Log ratio of tuned to trained, a row a pair and prompt that both have: model_id and pair (the base), heritage."""
+    """Log ratio of tuned to trained, one row per pair and shared prompt: model_id and pair (the base), heritage."""
     models = gains.drop_duplicates("model_id").set_index("model_id")
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64"))
     children = models[(models["variant"] == "instruct") & models["parent"].isin(models.index)].sort_index()

@@ -82,7 +82,7 @@ def slope(rows: pd.DataFrame, term: str) -> Estimate:
 
 
 def recipes(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a recipe: `log_gain` at the mean shape of all models by the slopes within recipes, `study`, LEVELS, n."""
+    """Per recipe: `log_gain` at the mean shape of all models by the slopes within recipes, `study`, LEVELS, n."""
     found = within(rows)
     x = rows[found.columns].astype(float)
     known = rows.assign(log_gain=rows["log_gain"] - (x - x.mean()) @ found.slopes, n=1)
@@ -96,7 +96,7 @@ def recipes(rows: pd.DataFrame) -> pd.DataFrame:
 def components(rows: pd.DataFrame, reference: Array = REFERENCE, *, draws: int = 2000, seed: int = 1) -> Components:
     """Draws of the standard deviations of recipe, geometry and scale over the reference (3 × 3), both studies in one.
 
-    b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not told apart
+    b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not separated
     from the errors of the slopes: NaN.
     """
     rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def components(rows: pd.DataFrame, reference: Array = REFERENCE, *, draws: int =
 def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     """F of every factor alone, given the study, over recipes: factor, F, df, df_error, p.
 
-    table: a row a recipe; factors: column → `levels`, or `number`.
+    table: one row per recipe; factors: column → `levels`, or `number`.
     """
     y = table["log_gain"].to_numpy(np.float64)
     studies = pd.get_dummies(table["study"]).to_numpy(np.float64)

@@ -28,7 +28,7 @@ PENULTIMATE, LAST = "penultimate block", "last block"
 
 
 def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
-    """One row a model of the named files: mean penultimate gain over prompts with its t interval.
+    """One row per model of the named files: mean penultimate gain over prompts with its t interval.
 
     Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95% interval.
     """
@@ -113,7 +113,7 @@ def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_labs(table: pd.DataFrame, axes: Axes) -> Axes:
-    """One row a model, labs in the order of their means; the bar and band behind a lab's rows are its mean."""
+    """One row per model, labs in the order of their means; the bar and band behind a lab's rows are its mean."""
     reference(axes, 1.0, vertical=True)
     for lab, rows in table.groupby("heritage", sort=False):
         at, (color, marker) = rows.index.to_numpy(), mark(str(lab))
@@ -173,7 +173,7 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
 
 
 def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
-    """One row a model and definition: every prompt a dot, the large mark the mean, the bar one standard deviation."""
+    """One row per model and definition: every prompt a dot, the large mark the mean, the bar one standard deviation."""
     reference(axes, 1.0, vertical=True)
     spread = spreads(table)
     rng = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def weights_by_layer(tables: Evidence) -> pd.DataFrame:
 
 
 def means(tables: Evidence) -> pd.DataFrame:
-    """Mean spectral norm of W_V and W_O over layers, one row a model and source.
+    """Mean spectral norm of W_V and W_O over layers, one row per model and source.
 
     Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the ends are the
     smallest and largest layer and missing where only the mean was published.

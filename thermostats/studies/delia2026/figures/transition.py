@@ -21,7 +21,7 @@ COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formu
 
 
 def transitions(tables: Evidence) -> pd.DataFrame:
-    """One row a model of the preprint's figure 5, layers as the study counts them.
+    """One row per model of the preprint's figure 5, layers as the study counts them.
 
     Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published definitions and
     prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
@@ -44,7 +44,7 @@ def transitions(tables: Evidence) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, axes: Axes) -> Axes:
-    """One row a model: L*/L found, its spread over definitions, the formula (upright bar) and L/2 (dashed)."""
+    """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2 (dashed)."""
     reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
     axes.hlines(table.index, table["lower"] / L, table["upper"] / L, color=MUTED, linewidth=0.9)

@@ -321,7 +321,7 @@ class Run:
         self.add("outputs", prompt_id=prompt_id, top_token=top, missing=missing, **values)
 
     def attention(self, places: Mapping[str, Place], variant: str, prompt_id: str = "") -> Curve:
-        """Import columns of the table `attention`, all heads together, one row a layer; returns the first."""
+        """Import columns of the table `attention`, all heads together, one row per layer; returns the first."""
         for layer, entries in enumerate(zip(*(place.each(self.L) for place in places.values()), strict=True), start=1):
             values = {name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)}
             missing = OVERFLOW if None in values.values() else ""
@@ -337,7 +337,7 @@ class Run:
         return place.peek()
 
     def per_layer(self, place: Place, estimand: str, prompt_id: str = "") -> Curve:
-        """Import a list with one entry a layer as summaries."""
+        """Import a list with one entry per layer as summaries."""
         each = enumerate(place.each(self.L), start=1)
         return np.array([self.take(entry, f"{estimand}_layer_{layer:02}", prompt_id) for layer, entry in each])
 

@@ -115,7 +115,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise ValueError(f"key {key!r} stands twice in one object")
+            raise ValueError(f"key {key!r} occurs twice in one object")
         result[key] = value
     return result
 
