@@ -41,7 +41,7 @@ def prompted(table: pd.DataFrame, prompts: int = 3) -> pd.DataFrame:
         (lambda t: t.drop(columns="n_heads"), "no such column"),
         (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
         (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "a prompt twice in one model"),
-        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "in addition to"),
+        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "in addition"),
     ],
 )
 def test_bad_tables_are_refused(change, message: str) -> None:
