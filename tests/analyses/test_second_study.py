@@ -102,7 +102,7 @@ def test_the_page_of_the_ratio_shows_all_models_and_scores_the_predictions(monke
     rows["learned"] = rows["model"] != "c001-16-2.0-80"
     monkeypatch.setattr(second, "along", lambda tables: rows)
     found = judged(analysis("n01"), shipped().fork(), "second")["second"]
-    assert "Without recipes of which some model did not" in " ".join(found.notes)
+    assert "Without recipes in which some model did not" in " ".join(found.notes)
     table = found.table.set_index("quantity")
     assert table.loc["slope on log_L", "found"] == pytest.approx(-0.1, abs=0.03)
     assert table.loc["SD of recipe", "found"] == pytest.approx(0.2, rel=0.4) and pd.isna(

@@ -62,7 +62,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fitted, statement: str
     found = answered("U01", words, question, result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
-    assert ("agrees" in found.plain) == agreed and found.rule.endswith("it decides nothing")
+    assert ("agrees" in found.plain) == agreed and found.rule.endswith("it is shown and decides nothing")
     assert (found.rhat_max, found.ess_min, found.divergences) == (None, None, None)
 
 

@@ -22,11 +22,11 @@ MODELS = [
 ]
 SAID = {
     "me/none": "it has no gains. `thermostats measure me/none --what gains --data {}`",
-    "me/nobody": "nobody said which lab trained it. `thermostats set me/nobody heritage=LAB --data {}`",
-    "me/tuned": "me/used, from which it was tuned, stands for it",
+    "me/nobody": "the tables name no lab that trained it. `thermostats set me/nobody heritage=LAB --data {}`",
+    "me/tuned": "me/used, from which it was tuned, represents it",
     "me/second": "counted with the other seeds of me/used",
     "me/flat": "it has 2 blocks",
-    "me/other": "no rows of what is asked; see `thermostats needs C03`",
+    "me/other": "no rows of the quantity in question; see `thermostats needs C03`",
 }
 
 

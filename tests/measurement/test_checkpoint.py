@@ -68,7 +68,7 @@ def test_pickle_of_something_else_is_refused(tmp_path):
     """One that would run code is in `tests/security`."""
     torch = pytest.importorskip("torch")
     torch.save([1, 2], tmp_path / "pytorch_model.bin")
-    with pytest.raises(DataError, match="something else"):
+    with pytest.raises(DataError, match="something other than named tensors"):
         open_checkpoint(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")
     with pytest.raises(DataError, match="cannot be read"):

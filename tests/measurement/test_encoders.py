@@ -253,7 +253,7 @@ def head_alone(folder: Path) -> None:
 REFUSED: dict[str, tuple[Any, str, str]] = {
     "text to images": (lambda _: None, "p.txt", "reads image cannot be given text.*--prompts images"),
     "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
-    "not a number": (not_finite, "images", "does not prove itself: W_V is not"),
+    "not a number": (not_finite, "images", "failed its own check: W_V is not"),
     "truncated": (truncated, "images", "not a safetensors file, or a truncated one"),
     "remote code": (own_code, "images", "comes with its own code"),
     "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),

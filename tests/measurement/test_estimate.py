@@ -59,13 +59,13 @@ def test_a_refusal_says_what_would_fit() -> None:
     assert on_cpu.got == "4 GiB of weights and 6 GiB of activations, 6 GiB there are"
     assert on_cpu.next_step == (
         "what would fit: --dtype bfloat16 (5 GiB); a smaller --token-budget or shorter prompts; "
-        "a machine with 10.6 GiB free; --what weights, which reads the files alone"
+        "a machine with 10.6 GiB free; --what weights, which reads only the files"
     )
     on_gpu = refusal(RunSpec("lab/a", dtype="bfloat16"), Need(10**9, 6 * GIB, 4 * GIB), Place("accelerator", 4 * GIB))
     assert on_gpu is not None
     assert on_gpu.next_step == (
         "what would fit: --device-map auto over 3 devices of 4 GiB; --device cpu; "
-        "--what weights, which reads the files alone"
+        "--what weights, which reads only the files"
     )
 
 

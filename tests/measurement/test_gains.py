@@ -204,7 +204,7 @@ def test_fallback_finds_an_entry_only_where_the_oracle_passes() -> None:
     assert (rows.missing == "").all()
     scaled = tiny.build("granite")
     without = tuple(entry for entry in ARCHITECTURES if not entry.residual_multiplier)
-    with pytest.raises(UnknownArchitectureError, match="names fit but not the arithmetic: llama"):
+    with pytest.raises(UnknownArchitectureError, match="the names fit, but the arithmetic does not: llama"):
         fallback(scaled, without)
 
 

@@ -151,7 +151,7 @@ def paired(
 
 
 def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None) -> Axes:
-    """One line per model over layers or another column: colour shows the lab, dash the model; at most MOST_NAMED have names.
+    """One line per model over layers or another column: colour shows the lab, dash the model; MOST_NAMED have names.
 
     With more labs than MOST_COLOURED no line has a colour of its own.
     """
