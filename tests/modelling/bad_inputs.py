@@ -279,8 +279,8 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | LOGARITHMS
     | UNKNOWN
     | {
-        "one lab": (SAID, "one lab: an order of models says nothing of labs"),
-        "one model a lab": (SAID, "one model a lab: an order of models is not yet one of labs"),
+        "one lab": (SAID, "one lab: an order of models says nothing about labs"),
+        "one model a lab": (SAID, "one model per lab: an order of models is not yet one of labs"),
         "two models": (SAID, "2 models: differences between models rest on the priors"),
         "rank-deficient": (SAID, "one prompt per category"),
     },
@@ -288,8 +288,8 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | LOGARITHMS
     | UNKNOWN
     | {
-        "one lab": (SAID, "one lab: a slope over models says nothing of labs"),
-        "one model a lab": (SAID, "one model a lab: a slope over models is not yet one of labs"),
+        "one lab": (SAID, "one lab: a slope over models says nothing about labs"),
+        "one model a lab": (SAID, "one model per lab: a slope over models is not yet one of labs"),
         "two models": (SAID, "2 models: differences between models rest on the priors"),
         "rank-deficient": (SAID, "no slope of m0"),
     },
@@ -306,7 +306,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     | COLUMNS
     | UNKNOWN
     | {
-        "one lab": (SAID, "one heritage: its level cannot be told from the mean"),
+        "one lab": (SAID, "one heritage: its level cannot be separated from the mean"),
         "one model a lab": (SAID, "one row of every heritage"),
         "rank-deficient": (SAID, "columns of rank 1 of 2"),
     },

@@ -41,7 +41,7 @@ def test_without_each_unit_the_same_is_asked_where_it_can_be() -> None:
     table = influence(ASKED, {"x": X}, refits).set_index("left_out")["probability"]
     assert table.to_dict() == {"nothing": (X > 0.3).mean(), "a": (X - 2 > 0.3).mean()}
     of_draws = checks.influence(influence({"drawn": X > 0}, {"x": X}, refits))
-    assert (of_draws.outcome, of_draws.reason) == ("warned", "not asked without a unit: drawn")
+    assert (of_draws.outcome, of_draws.reason) == ("warned", "not refitted without some units: drawn")
 
 
 def test_the_gate_knows_what_a_statement_reads() -> None:

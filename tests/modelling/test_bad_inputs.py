@@ -133,21 +133,21 @@ def test_prompts_and_models_without_a_partner_are_said() -> None:
     shorter = table[~((table["model_id"] == "t0") & (table["prompt_id"] == "p00")) & (table["model_id"] != "t2")]
     assert pairs_of(shorter).warnings[:2] == (
         "prompts that one model of a pair did not answer, left out: 1 of 5 in b0 → t0",
-        "no model tuned from it in the table, left out: b2",
+        "left out, since no model tuned from it is in the table: b2",
     )
 
 
 def test_cells_without_entropy_are_said() -> None:
     table = prompted(4, 2)
     unknown = table.assign(entropy=table["entropy"].where(table["model_id"] != "m1"))
-    assert "25 of 100 cells have no entropy and tell nothing of slopes" in crossed(unknown).warnings
+    assert "25 of 100 cells have no entropy and carry no information on slopes" in crossed(unknown).warnings
     assert not any("entropy" in words for words in crossed(table.drop(columns="entropy")).warnings)
 
 
 def test_networks_in_two_files_and_a_constant_place_are_said() -> None:
     table = networks(12, 4)
     again = pd.concat([table, table.head(1)])
-    assert "several rows, their mean taken: m0" in transition_rows(again, "peak").warnings
+    assert "several rows, so their mean is used: m0" in transition_rows(again, "peak").warnings
     with pytest.raises(UsageError, match="two labs or two geometries"):
         transition_rows(pd.concat([table, table.head(1).assign(n_heads=3)]), "peak")
     half = table.assign(n_layers=[12, 24, 36] * 4, L_star_peak=[6, 12, 18] * 4)

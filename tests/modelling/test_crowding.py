@@ -86,6 +86,7 @@ def test_intervals_of_slopes_cover_tables_from_their_prior():
     assert_covered(inside)
 
 
+@pytest.mark.slow
 def test_probability_of_a_threshold_is_calibrated_and_its_interval_covers():
     """Rivals drawn with equal odds and everything of them from their priors."""
     stated, true, inside, signs, fell, crossed, crosses = [], [], [], [], [], [], []
@@ -109,6 +110,7 @@ def test_probability_of_a_threshold_is_calibrated_and_its_interval_covers():
     assert_calibrated(crossed, crosses)
 
 
+@pytest.mark.slow
 def test_without_an_effect_none_is_found_more_often_than_stated():
     """100 tables without effect: P(sign) beyond 0.95 in 10% at most, a step with P > 0.95 in 5%, binomial bounds."""
     signs, steps = [], []

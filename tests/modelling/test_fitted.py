@@ -79,7 +79,7 @@ def test_fits_of_which_nothing_can_be_left_out_say_so(alone):
 def test_nothing_and_different_outcomes_do_not_stand_side_by_side(alone):
     other = fit_line(rows("x", 0.1, 3).rename(columns={"y": "z"}), "z", scale=0.25, group=None, seed=3)
     for fits in ({}, {**alone, "x": other}):
-        with pytest.raises(UsageError, match="side by side"):
+        with pytest.raises(UsageError, match="only fits of the same outcome can be compared"):
             side_by_side(fits)
 
 

@@ -43,6 +43,7 @@ def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> He
         return fit_heritage(mixed, estimand="simulated", seed=2)
 
 
+@pytest.mark.slow
 def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
     assert fitted.status == "passed", fitted.draws.failures()
     table = fitted.models()
@@ -56,6 +57,7 @@ def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
     assert sum(shares) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
     drawn = closed_form(fitted.design, total_sd=fitted.total_sd, seed=1)
     sd = stacked_sds(block_contributions(fitted.design, drawn))
@@ -67,6 +69,7 @@ def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
         assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
 
 
+@pytest.mark.slow
 def test_sensitivity_lists_every_alternative_and_influence_every_unit(fitted: HeritageFit) -> None:
     """Of the order by default, of a lab's mean where that is asked."""
     table = fitted.sensitivity(seed=1)
@@ -80,6 +83,7 @@ def test_sensitivity_lists_every_alternative_and_influence_every_unit(fitted: He
     assert lab not in set(influence["left_out"])
 
 
+@pytest.mark.slow
 def test_priors_are_shown_with_what_the_data_made_of_them(fitted: HeritageFit) -> None:
     updates = fitted.updates()
     share = updates["share_heritage"]
@@ -105,6 +109,7 @@ def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     assert closed[:, out].std(axis=0) == pytest.approx(m[:, out].std(axis=0), rel=0.2)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
     with pytest.raises(UsageError, match="nothing to leave out"):
         leave_one_out(fitted, by="prompt", seed=1)

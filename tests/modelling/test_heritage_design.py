@@ -92,7 +92,7 @@ def test_published_rows() -> None:
     rows = rows[rows["source"] != "thermostats"]
     laid_out = design(rows, "penultimate_gain")
     assert laid_out.n_models == 22  # 23 published, one of them not comparable
-    assert any(said.startswith("left out, normed after the sum: facebook/opt-350m") for said in said_of(rows))
+    assert any(said.startswith("left out, since normalised after the sum: facebook/opt-350m") for said in said_of(rows))
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
     assert fit.warnings[: len(said_of(rows))] == said_of(rows)
     assert not any("normed" in said for said in said_of(gain_rows("penultimate_gain", incomparable=True)))
@@ -141,7 +141,7 @@ def test_measured_folders(tmp_path: Path) -> None:
     assert (record["sources"], record["estimand"]) == (["elsewhere", "here"], "last_gain")
     assert set(fit.summary()["sources"]) == {"elsewhere; here"}
     assert "heritage" in gain_rows("geometric_gain", data=tmp_path)
-    assert said_of(rows) == ("measured more than once, one row taken: lab/m0",)
+    assert said_of(rows) == ("measured more than once, so one row is used: lab/m0",)
     models[1] |= {"norm_place": "post"}
     models[2] |= {"variant": "instruct"}
     store.save(table("models", *models), "models", tmp_path / "models.csv")
@@ -153,8 +153,8 @@ def test_measured_folders(tmp_path: Path) -> None:
         kept = [row for row in layers if row not in gone]
         store.save(table("layers", *kept), "layers", tmp_path / "measured" / "layers" / "all.csv")
         assert set(said_of(gain_rows("last_gain", data=tmp_path))) == {
-            "measured more than once, one row taken: lab/m0",
-            "left out, normed after the sum: lab/m1",
+            "measured more than once, so one row is used: lab/m0",
+            "left out, since normalised after the sum: lab/m1",
             "left out, not a base model: lab/m2",
             words,
         }

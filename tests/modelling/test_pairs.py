@@ -186,4 +186,4 @@ def test_a_base_of_two_pairs_is_one_model_and_said():
     found = fit_invariance(rows, seed=1, settings=Settings(chains=2, draws=100, tune=100), cache=False)
     assert (found.numbers["n_pairs"], found.n_models) == (3, 5)
     assert found.sources == ("another", "one")
-    assert "base of several pairs, which count as independent of each other: b0" in found.warnings
+    assert "base of several pairs, which are counted as independent: b0" in found.warnings

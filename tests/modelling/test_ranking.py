@@ -49,7 +49,7 @@ def test_levels_ranks_and_orders_are_recovered(fitted):
     ranks = fitted.table("ranks").set_index("model_id")
     assert fitted.status == "passed"
     assert fitted.probabilities["order"] > 0.999
-    assert fitted.warnings == ("one model a lab: an order of models is not yet one of labs", NO_SOURCE)
+    assert fitted.warnings == ("one model per lab: an order of models is not yet one of labs", NO_SOURCE)
     assert ranks.loc["m0", "p_rank_1"] > 0.999
     assert ranks.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(2, abs=0.01)
     assert fitted.probabilities["dampens: m0"] > 0.99

@@ -138,6 +138,6 @@ def test_what_the_table_cannot_tell_is_said():
     assert "ratio not: m0000" in said
     assert "another matrix: m0001, m0002, " in said
     twice = pd.concat([ratios, ratios.head(1).assign(ratio=2.0)])
-    assert "several rows, the mean of its logarithm taken: m0000" in " ".join(spectral_rows(table, twice).warnings)
+    assert "several rows, so the mean of its logarithm is used: m0000" in " ".join(spectral_rows(table, twice).warnings)
     assert "several rows" not in said
     assert "3 labs" in " ".join(spectral_rows(*tables(5, 0.1, labs=3)).warnings)

@@ -94,7 +94,7 @@ def test_a_precision_is_a_reason_and_the_nearest_run_is_compared_with() -> None:
     both = [*gains(PUBLISHED, 9.0, 1.5, 1.2, 0.5), *full, *gains(half, 9.0, 1.5, 1.2, 0.5)]
     found = row(compared(tables(PUBLISHED, MEASURED, half, layers=both), {STUDY}, EXPLAINED), "last_gain")
     assert (found["measured_dtype"], found["agrees"]) == ("float32", BEYOND)
-    assert found["why"].startswith("precision: it agrees with what is measured in float16")
+    assert found["why"].startswith("precision: it agrees with the measurement in float16")
 
 
 def test_on_other_prompts_both_spreads_count_and_without_one_nothing_is_said() -> None:

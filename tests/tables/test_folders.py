@@ -64,9 +64,9 @@ def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_ta
 @pytest.mark.parametrize(
     ("said", "words", "got"),
     [
-        ("schema = 0", "begun with an older schema", "schema = 0"),
-        ("schema = 2", "begun with a newer schema", "schema = 2"),
-        ('schema = "1"', "begun with a newer schema", "schema = '1'"),
+        ("schema = 0", "created with an older schema", "schema = 0"),
+        ("schema = 2", "created with a newer schema", "schema = 2"),
+        ('schema = "1"', "created with a newer schema", "schema = '1'"),
         ("schema", "store.toml cannot be read", None),
     ],
 )

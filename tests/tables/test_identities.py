@@ -140,7 +140,7 @@ def test_heads_that_add_to_another_matrix_or_exceed_it_are_named() -> None:
         frobenius_norm=weights["frobenius_norm"].where(~rows, 11.0),
         stable_rank=weights["stable_rank"].where(~rows, (11.0 / 5.0) ** 2),
     )
-    with pytest.raises(DataError, match="heads add to"):
+    with pytest.raises(DataError, match="is not the sum over its heads"):
         identities.check_heads(with_run(larger, tables))
     smaller = weights.assign(
         spectral_norm=weights["spectral_norm"].where(~rows, 3.9),
@@ -166,7 +166,7 @@ def test_key_value_heads_that_are_shared_count_once() -> None:
         spectral_norm=weights["layer"].map(one).astype(float) / 2,
     )
     identities.check_heads(with_run(shared, {**tables, "models": models}))
-    with pytest.raises(DataError, match="heads add to"):
+    with pytest.raises(DataError, match="is not the sum over its heads"):
         identities.check_heads(with_run(shared, tables))
 
 

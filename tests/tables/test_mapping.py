@@ -47,17 +47,17 @@ def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
     [
         ("", "names no table", "''"),
         ('table = "layer"', "names no table", "'layer'"),
-        ("table = 3", "table of the mapping file is not as it must be", "3"),
-        ('table = "layers"\ncolumns = "x"', "columns of the mapping file is not as it must be", "'x'"),
-        ('table = "layers"\nfactors = []', "factors of the mapping file is not as it must be", "[]"),
-        ('table = "layers"\nconstants = 1', "constants of the mapping file is not as it must be", "1"),
-        ('table = "layers"\nignore = 1', "ignore of the mapping file is not as it must be", "1"),
+        ("table = 3", "table of the mapping file is not valid", "3"),
+        ('table = "layers"\ncolumns = "x"', "columns of the mapping file is not valid", "'x'"),
+        ('table = "layers"\nfactors = []', "factors of the mapping file is not valid", "[]"),
+        ('table = "layers"\nconstants = 1', "constants of the mapping file is not valid", "1"),
+        ('table = "layers"\nignore = 1', "ignore of the mapping file is not valid", "1"),
         ('table = "layers"\nrename = 1', "has no such entry", "'rename'"),
-        ('table = "layers"\n[columns]\na = "b"', "columns of the mapping file names no column of ours", "'b'"),
-        ('table = "layers"\n[columns]\na = 1', "columns of the mapping file names no column of ours", "1"),
-        ('table = "layers"\n[factors]\na = 1', "factors of the mapping file names no column of ours", "'a'"),
-        ('table = "layers"\n[constants]\na = 1', "constants of the mapping file names no column of ours", "'a'"),
-        ('table = "models"\n[constants]\nseconds = 1', "constants of the mapping file names no column", "'seconds'"),
+        ('table = "layers"\n[columns]\na = "b"', "columns of the mapping file is not one of our columns", "'b'"),
+        ('table = "layers"\n[columns]\na = 1', "columns of the mapping file is not one of our columns", "1"),
+        ('table = "layers"\n[factors]\na = 1', "factors of the mapping file is not one of our columns", "'a'"),
+        ('table = "layers"\n[constants]\na = 1', "constants of the mapping file is not one of our columns", "'a'"),
+        ('table = "models"\n[constants]\nseconds = 1', "constants of the mapping file is not one of our columns", "'seconds'"),
         ('table = "layers"\n[factors]\nnorm_in = "1"', "a factor is a number for a column", "norm_in = '1'"),
         ('table = "layers"\n[factors]\nnorm_in = true', "a factor is a number for a column", "norm_in = True"),
         ('table = "layers"\n[factors]\nlayer = 2', "a factor is a number for a column", "layer = 2"),
@@ -169,7 +169,7 @@ def test_rows_that_do_not_fit_a_mapping_are_refused(using: dict[str, object], wo
 
 
 def test_what_is_to_be_converted_is_numbers() -> None:
-    with pytest.raises(DataError, match="column norm_in is to be converted and is not all numbers"):
+    with pytest.raises(DataError, match="column norm_in is to be converted but does not hold only numbers"):
         mapped(THEIRS.assign(n=["1", "many"]), USING, "here")
 
 

@@ -237,7 +237,7 @@ def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_n
                 check_names(frame, name, "here")
     check_names(table("outputs", {"run_id": "r", "top_token": "=1+1\u202e"}), "outputs")
     for sign in "=+-@":
-        with pytest.raises(DataError, match="column source begins as a formula") as caught:
+        with pytest.raises(DataError, match="column source begins like a spreadsheet formula") as caught:
             check_names(table("models", model()).assign(source=f"{sign}x"), "models", "here")
         assert (caught.value.where, caught.value.got) == ("here", f"'{sign}x'")
         check_names(table("models", model()).assign(source=f"x{sign}"), "models")

@@ -126,7 +126,7 @@ def _along(line: Line2D, scale: float) -> Iterator[Box]:
 def _intervals(kind: Collection, scale: float) -> Iterator[Box]:
     """Boxes of the straight lines of a collection, such as intervals."""
     if isinstance(kind, LineCollection):
-        for segment in kind.get_segments():
+        for segment in filter(len, kind.get_segments()):
             (x0, y0), (x1, y1) = kind.get_transform().transform(segment)[[0, -1]] * scale
             yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1
 
