@@ -110,9 +110,9 @@ LONG = {"kimi_linear"}
 """Whose own forward pass takes minutes on a CPU, however small the model."""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in sorted(UNSUPPORTED)]
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in sorted(UNSUPPORTED)]
 )
 def test_what_a_refusal_says_is_so(name: str) -> None:
     whole, small, reason = built(name, tiny_one=False), built(name, tiny_one=True), UNSUPPORTED[name]

@@ -57,7 +57,11 @@ def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
         ('table = "layers"\n[columns]\na = 1', "columns of the mapping file is not one of our columns", "1"),
         ('table = "layers"\n[factors]\na = 1', "factors of the mapping file is not one of our columns", "'a'"),
         ('table = "layers"\n[constants]\na = 1', "constants of the mapping file is not one of our columns", "'a'"),
-        ('table = "models"\n[constants]\nseconds = 1', "constants of the mapping file is not one of our columns", "'seconds'"),
+        (
+            'table = "models"\n[constants]\nseconds = 1',
+            "constants of the mapping file is not one of our columns",
+            "'seconds'",
+        ),
         ('table = "layers"\n[factors]\nnorm_in = "1"', "a factor is a number for a column", "norm_in = '1'"),
         ('table = "layers"\n[factors]\nnorm_in = true', "a factor is a number for a column", "norm_in = True"),
         ('table = "layers"\n[factors]\nlayer = 2', "a factor is a number for a column", "layer = 2"),
