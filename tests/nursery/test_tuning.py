@@ -15,7 +15,8 @@ pytest.importorskip("transformers")
 
 from small_corpora import small_corpora
 
-from thermostats.studies.nursery import designs, second, tuning
+from thermostats.errors import DataError
+from thermostats.studies.nursery import designs, measuring, second, tuning
 from thermostats.studies.nursery.designs import Design
 from thermostats.studies.nursery.plan import GAINS, RECORD, model_folder, read_record
 from thermostats.studies.nursery.recipes import OPTIMISERS, Recipe
@@ -63,6 +64,10 @@ def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
 
 def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     designs.write(DESIGN, tmp_path / "own.toml")
+    with pytest.raises(DataError, match="models are not trained, such as"):
+        second.write(tmp_path / "own.toml", trained, tmp_path)
+    for pack in tuning.tuned_packs(DESIGN, DESIGN.packs(), trained):
+        pack.run(trained)
     second.write(tmp_path / "own.toml", trained, tmp_path)
     models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
     kept = {"second_models": models, "second_gains": gains}
@@ -80,6 +85,19 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     assert len(last) == 8 and not last["model"].str.endswith("-again").any()
     y, x = second.whole(last)
     assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
+
+
+@pytest.mark.parametrize("factor, same", [(1.0, True), (1.1, False)])
+def test_a_training_is_compared_with_the_shipped_gains(trained, monkeypatch, factor, same):
+    rows = DESIGN.packs()[0].rows()
+    gains = [pd.read_csv(model_folder(trained, row["model"]) / GAINS).assign(model=row["model"]) for row in rows]
+    shipped = pd.concat(gains)
+    shipped["log_gain"] += np.log(factor)
+    monkeypatch.setattr(measuring, "shipped_table", {"gains": shipped}.get)
+    found = measuring.compare(rows, trained, second=True)
+    assert set(found["checkpoint"]) == {"step00000", "step00010"} and len(found) == 2 * len(rows)
+    assert found["difference"].to_numpy() == pytest.approx([-np.log(factor)] * len(found))
+    assert found["same"].all() == same
 
 
 @pytest.mark.parametrize("decay, more", [(0.5, 5.0), (0.0, 1 / (3e-3 * 3))])

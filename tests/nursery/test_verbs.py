@@ -82,11 +82,14 @@ def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    with _progress(10.0) as tell:
+    with _progress(20.0, 10.0) as tell:
+        tell("r04-1", 10.0, 1.0, [record("r04-1")])
         tell("r05-1", 10.0, 0.5, [])
         tell("r05-1", 10.0, 1.0, [record("r05-1")])
     shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
-    assert "r05-1: 600 steps, held-out loss 3.25" in shown and "training r05-1" in shown and "100%" in shown
+    assert "r04-1: 600 steps, held-out loss 3.25, trained before" in shown
+    assert "r05-1: 600 steps, held-out loss 3.25, about 0 min left" in shown
+    assert "training r05-1" in shown and "100%" in shown
 
 
 @pytest.fixture
@@ -114,7 +117,7 @@ def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, stat
 @pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
 def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
     table = pd.DataFrame({"model": "r05-1", "checkpoint": ["step00000", "step00600"], "same": same})
-    monkeypatch.setattr(measuring, "compare", lambda rows, folder: table)
+    monkeypatch.setattr(measuring, "compare", lambda rows, folder, second: table)
     said = run("compare", "r05-1", "--folder", trained)
     assert said.exit_code == code
     assert said.stdout.splitlines()[2].split("\t") == ["r05-1", "step00600", str(same[1])]

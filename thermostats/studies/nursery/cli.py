@@ -182,7 +182,8 @@ def train(
     shown: list[dict[str, Any]] = []
 
     def through(wanted: Sequence[Work]) -> None:
-        with _progress(sum(job.work for job in wanted)) as report:
+        before = sum(job.work for job in wanted if job.records(folder))
+        with _progress(sum(job.work for job in wanted), before) as report:
             for step in train_all(wanted, folder, device=device, processes=processes, engine=where):
                 report(step.job.name, step.job.work, step.share, step.trained)
                 shown.extend(asdict(trained) for trained in step.trained)
@@ -238,7 +239,7 @@ def compare(
     _check_installed()
     from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
-    table = measuring.compare(wanted, folder)
+    table = measuring.compare(wanted, folder, second=design is not None)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
         print(f"equal if mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
@@ -323,8 +324,11 @@ def _check_installed() -> None:
 
 
 @contextmanager
-def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]]:
-    """On a terminal one bar of the work in all with the time left; one line per model that is through."""
+def _progress(total: float, before: float) -> Iterator[Callable[[str, float, float, Any], None]]:
+    """On a terminal one bar of the work in all with the time left; one line per model that is through.
+
+    before: what of the work was done when the command began.
+    """
     done: dict[str, float] = {}
     began, console = time.perf_counter(), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -333,10 +337,12 @@ def _progress(total: float) -> Iterator[Callable[[str, float, float, Any], None]
 
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
-            bars.update(task, completed=sum(done.values()), description=f"training {name}")
-            left = (time.perf_counter() - began) * (total / max(sum(done.values()), 1e-9) - 1)
+            now = sum(done.values())
+            bars.update(task, completed=now, description=f"training {name}")
+            left = (time.perf_counter() - began) * (total - now) / max(now - before, 1e-9)
             for one in trained:
-                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, about {left / 60:.0f} min left"
+                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}"
+                line += f", about {left / 60:.0f} min left" if now > before else ", trained before"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

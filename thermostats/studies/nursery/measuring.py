@@ -20,7 +20,15 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery.plan import Trained, model_folder, read_record, step_folder, tuned_name
+from thermostats.studies.nursery.plan import (
+    GAINS,
+    Trained,
+    model_folder,
+    read_record,
+    shipped_table,
+    step_folder,
+    tuned_name,
+)
 from thermostats.tables import store
 from thermostats.tables.folders import shipped, writable_folder
 from thermostats.tables.join import join
@@ -116,19 +124,23 @@ otherwise, and training carries the difference on. With initial weights changed 
 ended 0.000, 0.001 and 0.011 apart; on one machine and torch build gains agree to 1e-6."""
 
 
-def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
+def compare(rows: Sequence[Mapping[str, Any]], folder: Path, *, second: bool = False) -> pd.DataFrame:
     """Gains of trained models, measured again, next to the shipped ones; one row per model and checkpoint.
+
+    second: the models are the second study's, whose gains are kept along the training as means over prompts.
 
     Columns: model, checkpoint, rows (layers × prompts at the last token), largest (|difference| of log G_l of one row),
     shipped and again (mean log G_l over layers and prompts, nat), difference, same (|difference| <= TOLERANCE).
 
     Raises DataError where none of the models is trained or shipped.
     """
-    before = _logs(shipped("data")).rename("shipped")
-    both = [
-        _measured(row, folder, trained).to_frame("again").join(before, how="inner").dropna()
-        for row, trained in trained_models(rows, folder)
-    ]
+    before = (_kept(shipped_table("gains")) if second else _logs(shipped("data"))).rename("shipped")
+    both = []
+    for row, trained in trained_models(rows, folder):
+        if second:
+            own = pd.read_csv(model_folder(folder, trained.model) / GAINS).assign(model=trained.model)
+        again = _kept(own) if second else _measured(row, folder, trained)
+        both.append(again.to_frame("again").join(before, how="inner").dropna())
     if not any(map(len, both)):
         raise DataError(
             "nothing to compare: no model is both trained here and in the shipped tables",
@@ -143,6 +155,12 @@ def compare(rows: Sequence[Mapping[str, Any]], folder: Path) -> pd.DataFrame:
     )
     table["difference"] = table["again"] - table["shipped"]
     return table.assign(same=table["difference"].abs() <= TOLERANCE).reset_index()
+
+
+def _kept(gains: pd.DataFrame) -> pd.Series:
+    """Log gains of the second study's table, by model, checkpoint and layer."""
+    steps = "step" + gains["step"].map("{:05d}".format)
+    return gains.assign(checkpoint=steps).set_index(["model", "checkpoint", "layer"])["log_gain"].astype("float64")
 
 
 def _measured(row: Mapping[str, Any], folder: Path, trained: Trained) -> pd.Series:

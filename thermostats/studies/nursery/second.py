@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.errors import DataError
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.components import Components
@@ -35,20 +36,29 @@ LOGS = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
 
 
 def write(design: Path, folder: Path, out: Path) -> None:
-    """Write `models.csv` and `gains.parquet` of a design's models, and those tuned from them, trained in a folder."""
+    """Write `models.csv` and `gains.parquet` of a design's models, and those tuned from them, trained in a folder.
+
+    Raises DataError where some are not trained: a study is judged when it is whole.
+    """
     from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - torch
 
     own = designs.read(design)
     packs = own.packs()
+    packs += tuning.tuned_packs(own, packs, folder)
+    missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
+    if missing:
+        raise DataError(
+            f"{len(missing)} models are not trained, such as {missing[0]}",
+            where=folder,
+            next_step=f"thermostats nursery train --design {design} --folder {folder}",
+        )
     models, gains = [], []
-    for pack in (*packs, *tuning.tuned_packs(own, packs, folder)):
+    for pack in packs:
         for member in pack.members:
-            if (record := read_record(folder, member.model)) is not None:
-                kind = member.model.rpartition("-")[2] if member.parent else ""
-                facts = asdict(member.recipe) | asdict(pack.shape) | vars(record) | vars(member)
-                models.append(facts | {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": kind})
-                own_gains = pd.read_csv(model_folder(folder, member.model) / FILE)
-                gains.append(own_gains.assign(model=member.model))
+            kind = member.model.rpartition("-")[2] if member.parent else ""
+            facts = asdict(member.recipe) | asdict(pack.shape) | vars(read_record(folder, member.model)) | vars(member)
+            models.append(facts | {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": kind})
+            gains.append(pd.read_csv(model_folder(folder, member.model) / FILE).assign(model=member.model))
     table = pd.DataFrame(models)[list(SECOND["models"])]
     write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
     stream = io.BytesIO()

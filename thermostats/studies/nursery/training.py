@@ -6,6 +6,7 @@ A model is the unit of resumption: its folder appears, whole, when it is trained
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import queue
 import shutil
@@ -316,7 +317,11 @@ def _arrived(shares: queue.Queue[tuple[int, float]] | None) -> Iterator[tuple[in
 def _train(
     number: int, job: Work, folder: Path, device: str, shares: queue.Queue[tuple[int, float]] | None
 ) -> list[Trained]:
+    parent = multiprocessing.parent_process()
+
     def progress(done: int, total: int) -> None:
+        if parent is not None and not parent.is_alive():
+            raise SystemExit("the command that trains was killed")
         if shares is not None and done % 10 == 0:
             shares.put((number, done / total))
 
