@@ -157,13 +157,13 @@ def measured(
     asked: Asked,
     rows: Sequence[Mapping[str, Any]],
     folder: Path,
-    running: Mapping[str, Any],
+    settings: Settings,
     options: Mapping[str, Any],
+    *,
+    retries: int,
+    budget: int | None,
 ) -> list[Any]:
-    """Outcomes of measuring every part; running: fields of `Settings` with `retries` and `disk_budget`."""
-    how = dict(running)
-    retries, budget = how.pop("retries"), how.pop("disk_budget")
-    settings = Settings(**how)
+    """Outcomes of measuring every part; `budget`: bytes that downloaded models may take."""
     cache = None if budget is None else str(own_cache())
     given = {**options, "device": settings.device, "cache": cache}
     levels = [tuple(row["precisions"]) for row in rows]
