@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import thermostats
 from thermostats.errors import DataError
 from thermostats.tables import archive, store
 from thermostats.tables.describe import croissant, datapackage, describe, descriptions
@@ -159,8 +160,8 @@ def test_a_croissant_file_has_a_set_of_files_where_a_table_has_several(tmp_path:
     many = ["measured/layers.parquet", "layers.csv", "measured/layers/1.csv", "measured/layers/2.csv"]
     (tmp_path / "measured").mkdir()
     (tmp_path / many[0]).write_bytes(b"abc")
-    told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []}, "1.2.3")
-    assert told["version"] == "1.2.3"
+    told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []})
+    assert told["version"] == thermostats.__version__
     one, several, archive = told["distribution"]
     assert one["sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert (one["@type"], one["@id"], one["contentUrl"]) == ("cr:FileObject", "models.csv", "models.csv")

@@ -15,6 +15,7 @@ from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import RETRIES, Settings, in_bytes
+from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.vocabulary import NURSERY
@@ -391,9 +392,7 @@ def findings(
 
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
-    if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
-        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
-        raise UsageError("no report yet", where=out, next_step=step)
+    check_written(out, claims)
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)

@@ -76,21 +76,21 @@ def rows(
     if what not in OWN:
         return found, shown
     of = {(row["model_id"], row["revision"]): row for row in plain(tables.load("models", data))}
-    about = [of.get((row["model_id"], row["revision"]), {}) for row in found]
-    kept = [True] * len(found)
-    for label, wanted in (("heritage", lab), ("family", family)):
+    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in found]
+    kept = pairs
+    for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:
-            values = [str(model.get(label) or "") for model in about]
-            if wanted.casefold() not in map(str.casefold, values):
-                there = {value for value, is_kept in zip(values, kept, strict=True) if value and is_kept}
-                named = {value for value in there if value != NURSERY}
-                raise unknown(f"no {what} of this {'lab' if label == 'heritage' else label}", wanted, sorted(named))
-            kept = [
-                is_kept and value.casefold() == wanted.casefold() for is_kept, value in zip(kept, values, strict=True)
-            ]
-    if not nursery and lab.casefold() != NURSERY:
-        kept = [is_kept and model.get("heritage") != NURSERY for is_kept, model in zip(kept, about, strict=True)]
-    return [row for row, is_kept in zip(found, kept, strict=True) if is_kept], shown
+            if not any(_is(model, label, wanted) for _, model in pairs):
+                named = {str(model.get(label) or "") for _, model in kept} - {"", NURSERY}
+                raise unknown(f"no {what} of this {name}", wanted, sorted(named))
+            kept = [(row, model) for row, model in kept if _is(model, label, wanted)]
+    leave_out = not nursery and lab.casefold() != NURSERY
+    return [row for row, model in kept if not (leave_out and model.get("heritage") == NURSERY)], shown
+
+
+def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
+    """Whether a model's lab or family is the one wanted, whatever the case."""
+    return str(model.get(label) or "").casefold() == wanted.casefold()
 
 
 def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:

@@ -145,12 +145,12 @@ class Architecture:
         """There is a next-token distribution, and an unembedding it comes from."""
         return self.loader == "AutoModelForCausalLM"
 
-    def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
+    def tensor_names(self, module: str, layer: int | None = None) -> tuple[str, ...]:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
-            return tuple(f"{name}.{kind}" for name in self.unembedding)
+            return tuple(f"{name}.weight" for name in self.unembedding)
         stage, place = self.stage(layer or 0)
-        inner = f"{module}.{kind}" if layer is None else f"{self.blocks.format(stage=stage)}.{place}.{module}.{kind}"
+        inner = f"{module}.weight" if layer is None else f"{self.blocks.format(stage=stage)}.{place}.{module}.weight"
         whole = f"{self.prefix}.{inner}"
         other = reduce(lambda name, pair: name.replace(*pair), self.moved, whole)
         return tuple(dict.fromkeys((whole, inner, other, other.removeprefix(f"{self.prefix}."))))
@@ -174,8 +174,8 @@ def _reads(attention: str, attention_norm: str, mlp_norm: str) -> dict[str, str]
     return {"attention": attention, "attention_norm": attention_norm, "mlp_norm": mlp_norm}
 
 
-def _matrices(value: str, output: str, layout: str = "separate", n_kv_heads: str = "all") -> dict[str, str]:
-    return {"value": value, "output": output, "layout": layout, "n_kv_heads": n_kv_heads}
+def _matrices(value: str, output: str, layout: str = "separate") -> dict[str, str]:
+    return {"value": value, "output": output, "layout": layout, "n_kv_heads": "all"}
 
 
 LLAMA = Architecture(name="llama", model_type="llama")

@@ -361,8 +361,10 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-    padded = partial(measure_gains, loaded.decoder, packed=False)
-    again = lambda inputs, depth: padded(inputs, depth=depth).layers  # noqa: E731
+
+    def again(inputs: Sequence[Any], depth: int) -> pd.DataFrame:
+        return measure_gains(loaded.decoder, inputs, packed=False, depth=depth).layers
+
     _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
@@ -375,8 +377,7 @@ def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> di
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
     rows = measured(tokens, **options)
-    again = lambda inputs, depth: measured(inputs, depth=depth)  # noqa: E731
-    _prove_again(provenance, loaded.decoder, tokens, again, rows)
+    _prove_again(provenance, loaded.decoder, tokens, measured, rows)
     return {"attention": rows, "transitions": transitions(rows), **provenance}
 
 
