@@ -21,7 +21,6 @@ from thermostats.tables.schemas import (
     FLAG,
     FLOAT,
     INTEGER,
-    MISSING,
     TABLES,
     TEXT,
     Column,
@@ -92,16 +91,6 @@ def test_a_value_may_be_missing_only_where_it_is_said() -> None:
 def test_what_a_check_says() -> None:
     checks = column(FLOAT, "x", allowed=["a", "b"], lower=0.5, above=0.25, upper=1e6).checks
     assert [check.error for check in checks] == ["one of 'a', 'b'", "at least 0.5", "above 0.25", "at most 1e+06"]
-
-
-def test_a_column_carries_what_it_is() -> None:
-    declared = column(FLOAT, "how long", "s", nullable=True)
-    assert (declared.description, declared.nullable) == ("how long", True)
-    assert (declared.unit, declared.dtype, declared.free) == ("s", "float64", False)
-    assert column(TEXT, "a word", free=True).free
-    declared = gain("a ratio")
-    assert (declared.unit, declared.dtype, declared.free) == ("ratio", "float64", False)
-    assert (MISSING.dtype, MISSING.free, MISSING.nullable) == ("str", False, False)
 
 
 def test_a_table_has_its_columns_in_their_order_and_no_key_twice() -> None:

@@ -231,14 +231,6 @@ def test_rows_that_tell_of_no_run_are_as_they_are(without: str) -> None:
         assert runs is None and rows is other
 
 
-def test_columns_that_a_table_has_in_common_with_runs_stay() -> None:
-    assert TABLES["runs"].columns.keys() & TABLES["statements"].columns.keys() == {"model_id", "source"}
-    rows, _ = with_runs(
-        pd.DataFrame({"model_id": ["m"], "source": ["x"], "seconds": [1.0], "value": [2.0]}), "summaries"
-    )
-    assert set(rows.columns) == {"run_id", "value"}
-
-
 HELLO, BYE = (hashlib.sha256(text.encode()).hexdigest() for text in ("Hello", "Bye"))
 PROMPTS = pd.DataFrame({"prompt_set": "own", "prompt_id": ["b", "a"], "text": ["Bye", "Hello"]})
 GAINS = pd.DataFrame(
