@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import STUDY, make_store
-from states import make_news
+from start_states import make_news
 from workplaces import make_workplace, write_gains
 
 from thermostats.tables.join import join

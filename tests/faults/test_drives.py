@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import make_store, remount
-from states import files_of, make_news
+from start_states import files_of, make_news
 
 from thermostats.errors import DataError
 from thermostats.tables import store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jobs import JOBS
 from kills import cycle, harness, run_forked
-from states import files_of
+from start_states import files_of
 from writers import faults, together
 
 from thermostats.tables.folders import MARK, layers, writable_folder

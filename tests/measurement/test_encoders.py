@@ -21,9 +21,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import forward, gains
-from thermostats.measurement.asked import measure
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.execute import execute
+from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
 from thermostats.measurement.spec import RunSpec

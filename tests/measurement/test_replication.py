@@ -26,9 +26,9 @@ from thermostats.claims.study import import_published
 from thermostats.cli import replication
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Place
-from thermostats.measurement.facts import fits, memory, seconds
+from thermostats.measurement.requirements import fits, memory, seconds
 from thermostats.measurement.settings import Settings
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 from thermostats.tables.folders import shipped
 from thermostats.tables.join import join
 
@@ -152,7 +152,7 @@ def test_from_the_hub_to_the_page_and_the_bundle(root: Path, texts: Path, tmp_pa
         status = {model: row["status"] for model, row in first["by_model"].items()}
         assert status == {SMALL: "measured", LOCKED: "failed"}
         assert "accept the conditions" in first["by_model"][LOCKED]["reason"]
-        assert [state.model for state in states.read(tmp_path / "mine")] == [LOCKED] * 2
+        assert [state.model for state in spec_states.read(tmp_path / "mine")] == [LOCKED] * 2
         again = told(replicate(url, tmp_path, *asked))
     status = {model: row["status"] for model, row in again["by_model"].items()}
     assert status == {SMALL: "skipped", LOCKED: "failed"}

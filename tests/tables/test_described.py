@@ -14,8 +14,8 @@ import pytest
 import thermostats
 from thermostats.errors import DataError
 from thermostats.tables import archive, store
+from thermostats.tables.arrow_check import faults
 from thermostats.tables.describe import croissant, datapackage, describe, descriptions
-from thermostats.tables.held import faults
 from thermostats.tables.schemas import (
     ABOVE,
     FLAG,

@@ -10,7 +10,7 @@ from conftest import finding, layer, model, run, table
 
 from thermostats.cli import listing
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 from thermostats.tables.arguments import DESCRIBED
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.join import join
@@ -79,8 +79,8 @@ def test_models_and_prompts(small_store: Path) -> None:
 
 
 def test_runs_then_what_is_not_measured(small_store: Path) -> None:
-    told = states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
-    states.write(small_store, "x", told)
+    told = spec_states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
+    spec_states.write(small_store, "x", told)
     (done, failed), shown = listing.rows("runs", small_store)
     assert shown == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
     measured = run()

@@ -13,7 +13,7 @@ import thermostats
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.joined import NEEDED, OPTIONAL, REFUSED, when_joined
+from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
 from thermostats.tables.mapping import ColumnMap, filled, hashes_of_sets, load_map, mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES

@@ -220,7 +220,7 @@ def measure(
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.facts import own_models  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
 
     rows = own_models(folders.own_folder(data))
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):

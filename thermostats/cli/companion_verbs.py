@@ -73,7 +73,7 @@ def set_(
     if wrong := [fact for fact in facts if "=" not in fact]:
         step = f"thermostats set {model} heritage={wrong[0]}"
         raise UsageError("a fact is a column and its value", got=wrong[0], allowed="column=value", next_step=step)
-    from thermostats.tables.facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
 
     given = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(

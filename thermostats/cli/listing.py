@@ -16,12 +16,12 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import DataError, UsageError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
-from thermostats.tables import states
+from thermostats.tables import spec_states
+from thermostats.tables.arrow_check import held, is_missing, keys
 from thermostats.tables.evidence import ALL, check_set, is_asked
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
-from thermostats.tables.held import held, is_missing, keys
-from thermostats.tables.joined import when_joined
+from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import with_interval
@@ -197,12 +197,12 @@ def _prompts(data: str | Path | None, own: bool) -> Rows:
 def _runs(data: str | Path | None, own: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
     shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [{**run, "state": states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
+    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
     empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
     left = [
         {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
         | {"state": spec.state, "reason": spec.reason}
-        for spec in states.read(data_folder(data))
+        for spec in spec_states.read(data_folder(data))
     ]
     return [*runs, *left], shown
 

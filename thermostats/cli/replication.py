@@ -21,8 +21,8 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.execute import open_engine, place_of
-from thermostats.measurement.facts import Facts, facts, fits, memory, seconds
 from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.requirements import Facts, facts, fits, memory, seconds
 from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec

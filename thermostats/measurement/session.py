@@ -36,9 +36,9 @@ from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
-from thermostats.tables import states, store
-from thermostats.tables.facts import set_facts
+from thermostats.tables import spec_states, store
 from thermostats.tables.join import join
+from thermostats.tables.model_facts import set_facts
 from thermostats.tables.runs import run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
@@ -186,7 +186,7 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
     planned = None
     try:
-        write_state(data, spec, states.RUNNING, attempt=attempt)
+        write_state(data, spec, spec_states.RUNNING, attempt=attempt)
         planned = plan(spec, data)
         fill_heritage(planned, data)
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
@@ -196,9 +196,9 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
             finished = tuple(kept)
             outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {kept_words(kept)}")
         with suppress(DataError):  # where nothing can be written, the outcome says it
-            write_state(data, spec, states.FAILED, outcome.reason, attempt)
+            write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
         return outcome
-    states.clear(data, spec_id(spec))
+    spec_states.clear(data, spec_id(spec))
     return outcome
 
 
@@ -422,8 +422,8 @@ def spec_id(spec: RunSpec) -> str:
 
 def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
     """Write down that a spec waits, runs or failed."""
-    written = states.State(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
-    states.write(data, spec_id(spec), written)
+    written = spec_states.State(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
+    spec_states.write(data, spec_id(spec), written)
 
 
 def quiet() -> None:

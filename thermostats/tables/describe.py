@@ -23,7 +23,7 @@ import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.feature_columns import MEANING, feature_columns
-from thermostats.tables.joined import when_joined
+from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import (
     FLAG,
     FLOAT,

@@ -13,7 +13,7 @@ from thermostats.errors import unknown
 from thermostats.tables import features_cache, store
 from thermostats.tables.caching import cache_folder
 from thermostats.tables.features_cache import OF_RUNS
-from thermostats.tables.grouped import Groups, numbered
+from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}

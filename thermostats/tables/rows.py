@@ -24,8 +24,8 @@ from thermostats.errors import DataError, reason
 from thermostats.tables import archive
 from thermostats.tables.archive import is_archive
 from thermostats.tables.arguments import check_table
+from thermostats.tables.arrow_check import difference, held, keys
 from thermostats.tables.folders import data_folder, layers, own_files
-from thermostats.tables.held import difference, held, keys
 from thermostats.tables.limits import TABLE, read_bytes
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key
 

@@ -20,7 +20,7 @@ from thermostats.measurement.engines.local import CPUS
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.session import Outcome, lost, measure_quietly
 from thermostats.measurement.settings import Settings
-from thermostats.tables.states import FOLDER
+from thermostats.tables.spec_states import FOLDER
 
 SPARE = 1.2
 """Memory that is asked for, over what the estimate says: Slurm ends a job that takes more."""
