@@ -58,7 +58,7 @@ smoke: $(VENV)/.test
 # Harnesses, each of minutes to hours; again with another SEED to go on. What kills, writers and clusters find is added to
 # build/*.jsonl, and `make robustness` writes benchmarks/results/{faults,clusters}.md from it.
 SEED ?= 1
-HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/faults $(BIN)/python
+HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/measurement:tests/faults $(BIN)/python
 
 kills: $(VENV)/.test
 	$(HARNESS) tests/faults/kills.py --kills 100 --seed $(SEED)

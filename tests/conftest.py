@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pandas as pd
@@ -95,6 +99,12 @@ def layer(run_row: dict[str, object], number: int, gain: float, prompt_id: str =
     }
 
 
+def finding(claim: str, **fields: object) -> dict[str, object]:
+    """A row of `findings` that publishes and reproduces nothing, unless told otherwise."""
+    empty = {"estimand": "x", "headline": True, "published": "{}", "reproduced": "{}", "verdict": "supported"}
+    return {"claim": claim, **empty, "n_models": 8, "n_heritages": 2, **fields}
+
+
 def make_store(folder: Path) -> Path:
     """A data folder with one model, one run of three layers and two prompts."""
     measured = run()
@@ -124,12 +134,59 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def command(*arguments: object, cwd: Path | None = None, **environment: object) -> subprocess.CompletedProcess[str]:
-    """What `thermostats` with these arguments, or a script named first, ends with."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        started = driver.chromium.launch(executable_path=path, args=flags)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 KiB, which `remount` gives another size."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("needs the right to mount")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], check=False)
+    if done.returncode:
+        pytest.skip("this system lets nobody mount")
+    yield disk
+    subprocess.run(["/bin/umount", "-l", str(disk)], check=True)
+
+
+def remount(disk: Path, how: str) -> None:
+    """The disk with another option of `mount`, as `size=1m` or `ro`."""
+    subprocess.run(["/bin/mount", "-o", f"remount,{how}", str(disk)], check=True)
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """2 GB beyond what is in use."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2 * 1024**3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def command(
+    *arguments: object, cwd: Path | None = None, code: str = "", **environment: object
+) -> subprocess.CompletedProcess[str]:
+    """What `thermostats` with these arguments, a script named first, or code ends with."""
     words = [str(argument) for argument in arguments]
-    module = [] if words[0].endswith(".py") else ["-m", "thermostats"]
+    program = ["-c", code] if code else [] if words[0].endswith(".py") else ["-m", "thermostats"]
     variables = {**os.environ, **{name: str(value) for name, value in environment.items()}}
-    asked = [sys.executable, *module, *words]
+    asked = [sys.executable, *program, *words]
     return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=cwd, env=variables)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import command as thermostats
-from conftest import layer, model, run, snapshot, table
+from conftest import finding, layer, model, run, snapshot, table
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -159,7 +159,7 @@ def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
         "signal.signal(signal.SIGINT, interrupted)\n"
         "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = thermostats(code=code, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.strip().startswith("thermostats: interrupted")
     assert "Traceback" not in done.stderr
@@ -196,15 +196,7 @@ def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_
 
 
 def test_findings_of_one_claim(tmp_path: Path) -> None:
-    same: dict[str, object] = {
-        "estimand": "x",
-        "headline": True,
-        "published": "{}",
-        "reproduced": "{}",
-        "verdict": "supported",
-    }
-    same |= {"n_models": 8, "n_heritages": 2}
-    rows = table("findings", *({**same, "claim": claim, "finding": claim} for claim in ("C01", "C04")))
+    rows = table("findings", *(finding(claim, finding=claim) for claim in ("C01", "C04")))
     store.save(rows, "findings", tmp_path / "findings.csv")
     listed = thermostats("findings", "c04", "--out", tmp_path).stdout.splitlines()
     assert [line.split("\t")[0] for line in listed] == ["claim", "C04"]

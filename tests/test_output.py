@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import table
+from conftest import command, finding, table
 
 from thermostats.cli.new_analysis import new_claim
 from thermostats.errors import DataError, did_you_mean
@@ -47,10 +47,10 @@ def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("what", ["a listing", "an analysis"])
 def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> None:
-    command = [*COMMAND, "ls", "columns"]
+    asked = [*COMMAND, "ls", "columns"]
     if what == "an analysis":
-        command = [sys.executable, str(new_claim("depth helps", tmp_path))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        asked = [sys.executable, str(new_claim("depth helps", tmp_path))]
+    process = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -77,7 +77,7 @@ def test_a_full_disk_gives_a_sentence(what: str) -> None:
     ],
 )
 def test_a_refusal_is_json_too(arguments: list[str], code: int, where: str, words: str, tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, *arguments, "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = command(*arguments, "--json", cwd=tmp_path)
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["exit_code"], error["where"]) == (code, code, where)
     assert words in error["next_step"]
@@ -88,31 +88,18 @@ def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
     shown, said = in_terminal("ls", "prompts")
     assert "\x1b[1m" in shown
     assert "Next: thermostats measure MODEL --prompts SET" in said
-    piped = subprocess.run([*COMMAND, "ls", "prompts"], capture_output=True, text=True, check=True)
+    piped = command("ls", "prompts")
     assert "\x1b" not in piped.stdout
     assert piped.stdout.startswith("prompt_set\tprompts\t")
     assert piped.stderr == ""
 
 
 def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
-    row = {
-        "claim": "C01",
-        "estimand": "x",
-        "headline": True,
-        "published": "{}",
-        "reproduced": "{}",
-        "verdict": "supported",
-        "estimate": -0.8784280431089985,
-        "lower": -0.977812345,
-        "upper": -0.45612345,
-        "n_models": 123456,
-        "n_heritages": 2,
-    }
-    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
-    asked = [*COMMAND, "findings", "--out", str(tmp_path)]
-    piped = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    numbers = {"estimate": -0.8784280431089985, "lower": -0.977812345, "upper": -0.45612345, "n_models": 123456}
+    store.save(table("findings", finding("C01", **numbers)), "findings", tmp_path / "findings.csv")
+    piped = command("findings", "--out", tmp_path).stdout.splitlines()
     assert piped[1].split("\t") == ["C01", "claim", "supported", "", "x", "−0.88 [−0.98, −0.46]", "123456", "2"]
-    (told,) = json.loads(subprocess.run([*asked, "--json"], capture_output=True, text=True, check=True).stdout)
+    (told,) = json.loads(command("findings", "--out", tmp_path, "--json").stdout)
     assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -0.977812345)
     assert "−0.88 [−0.98, −0.46]" in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
 
@@ -128,7 +115,7 @@ def test_nothing_is_cut_at_80_columns(what: str) -> None:
     lines, said = lines_at_80("ls", what)
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
-    rows = json.loads(subprocess.run([*COMMAND, "ls", what, "--json"], capture_output=True, check=True).stdout)
+    rows = json.loads(command("ls", what, "--json").stdout)
     names = lines[0].split()
     first = [line.split()[0] for line in lines[1:] if line[:1].strip()]
     assert first == [str(row[names[0]]).split()[0] for row in rows]
@@ -145,15 +132,8 @@ def test_numbers_are_whole_at_80_columns() -> None:
 
 def test_columns_without_values_go_first_and_unnamed(tmp_path: Path) -> None:
     words = "share of dampening models, mean over families minus the mean elsewhere"
-    row = {
-        "claim": "C03",
-        "headline": False,
-        "estimand": words,
-        "published": "{}",
-        "reproduced": "{}",
-        "verdict": "needs measurement",
-    }
-    store.save(table("findings", {**row, "n_models": 2, "n_heritages": 2}), "findings", tmp_path / "findings.csv")
+    row = finding("C03", headline=False, estimand=words, verdict="needs measurement", n_models=2)
+    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
     lines, said = lines_at_80("findings", "--out", str(tmp_path))
     assert lines[0].split() == ["claim", "verdict", "estimand", "n_models", "n_heritages"]
     assert "left out" not in said
@@ -198,7 +178,4 @@ def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
     told = process.stderr.read()
     assert process.wait(timeout=30) == 130
     assert told == "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped\n"
-    again = subprocess.run(
-        [*COMMAND, "report", "C20", "--out", str(tmp_path / "report")], capture_output=True, text=True, check=True
-    )
-    assert "index.html" in again.stdout
+    assert "index.html" in command("report", "C20", "--out", tmp_path / "report").stdout

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import command
 
 import thermostats
 from thermostats.tables import store
@@ -148,7 +149,7 @@ def test_tables_that_ship_are_looked_at_without_pandas() -> None:
     """As `doctor` does, which loads a torch that was built for accelerators."""
     code = "import sys; from thermostats.cli.doctor import _tables; print(*(each.state for each in _tables(None)));"
     code += f"print([name for name in {LARGE} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = command(code=code)
     assert done.stdout == "ok ok ok\n['numpy']\n"
 
 

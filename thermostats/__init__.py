@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thermostats.choices import options as options
     from thermostats.claims.study import import_published as import_published
-    from thermostats.measurement.asked import measure as measure
+    from thermostats.measurement.from_python import measure as measure
     from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
     from thermostats.modelling.laws.crowding import fit_crowding as fit_crowding
@@ -53,7 +53,7 @@ _HOME = {
     "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "measure": "thermostats.measurement.asked",
+    "measure": "thermostats.measurement.from_python",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

@@ -108,6 +108,11 @@ def listed(given: Any, what: str) -> list[str] | None:
     return names
 
 
+def first_line(error: BaseException, most: int = 160) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
+
+
 def reason(error: Exception) -> str:
     """Why a file or folder could not be read or written, without its name."""
     return getattr(error, "strerror", None) or str(error)

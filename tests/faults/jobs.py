@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import STUDY, make_store
-from states import make_model, make_news
+from start_states import make_news
 from workplaces import make_workplace, write_gains
 
 from thermostats.tables.join import join
@@ -84,10 +84,12 @@ def measuring() -> Job:
     from thermostats.measurement.execute import execute
 
     def prepare(folder: Path) -> None:
+        import small
+
         from thermostats.tables import store
 
-        make_model(folder / "tiny-gpt2")
-        (folder / "three.txt").write_text("a b c\nb c d e f\nf a\n")
+        small.save_model(folder / "tiny-gpt2")
+        small.save_prompts(folder)
         (folder / "data").mkdir()
         (folder / "data" / "models.csv").write_bytes((store.shipped("data") / "models.csv").read_bytes())
 

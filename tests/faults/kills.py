@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import JOBS, Job
-from states import files_of
+from start_states import files_of
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 """Operations that the interpreter reports to audit hooks; fsync is wrapped."""

@@ -7,23 +7,19 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import make_store
-from states import files_of, make_news
+from conftest import make_store, remount
+from start_states import files_of, make_news
 
 from thermostats.errors import DataError
 from thermostats.tables import store
 from thermostats.tables.folders import SCHEMA
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES, absent, key
-
-MOUNTS = sys.platform == "linux" and os.geteuid() == 0
 
 
 @pytest.fixture
@@ -37,18 +33,6 @@ def news(tmp_path: Path) -> list[Path]:
     return make_news(tmp_path / "news")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], check=False)
-    if done.returncode:
-        pytest.skip("this system lets nobody mount")
-    yield disk
-    subprocess.run(["/bin/umount", "-l", str(disk)], check=True)
-
-
 def refused(call: Callable[[], object], *words: str) -> str:
     with pytest.raises(DataError) as caught:
         call()
@@ -57,7 +41,6 @@ def refused(call: Callable[[], object], *words: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.skipif(not MOUNTS, reason="needs the right to mount")
 def test_a_full_disk_leaves_every_file_and_with_room_the_same_join_goes_through(
     small_disk: Path, tmp_path: Path
 ) -> None:
@@ -66,16 +49,15 @@ def test_a_full_disk_leaves_every_file_and_with_room_the_same_join_goes_through(
     before = files_of(small_disk)
     refused(lambda: join(news, data=small_disk / "data", replace=True), "No space left on device", "free space")
     assert files_of(small_disk, leftovers=True) == before
-    subprocess.run(["/bin/mount", "-o", "remount,size=1m", str(small_disk)], check=True)
+    remount(small_disk, "size=1m")
     join(news, data=small_disk / "data", replace=True)
     assert store.check(small_disk / "data")["runs"] == 41
 
 
-@pytest.mark.skipif(not MOUNTS, reason="needs the right to mount")
 def test_a_read_only_folder_can_be_read_and_is_said_not_to_be_writable(small_disk: Path, tmp_path: Path) -> None:
     make_store(small_disk / "data")
     before = files_of(small_disk)
-    subprocess.run(["/bin/mount", "-o", "remount,ro", str(small_disk)], check=True)
+    remount(small_disk, "ro")
     assert store.check(small_disk / "data")["layers"] == 6
     message = refused(lambda: join(make_news(tmp_path / "news"), data=small_disk / "data"), "ead-only file system")
     assert str(small_disk / "data") in message

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jobs import JOBS
 from kills import cycle, harness, run_forked
-from states import files_of
+from start_states import files_of
 from writers import faults, together
 
 from thermostats.tables.folders import MARK, layers, writable_folder
@@ -18,18 +18,15 @@ from thermostats.tables.folders import MARK, layers, writable_folder
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
-@pytest.mark.parametrize("name", ["join", "report", pytest.param("measure", marks=pytest.mark.slow)])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("measure", "import")]
+
+
+@pytest.mark.parametrize("name", ["join", "report", *SLOW])
 def test_a_killed_command_run_again_ends_as_if_it_had_not_been(name: str) -> None:
     if name == "measure":
         pytest.importorskip("torch")
     (tally,) = harness([JOBS[name]()], kills=4, seed=11)
     assert tally.kills >= 4
-    assert tally.faults == []
-
-
-@pytest.mark.slow
-def test_a_killed_import_run_again_ends_as_if_it_had_not_been() -> None:
-    (tally,) = harness([JOBS["import"]()], kills=4, seed=11)
     assert tally.faults == []
 
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from conftest import layer, make_store, model, run, table
-from states import files_of
+from start_states import files_of
 
 from thermostats.tables import store
 from thermostats.tables.join import join

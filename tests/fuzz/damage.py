@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from conftest import limited_memory
 from hypothesis import strategies as st
 from readers import Reader
 
 from thermostats.errors import ThermostatsError
 
-BYTES = 2 * 1024**3
 TOKENS = [
     *b'\x00 \xff\xfe \xef\xbb\xbf \r \r\n \n " "" , \' \\ { } NaN Infinity -Infinity 1e999 - 0x10 null true'.split(
         b" "
@@ -83,18 +82,6 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
         yield node, name
         if isinstance(value, dict | list):
             yield from _places(value)
-
-
-@contextmanager
-def limited_memory() -> Iterator[None]:
-    """2 GB beyond what is in use."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
 from thermostats.studies.delia2026.importer.reading import Reading
-from thermostats.tables import incoming, states, store
+from thermostats.tables import incoming, spec_states, store
 from thermostats.tables.join import as_tables
 from thermostats.tables.mapping import load_map
 from thermostats.tables.validation import typed
@@ -92,11 +92,11 @@ def read_stored(name: str, path: Path) -> None:
 
 def read_sidecars(path: Path) -> None:
     """Files that a report, a cache and a measurement keep for themselves; each may refuse."""
-    folder = path.parent / states.FOLDER
+    folder = path.parent / spec_states.FOLDER
     folder.mkdir()
     (folder / "0.json").write_bytes(path.read_bytes())
     try:
-        for read in (stale.read_seconds, stale.read_manifest, states.read):
+        for read in (stale.read_seconds, stale.read_manifest, spec_states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
         draws.load_draws(path)

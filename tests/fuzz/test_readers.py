@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import LEAVES, TREES, accept_or_refuse, damaged, limited_memory, place
+from conftest import limited_memory
+from damage import LEAVES, TREES, accept_or_refuse, damaged, place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from readers import CONFIG, SHAPES, Reader, readers, safetensors

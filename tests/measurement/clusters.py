@@ -28,9 +28,9 @@ from thermostats.measurement.execute import execute, open_engine
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 
-Kill = Callable[[list[states.State]], None]
+Kill = Callable[[list[spec_states.State]], None]
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def on_ray(data: Path, nodes: int) -> Iterator[tuple[Engine, Kill, int]]:
 ENGINES = {"local": on_local, "ray": on_ray, "slurm": on_slurm}
 
 
-def _process(running: list[states.State]) -> None:
+def _process(running: list[spec_states.State]) -> None:
     os.kill(running[0].pid, signal.SIGKILL)
 
 
@@ -73,12 +73,12 @@ def rows(data: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (data / "measured" / "layers").glob("*.csv")}
 
 
-def killed_once(engine: Engine, kill: Kill, data: Path, at_once: int) -> list[list[states.State]]:
+def killed_once(engine: Engine, kill: Kill, data: Path, at_once: int) -> list[list[spec_states.State]]:
     """Have an engine lose one of those at work, as soon as so many are; what ran then, once it has happened."""
     wait, seen = engine.wait, []
 
     def watched(seconds: float) -> list[tuple[Job, Outcome]]:
-        running = [state for state in states.read(data) if state.state == states.RUNNING]
+        running = [state for state in spec_states.read(data) if state.state == spec_states.RUNNING]
         if len(running) >= at_once and not seen:
             seen.append(running)
             kill(running)
@@ -104,7 +104,7 @@ def run(name: str, asked: list[RunSpec], expected: dict[str, bytes], data: Path,
         "measured": sum(outcome.status == "measured" for outcome in outcomes),
         "again": sum(outcome.attempts > 1 for outcome in outcomes),
         "differ": sum(found.get(each) != content for each, content in expected.items()) + len(found.keys() - expected),
-        "left": len(states.read(data)),
+        "left": len(spec_states.read(data)),
         "checked": store.check(data)["runs"] >= len(asked),
         "seconds": round(time.monotonic() - began, 1),
         "reasons": sorted({outcome.reason for outcome in outcomes if outcome.reason}),

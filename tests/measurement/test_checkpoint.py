@@ -42,15 +42,6 @@ def test_every_bfloat16_is_decoded_as_torch_does():
     np.testing.assert_array_equal(decode(words).view(np.uint32), expected.view(np.uint32))
 
 
-def test_bfloat16_file_of_safetensors(tmp_path):
-    torch = pytest.importorskip("torch")
-    from safetensors.torch import save_file as save
-
-    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
-    save({"x": x}, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(decode(open_checkpoint(tmp_path)["x"].raw()), x.float().numpy())
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 def test_pickle_of_plain_weights(tmp_path, zipped):
     torch = pytest.importorskip("torch")

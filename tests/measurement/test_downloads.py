@@ -56,7 +56,11 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(downloads, "folder_of", fetch)
     monkeypatch.setattr(hub, "model_folder", not_here)
-    monkeypatch.setattr(hub, "download_size", lambda model, revision: SIZE * (9 if model == "lab/huge" else 1))
+
+    def on_hub(model: str, revision: str) -> SimpleNamespace:
+        return SimpleNamespace(n_bytes=SIZE * (9 if model == "lab/huge" else 1))
+
+    monkeypatch.setattr(hub, "on_hub", on_hub)
     monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
     yield fetched
 
@@ -159,6 +163,6 @@ def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch
         return SimpleNamespace(siblings=files, sha="0" * 40, gated=False)
 
     monkeypatch.setattr(hub.HfApi, "model_info", listed)
-    assert hub.download_size("lab/model") == 1000 + 10 + 5
+    assert hub.on_hub("lab/model").n_bytes == 1000 + 10 + 5
     del sizes["model.safetensors"]
-    assert hub.download_size("lab/model") == 2000 + 10 + 5
+    assert hub.on_hub("lab/model").n_bytes == 2000 + 10 + 5

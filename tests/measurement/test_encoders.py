@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import forward, gains
-from thermostats.measurement.asked import measure
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.execute import execute
+from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
 from thermostats.measurement.spec import RunSpec
@@ -234,16 +233,6 @@ def not_finite(folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def truncated(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-100])
-
-
-def own_code(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}
-    (folder / "config.json").write_text(json.dumps(config))
-
-
 def head_alone(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     kept = {name: value for name, value in tensors.items() if "encoder.layer.1" not in name}
@@ -254,8 +243,6 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "text to images": (lambda _: None, "p.txt", "reads image cannot be given text.*--prompts images"),
     "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
     "not a number": (not_finite, "images", "failed its own check: W_V is not"),
-    "truncated": (truncated, "images", "not a safetensors file, or a truncated one"),
-    "remote code": (own_code, "images", "comes with its own code"),
     "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),
 }
 """What is done to the folder, the prompts, and what is then said."""

@@ -24,7 +24,7 @@ from thermostats.measurement.estimate import Place, estimate
 from thermostats.measurement.execute import execute, largest_first
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import states
+from thermostats.tables import spec_states
 
 GAINS = ("gains",)
 
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     }
     assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
     assert not engine.workers
-    (left,) = states.read(data)
+    (left,) = spec_states.read(data)
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
 
 

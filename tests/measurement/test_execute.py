@@ -18,7 +18,7 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.session import Outcome, lost, write_state
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import states
+from thermostats.tables import spec_states
 
 
 class Scripted:
@@ -75,7 +75,7 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert engine.closed
     with pytest.raises(UsageError, match="local, ray, slurm"):
         Settings("cloud")
-    left = {Path(state.model).name: (state.state, state.reason) for state in states.read(tmp_path / "d")}
+    left = {Path(state.model).name: (state.state, state.reason) for state in spec_states.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")
 
@@ -101,8 +101,8 @@ def test_states_are_listed_beside_runs_while_they_last(asked: list[RunSpec], tmp
     told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
     assert {told["m1"], told["m2"]} == {"waiting"}
     working.close()
-    write_state(data, asked[1], states.RUNNING)
-    (path,) = (path for path in (data / states.FOLDER).glob("*.json") if '"running"' in path.read_text())
+    write_state(data, asked[1], spec_states.RUNNING)
+    (path,) = (path for path in (data / spec_states.FOLDER).glob("*.json") if '"running"' in path.read_text())
     path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
     told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
     assert told["m1"] == "interrupted"

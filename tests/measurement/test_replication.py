@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import study_hub
-from conftest import STUDY
+from conftest import STUDY, remount
 from test_hub import TOKEN, run
 
 from thermostats.claims import replication as plans
@@ -29,9 +26,9 @@ from thermostats.claims.study import import_published
 from thermostats.cli import replication
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Place
-from thermostats.measurement.facts import fits, memory, seconds
+from thermostats.measurement.requirements import fits, memory, seconds
 from thermostats.measurement.settings import Settings
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 from thermostats.tables.folders import shipped
 from thermostats.tables.join import join
 
@@ -40,7 +37,6 @@ PLAN = plans.plan_of(plans.study_named(NAME))
 MODELS = sorted({part.model for part in PLAN})
 PINNED = {part.model: part.commit for part in PLAN if part.commit}
 SMALL, RENAMED, LOCKED = "EleutherAI/pythia-70m", "EleutherAI/gpt-neo-125m", "google/gemma-2b"
-MOUNTS = sys.platform == "linux" and os.geteuid() == 0
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +152,7 @@ def test_from_the_hub_to_the_page_and_the_bundle(root: Path, texts: Path, tmp_pa
         status = {model: row["status"] for model, row in first["by_model"].items()}
         assert status == {SMALL: "measured", LOCKED: "failed"}
         assert "accept the conditions" in first["by_model"][LOCKED]["reason"]
-        assert [state.model for state in states.read(tmp_path / "mine")] == [LOCKED] * 2
+        assert [state.model for state in spec_states.read(tmp_path / "mine")] == [LOCKED] * 2
         again = told(replicate(url, tmp_path, *asked))
     status = {model: row["status"] for model, row in again["by_model"].items()}
     assert status == {SMALL: "skipped", LOCKED: "failed"}
@@ -230,20 +226,7 @@ def test_the_whole_plan_whatever_the_hub_does(root: Path, texts: Path, tmp_path:
     assert "### C20" in page and "## What was not measured" in page
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)], check=False)
-    if done.returncode:
-        pytest.skip("this system lets nobody mount")
-    yield disk
-    subprocess.run(["/bin/umount", "-l", str(disk)], check=True)
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not MOUNTS, reason="needs the right to mount")
 def test_a_full_disk_is_said_and_with_room_the_same_command_goes_on(
     root: Path, small_disk: Path, tmp_path: Path
 ) -> None:
@@ -251,7 +234,7 @@ def test_a_full_disk_is_said_and_with_room_the_same_command_goes_on(
     with study_hub.serving(root, [SMALL], {}, {}) as (url, _):
         ran = replicate(url, small_disk, *asked)
         assert ran.returncode in (1, 2) and "disk" in ran.stderr and "Traceback" not in ran.stderr
-        subprocess.run(["/bin/mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+        remount(small_disk, "size=64m")
         ran = replicate(url, small_disk, *asked)
     assert ran.returncode == 0, ran.stderr
     assert (small_disk / "out" / "bundle.zip").is_file()

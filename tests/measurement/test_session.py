@@ -20,8 +20,8 @@ import transformers
 from conftest import snapshot
 
 from thermostats.measurement import session
-from thermostats.measurement.asked import measure
 from thermostats.measurement.execute import execute
+from thermostats.measurement.from_python import measure
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 

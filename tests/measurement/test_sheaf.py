@@ -18,28 +18,6 @@ def softmax_attention(rng, heads, n, *, sink=0.0, causal=True):
     return (1 - sink) * scores / scores.sum(axis=2, keepdims=True)
 
 
-def dense_operator(attention, W):
-    """δᵀδ with δ x = ρ_ij x_i − ρ_ij x_j for every edge {i, j}, ρ_ij = √w_ij W."""
-    n, (d_h, d) = attention.shape[0], W.shape
-    L = np.zeros((n * d, n * d))
-    for i in range(n):
-        for j in range(i):
-            rho = np.sqrt((attention[i, j] + attention[j, i]) / 2) * W
-            delta = np.zeros((d_h, n * d))
-            delta[:, i * d : (i + 1) * d], delta[:, j * d : (j + 1) * d] = rho, -rho
-            L += delta.T @ delta
-    return L
-
-
-def block_diagonal(operators):
-    size = sum(len(operator) for operator in operators)
-    total, at = np.zeros((size, size)), 0
-    for operator in operators:
-        total[at : at + len(operator), at : at + len(operator)] = operator
-        at += len(operator)
-    return total
-
-
 def smallest_nonzero(eigenvalues):
     return eigenvalues[eigenvalues > 1e-9 * eigenvalues[-1]][0]
 
@@ -62,7 +40,7 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causa
     A, W = softmax_attention(rng, heads, n, sink=sink, causal=causal), rng.standard_normal((heads, d_h, d))
     measured = sheaf.head_measures(A, sheaf.value_spectra(W))
     for h in range(heads):
-        L = dense_operator(A[h], W[h])
+        L = sheaf.dense_operator(A[h : h + 1], W[h : h + 1])
         eigenvalues = np.linalg.eigvalsh(L)
         scale = eigenvalues[-1]
         assert measured["trace"][h] == pytest.approx(np.trace(L), rel=1e-10)
@@ -74,7 +52,7 @@ def test_heads_are_blocks_of_one_operator():
     rng = np.random.default_rng(0)
     A, W = softmax_attention(rng, 3, 4), rng.standard_normal((3, 2, 4))
     rows = rows_by_head(sheaf.layer_rows(A, sheaf.value_spectra(W), layer=1, prompt_id="a"))
-    total = block_diagonal([dense_operator(A[h], W[h]) for h in range(3)])
+    total = sheaf.dense_operator(A, W)
     eigenvalues = np.linalg.eigvalsh(total)
     assert rows[""]["trace"] == pytest.approx(np.trace(total), rel=1e-10)
     assert rows[""]["trace"] == pytest.approx(sum(rows[str(h)]["trace"] for h in (1, 2, 3)), rel=1e-14)

@@ -14,6 +14,7 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement.session import Outcome
+from thermostats.measurement.settings import Settings
 from thermostats.measurement.terminal import CACHE_VARIABLE, Bars, Lines, measure_models, own_cache, summary
 
 
@@ -85,8 +86,7 @@ def test_models_within_a_budget_have_a_folder_of_their_own(monkeypatch: pytest.M
 
 
 def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    options = {"device": "cpu", "device_map": None}
     monkeypatch.setitem(sys.modules, "thermostats.measurement.execute", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[measure\]'"):
-        measure_models(["gpt2"], options, tmp_path / "mine", dry_run=False)
+        measure_models(["gpt2"], {}, tmp_path / "mine", dry_run=False, settings=Settings())
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ def test_three_models_of_different_recipes_each_under_two_megabytes():
 
 @pytest.mark.parametrize("path", shipped_models(), ids=lambda path: path.name)
 def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
-    from thermostats.measurement.asked import measure
+    from thermostats.measurement.from_python import measure
 
     again = measure(str(path), tmp_path / "mine", prompts="nursery", what=("gains",), device="cpu", download=False)
     steps = shipped_table("training").set_index("model").loc[path.name, "steps"]

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import layer, model, run, table
+from conftest import command, layer, model, run, table
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
@@ -119,8 +116,7 @@ def test_the_page_is_the_same_in_every_process_and_small() -> None:
         "from thermostats.claims.evidence import Evidence; "
         "print(hashlib.sha256(atlas.page(Evidence()).encode()).hexdigest())"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    other = command(code=code, PYTHONHASHSEED=7)
     page = atlas.page(SHIPPED).encode()
     assert other.stdout.strip() == hashlib.sha256(page).hexdigest()
     assert len(page) < 3_000_000

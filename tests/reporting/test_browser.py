@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.util import find_spec
@@ -16,10 +15,6 @@ from thermostats.claims.evidence import Evidence
 from thermostats.reporting.pages import atlas, atlas_rows
 from thermostats.words import short_name
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 CLAIMS = ("c01", "c02", "c03", "c05")
 ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
 OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
@@ -39,14 +34,6 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("atlas") / "atlas.html"
     path.write_text(atlas.page(Evidence()), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -177,6 +177,23 @@ WORLDS = pd.DataFrame(
 """
 
 
+CLAIM = Claim(
+    id="C01",
+    title="A claim",
+    said="So.",
+    estimand="mean",
+    rule="Above 0.",
+    source="here",
+    settles={"hangs on one unit": "More labs.", "not supported": "Another rule."},
+)
+
+
+def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
+    """Files of a claim with these findings, some of which are drawn."""
+    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    return claim_files(CLAIM, list(findings), drawn or {}, {}, "c01.py", made_of)
+
+
 def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
@@ -186,10 +203,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
         Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found) for i, rule in enumerate(rules or ("",))
     ]
     first = replace(first, published=published, reproduced=reproduced)
-    own = {"hangs on one unit": "More labs.", "not supported": "Another rule."}
-    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here", settles=own)
-    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
-    made = claim_files(claim, [first, *others], {}, {}, "c01.py", made_of)
+    made = files_of(first, *others)
     text = made["c01/index.md"].decode()
     return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
 
@@ -280,11 +294,8 @@ def test_a_caption_stands_once_below_its_figure(out: Path) -> None:
 
 
 def test_the_first_figure_there_is_heads_the_page() -> None:
-    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
-    own = {"hangs on one unit": "More labs.", "not supported": "Another rule."}
-    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here", settles=own)
     found = [Finding("C01", f"mean {i}", "supported", "It is.", caption=f"Figure of {i}.") for i in range(3)]
-    made = claim_files(claim, found, {2: b"<svg/>", 3: b"<svg/>"}, {}, "c01.py", made_of)
+    made = files_of(*found, drawn={2: b"<svg/>", 3: b"<svg/>"})
     text = made["c01/index.md"].decode()
     assert text.index("](figure.svg)") < text.index("Claimed.") < text.index("](figure-3.svg)")
     assert text.count("![Figure of 1.]") == text.count("![Figure of 2.]") == 1 and "c01/figure-2.svg" not in made
@@ -384,11 +395,9 @@ def test_another_verdict_on_another_set_is_announced_and_one_by_p_alone_explaine
     view = {**same, "view_of": "published", "estimate": -0.3, "lower": -0.6, "upper": 0.1, "interval": "95% t interval"}
     by_p = {"probability": 0.03, "probability_kind": "p-value", "n_models": 9, "n_heritages": 2}
     pooled = Finding(**view, **by_p, verdict="supported", evidence="pooled")
-    claim = Claim(id="C01", title="A claim", said="So.", estimand="mean", rule="Above 0.", source="here")
-    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
-    text = claim_files(claim, [own, pooled], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
+    text = files_of(own, pooled)["c01/index.md"].decode()
     assert "**On other evidence.** ✔ supported on the set pooled (9 models of 2 labs)." in text
     assert "On pooled a verdict is decided although its interval contains the number" in text
     assert "at most about 0.05 of the 1 look would" in text
-    alone = claim_files(claim, [own], {}, {}, "c01.py", made_of)["c01/index.md"].decode()
+    alone = files_of(own)["c01/index.md"].decode()
     assert "On other evidence" not in alone and "By chance alone" not in alone

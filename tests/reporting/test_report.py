@@ -11,7 +11,7 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
-from conftest import snapshot
+from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.claims import run as runner
@@ -44,8 +44,8 @@ def statuses(result: Result) -> dict[str, str]:
 
 
 def verified(name: str, root: Path) -> subprocess.CompletedProcess[str]:
-    command = ["sha256sum", "--check", name]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    asked = ["sha256sum", "--check", name]
+    return subprocess.run(asked, cwd=root, capture_output=True, text=True, check=False)
 
 
 def stale(result: Result) -> set[str]:
@@ -276,13 +276,7 @@ def test_the_table_of_findings_is_valid(build: Build, workplace: dict[str, Path]
 
 
 def test_an_analysis_is_a_script_too(workplace: dict[str, Path]) -> None:
-    done = subprocess.run(
-        [sys.executable, workplace["analyses"] / "c01_gains.py"],
-        env={"THERMOSTATS_DATA": str(workplace["data"]), "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = command(workplace["analyses"] / "c01_gains.py", THERMOSTATS_DATA=workplace["data"])
     assert "SUPPORTED  mean gain" in done.stdout
     assert "mean: published 1, reproduced 1 yes" in done.stdout
 

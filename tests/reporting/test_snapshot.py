@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import finding, table
 from conftest import snapshot as files_of
-from conftest import table
 from workplaces import make_workplace, write_analysis, write_fitted
 
 from thermostats.cli import listing
@@ -80,20 +80,8 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     ],
 )
 def test_what_chance_does_not_explain_is_named(tmp_path: Path, changed: dict[str, object], said: list[str]) -> None:
-    row = {
-        "finding": "C01.slope",
-        "evidence": "published",
-        "claim": "C01",
-        "headline": True,
-        "published": "{}",
-        "reproduced": "{}",
-        "verdict": "supported",
-        "estimate": 0.5,
-        "posterior": 0.9,
-        "mc_error": 0.005,
-        "n_models": 1,
-        "n_heritages": 1,
-    }
+    numbers = {"estimate": 0.5, "posterior": 0.9, "mc_error": 0.005}
+    row = finding("C01", finding="C01.slope", evidence="published", **numbers)
     assert differences(tmp_path, pd.DataFrame()) == ()
     store.save(table("findings", row), "findings", tmp_path / "findings.csv")
     found = differences(tmp_path, table("findings", row | changed))

@@ -26,9 +26,3 @@ def test_claims_and_folders_that_are_not_there_are_refused(tmp_path: Path) -> No
         thermostats.findings("C4", out=REPORTS)
     with pytest.raises(UsageError, match="no report yet"):
         thermostats.findings(out=tmp_path)
-
-
-def test_the_package_has_what_a_notebook_needs() -> None:
-    for name in ("measure", "features", "findings", "load", "join", "report", "export", "fit_heritage", "fit_kleiber"):
-        assert callable(getattr(thermostats, name))
-    assert {"fit_line", "fit_share", "gain_rows"} <= set(dir(thermostats))

@@ -6,14 +6,12 @@ import ast
 import json
 import os
 import pickle
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import model, snapshot, table
+from conftest import command, model, snapshot, table
 
 import thermostats
 from thermostats.errors import DataError, ThermostatsError
@@ -134,19 +132,6 @@ def prompts(folder: Path) -> Path:
     path = folder / "three.txt"
     path.write_text("a b c\n")
     return path
-
-
-def command(*arguments: object, cwd: Path, code: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The package's command, or code that is given its arguments."""
-    program = ["-c", code] if code else ["-m", "thermostats"]
-    return subprocess.run(
-        [sys.executable, *program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), **variables},
-    )
 
 
 def test_a_token_is_neither_shown_nor_kept(tmp_path: Path) -> None:

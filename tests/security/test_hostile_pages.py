@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,6 @@ from workplaces import make_workplace, write_analysis, write_fitted
 from thermostats.reporting.report import report
 from thermostats.tables import store
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 HOSTILE = (
     "<script>window.ran = 1</script>",
     "<img src=x onerror='window.ran = 1'>",
@@ -76,14 +71,6 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         result = report(**places, processes=1)
     assert result.ok, result
     return places["out"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: Path) -> None:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import thermostats
 from thermostats.errors import DataError
 from thermostats.tables import archive, store
+from thermostats.tables.arrow_check import faults
 from thermostats.tables.describe import croissant, datapackage, describe, descriptions
-from thermostats.tables.held import faults
 from thermostats.tables.schemas import (
     ABOVE,
     FLAG,
     FLOAT,
     INTEGER,
-    MISSING,
     TABLES,
     TEXT,
     Column,
@@ -93,16 +93,6 @@ def test_what_a_check_says() -> None:
     assert [check.error for check in checks] == ["one of 'a', 'b'", "at least 0.5", "above 0.25", "at most 1e+06"]
 
 
-def test_a_column_carries_what_it_is() -> None:
-    declared = column(FLOAT, "how long", "s", nullable=True)
-    assert (declared.description, declared.nullable) == ("how long", True)
-    assert (declared.unit, declared.dtype, declared.free) == ("s", "float64", False)
-    assert column(TEXT, "a word", free=True).free
-    declared = gain("a ratio")
-    assert (declared.unit, declared.dtype, declared.free) == ("ratio", "float64", False)
-    assert (MISSING.dtype, MISSING.free, MISSING.nullable) == ("str", False, False)
-
-
 def test_a_table_has_its_columns_in_their_order_and_no_key_twice() -> None:
     schema = table("t", "a table", ["a"], {"a": column(TEXT, "a"), "b": column(TEXT, "b")}, a="runs")
     assert (schema.name, schema.description, [*schema.columns]) == ("t", "a table", ["a", "b"])
@@ -159,8 +149,8 @@ def test_a_croissant_file_has_a_set_of_files_where_a_table_has_several(tmp_path:
     many = ["measured/layers.parquet", "layers.csv", "measured/layers/1.csv", "measured/layers/2.csv"]
     (tmp_path / "measured").mkdir()
     (tmp_path / many[0]).write_bytes(b"abc")
-    told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []}, "1.2.3")
-    assert told["version"] == "1.2.3"
+    told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []})
+    assert told["version"] == thermostats.__version__
     one, several, archive = told["distribution"]
     assert one["sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert (one["@type"], one["@id"], one["contentUrl"]) == ("cr:FileObject", "models.csv", "models.csv")

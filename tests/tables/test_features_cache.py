@@ -18,7 +18,7 @@ from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.features import features
 from thermostats.tables.features_cache import signatures
-from thermostats.tables.grouped import Groups, numbered
+from thermostats.tables.group_sums import Groups, numbered
 
 GAINS = np.exp(np.random.default_rng(3).normal(0, 0.3, (6, 3, 7)))
 """Of six models, by layer and prompt."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import limited_memory
 
 from thermostats.errors import DataError
 from thermostats.tables import incoming, limits, store
@@ -21,11 +21,8 @@ def two_gigabytes() -> Iterator[None]:
     """Memory of 2 GB beyond what is in use."""
     if sys.platform != "linux":
         pytest.skip("memory is limited on Linux")
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2 * 1024**3, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    with limited_memory():
+        yield
 
 
 def sparse(path: Path, size: int) -> Path:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import layer, model, run, table
+from conftest import finding, layer, model, run, table
 
 from thermostats.cli import listing
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 from thermostats.tables.arguments import DESCRIBED
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.join import join
@@ -79,8 +79,8 @@ def test_models_and_prompts(small_store: Path) -> None:
 
 
 def test_runs_then_what_is_not_measured(small_store: Path) -> None:
-    told = states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
-    states.write(small_store, "x", told)
+    told = spec_states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
+    spec_states.write(small_store, "x", told)
     (done, failed), shown = listing.rows("runs", small_store)
     assert shown == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
     measured = run()
@@ -117,23 +117,14 @@ def test_claims_of_the_package() -> None:
     assert told == [{name: row[name] for name in shown} for row in rows]
 
 
-def finding(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
-    return {
-        "finding": f"{claim}.{estimand}",
-        "claim": claim,
-        "estimand": estimand,
-        "headline": headline,
-        "published": '{"a": 1.5}',
-        "reproduced": "{}",
-        "verdict": "inconclusive",
-        "n_models": 3,
-        "n_heritages": 1,
-        **fields,
-    }
+def named(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
+    """A row that has an id."""
+    own = {"published": '{"a": 1.5}', "n_models": 3, **fields}
+    return finding(claim, finding=f"{claim}.{estimand}", estimand=estimand, headline=headline, **own)
 
 
 def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
-    rows = [finding("C02", "x", True), finding("C01", "a", False), finding("C01", "b", True, estimate=0.5)]
+    rows = [named("C02", "x", True), named("C01", "a", False), named("C01", "b", True, estimate=0.5)]
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
     found = listing.findings(tmp_path)
     assert [(row["claim"], row["estimand"]) for row in found] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
@@ -143,7 +134,7 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 
 
 def test_findings_that_are_damaged(tmp_path: Path) -> None:
-    store.save(table("findings", finding("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
+    store.save(table("findings", named("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
     with pytest.raises(DataError, match="no JSON") as damaged:
         listing.findings(tmp_path)
     assert damaged.value.where == str(tmp_path / "findings.csv")

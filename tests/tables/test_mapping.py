@@ -13,7 +13,7 @@ import thermostats
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.joined import NEEDED, OPTIONAL, REFUSED, when_joined
+from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
 from thermostats.tables.mapping import ColumnMap, filled, hashes_of_sets, load_map, mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
@@ -229,14 +229,6 @@ def test_rows_that_tell_of_no_run_are_as_they_are(without: str) -> None:
     for other, name in ((frame.assign(run_id="r"), "layers"), (frame, "models")):
         rows, runs = with_runs(other, name)
         assert runs is None and rows is other
-
-
-def test_columns_that_a_table_has_in_common_with_runs_stay() -> None:
-    assert TABLES["runs"].columns.keys() & TABLES["statements"].columns.keys() == {"model_id", "source"}
-    rows, _ = with_runs(
-        pd.DataFrame({"model_id": ["m"], "source": ["x"], "seconds": [1.0], "value": [2.0]}), "summaries"
-    )
-    assert set(rows.columns) == {"run_id", "value"}
 
 
 HELLO, BYE = (hashlib.sha256(text.encode()).hexdigest() for text in ("Hello", "Bye"))

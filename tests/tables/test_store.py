@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import SHA, layer, model, run, table
+from conftest import SHA, command, layer, model, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,8 +87,8 @@ def test_wrong_use_is_told_from_damage(small_store: Path) -> None:
 
 def test_import_is_quick_and_loads_neither_torch_nor_pymc() -> None:
     code = "import sys, thermostats; print(*(m for m in ('torch', 'pymc', 'pandas', 'matplotlib') if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    done = command(code=code)
+    assert (done.returncode, done.stdout.strip()) == (0, "")
 
 
 def test_every_column_has_a_meaning_and_every_key_exists() -> None:

@@ -196,15 +196,6 @@ def test_other_names_are_kept(name: str, small_store: Path) -> None:
     assert name in set(store.load("models", small_store)["model_id"])
 
 
-@pytest.mark.parametrize(
-    "text", ["=1+1", "\u202eabc\u202c", "a\rb", "tab\tand\nline", "שלום", " lead", '"', "-", "NaN"]
-)
-def test_prompts_and_tokens_come_back_as_they_were(text: str, tmp_path: Path) -> None:
-    frame = table("outputs", {"run_id": "r", "prompt_id": "p", "top_token": text, "missing": "not measured"})
-    store.save(frame, "outputs", tmp_path / "outputs.csv")
-    assert store.read(tmp_path / "outputs.csv", "outputs")["top_token"][0] == text
-
-
 HIDDEN = [
     (0x0, 0x1F),
     (0x7F, 0x9F),

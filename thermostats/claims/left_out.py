@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.model_rows import SHALLOW
 from thermostats.tables.evidence import DECODER
-from thermostats.tables.facts import own_models
 from thermostats.tables.folders import shipped
+from thermostats.tables.model_facts import own_models
 from thermostats.tables.reading import of_last_revision
 from thermostats.words import listed
 

@@ -9,11 +9,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from thermostats import __version__
+from thermostats import __version__, verbs
 from thermostats.claims.study import import_published, named, studies
 from thermostats.cli.companion_verbs import app as tools
-from thermostats.cli.wrong_use import near_model, or_own_claims, run
+from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean, not_installed
+from thermostats.measurement.settings import RETRIES, Settings, in_bytes
+from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.vocabulary import NURSERY
@@ -162,8 +164,8 @@ def measure(
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
         "weights,gains,outputs,attention"
     ),
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    dtype: verbs.Dtype = "float32",
+    device: verbs.Device = "auto",
     device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
     token_budget: Annotated[
         int | None, typer.Option(help="Largest number of tokens in a batch; a smaller one needs less memory.")
@@ -172,28 +174,16 @@ def measure(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
-    ] = False,
+    offline: verbs.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
-    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    cpus: Annotated[int | None, typer.Option(min=1, help="Threads per model; by default 4, on Ray 1.")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray cluster, as `ray start` printed it.")
-    ] = None,
-    gpus: Annotated[
-        int, typer.Option(min=1, help="Number of GPUs over which a model may be spread, on Ray and Slurm.")
-    ] = 1,
-    gpu_memory: Annotated[
-        float | None, typer.Option(min=0.0, help="Memory of one GPU of the cluster, in GB; without it, CPUs are used.")
-    ] = None,
-    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
-    retries: Annotated[
-        int, typer.Option(min=0, help="How often a measurement that fails for external reasons is retried.")
-    ] = 2,
-    disk_budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Disk space for downloaded models, in GB; measured ones are deleted.")
-    ] = None,
+    engine: verbs.Engine = "local",
+    cpus: verbs.Cpus = None,
+    address: verbs.Address = None,
+    gpus: verbs.Gpus = 1,
+    gpu_memory: verbs.GpuMemory = None,
+    slurm: verbs.Slurm = None,
+    retries: verbs.Retries = RETRIES,
+    disk_budget: verbs.DiskBudget = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -212,23 +202,17 @@ def measure(
     options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
     options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
     options |= {"heritage": heritage, "download": not offline}
-    running = {
-        "name": engine,
-        "cpus": cpus,
-        "address": address,
-        "gpus": gpus,
-        "retries": retries,
-        "disk_budget": disk_budget,
-        "gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9),
-        "slurm": tuple(slurm or ()),
-    }
-    rows = [asdict(outcome) for outcome in measure_models(models, options, data, dry_run=dry_run, running=running)]
+    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
+    settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
+    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
+    outcomes = measure_models(models, options, data, dry_run=dry_run, settings=settings, **limits)
+    rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     print_rows(shown, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
-        raise typer.Exit(2 if all(row["wrong_use"] for row in failed) else 1)
+        raise typer.Exit(exit_code(outcomes))
     if not (dry_run or heritage):
         _tell_of_no_lab([row["model"] for row in rows], data)
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
@@ -236,7 +220,7 @@ def measure(
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.facts import own_models  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
 
     rows = own_models(folders.own_folder(data))
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
@@ -248,10 +232,8 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
 def can_measure(
     model: Annotated[str, typer.Argument(help="A hub id or the folder of a model.")],
     revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
-    ] = False,
+    dtype: verbs.Dtype = "float32",
+    offline: verbs.Offline = False,
     as_json: Json = False,
 ) -> None:
     """Report what can be measured of a model here, what cannot and why, and roughly what memory and time it needs.
@@ -410,9 +392,7 @@ def findings(
 
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
-    if not any((out / name).is_file() for name in ("findings-now.csv", "findings.csv")):
-        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
-        raise UsageError("no report yet", where=out, next_step=step)
+    check_written(out, claims)
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)

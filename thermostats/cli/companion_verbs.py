@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermostats import verbs
 from thermostats.claims.study import studies
+from thermostats.cli.wrong_use import exit_code
 from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.settings import Settings, check_device, check_here
+from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, in_bytes
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.schemas import TABLES
@@ -71,7 +73,7 @@ def set_(
     if wrong := [fact for fact in facts if "=" not in fact]:
         step = f"thermostats set {model} heritage={wrong[0]}"
         raise UsageError("a fact is a column and its value", got=wrong[0], allowed="column=value", next_step=step)
-    from thermostats.tables.facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
 
     given = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
@@ -143,31 +145,19 @@ def replicate(
         str, typer.Option(help="study, whose texts you import; or our own set that the plan names, such as core.")
     ] = "study",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the replication needs and stop.")] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
-    ] = False,
+    offline: verbs.Offline = False,
     pickles: Annotated[
         bool, typer.Option("--pickles", help="Let torch read plain weights of models that have only pickles.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
-    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    cpus: Annotated[int | None, typer.Option(min=1, help="Threads per model; by default 4, on Ray 1.")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray cluster, as `ray start` printed it.")
-    ] = None,
-    gpus: Annotated[
-        int, typer.Option(min=1, help="Number of GPUs over which a model may be spread, on Ray and Slurm.")
-    ] = 1,
-    gpu_memory: Annotated[
-        float | None, typer.Option(min=0.0, help="Memory of one GPU of the cluster, in GB; without it, CPUs are used.")
-    ] = None,
-    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
-    retries: Annotated[
-        int, typer.Option(min=0, help="How often a measurement that fails for external reasons is retried.")
-    ] = 2,
-    disk_budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Disk space for downloaded models, in GB; measured ones are deleted.")
-    ] = None,
+    device: verbs.Device = "auto",
+    engine: verbs.Engine = "local",
+    cpus: verbs.Cpus = None,
+    address: verbs.Address = None,
+    gpus: verbs.Gpus = 1,
+    gpu_memory: verbs.GpuMemory = None,
+    slurm: verbs.Slurm = None,
+    retries: verbs.Retries = RETRIES,
+    disk_budget: verbs.DiskBudget = None,
     source: Annotated[str, typer.Option(help="Name of your rows for others who join them, such as my-lab.")] = "",
     out: Annotated[Path, typer.Option("--out", help="Folder for the page and the bundle.")] = Path("replication"),
     data: Data = None,
@@ -183,9 +173,8 @@ def replicate(
     if not dry_run:
         folders.own_folder(data)
     tables = folders.begun_or_shipped(data)
-    running: dict[str, Any] = {"name": engine, "cpus": cpus, "device": device, "address": address, "gpus": gpus}
-    running |= {"gpu_memory": None if gpu_memory is None else int(gpu_memory * 1e9), "slurm": tuple(slurm or ())}
-    settings = Settings(**running)
+    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
+    settings = Settings(engine, cpus, device, gpu_memory=in_bytes(gpu_memory), **cluster)
     check_device(device)
     if engine == "local":
         check_here(device)
@@ -204,9 +193,9 @@ def replicate(
     if dry_run:
         return
     folder = folders.writable_folder(data)
-    limits = {"retries": retries, "disk_budget": disk_budget}
     options = {"download": not offline, "pickles": pickles}
-    outcomes = replication.measured(asked, rows, folder, running | limits, options)
+    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
+    outcomes = replication.measured(asked, rows, folder, settings, options, **limits)
     done = replication.written(asked, rows, outcomes, folder, out, source)
     told = [asdict(outcome) for outcome in outcomes]
     if as_json:
@@ -214,8 +203,8 @@ def replicate(
     else:
         print_rows(told, ["model", "status", "revision", "seconds", "reason"])
     say_next(f"open {done['page']} in a browser", shown=not as_json)
-    if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
-        raise typer.Exit(2 if all(outcome.wrong_use for outcome in failed) else 1)
+    if code := exit_code(outcomes):
+        raise typer.Exit(code)
 
 
 @app.command()

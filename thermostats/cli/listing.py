@@ -16,12 +16,12 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import DataError, UsageError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
-from thermostats.tables import states
+from thermostats.tables import spec_states
+from thermostats.tables.arrow_check import held, is_missing, keys
 from thermostats.tables.evidence import ALL, check_set, is_asked
 from thermostats.tables.feature_columns import feature_columns
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
-from thermostats.tables.held import held, is_missing, keys
-from thermostats.tables.joined import when_joined
+from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import with_interval
@@ -76,21 +76,21 @@ def rows(
     if what not in OWN:
         return found, shown
     of = {(row["model_id"], row["revision"]): row for row in plain(tables.load("models", data))}
-    about = [of.get((row["model_id"], row["revision"]), {}) for row in found]
-    kept = [True] * len(found)
-    for label, wanted in (("heritage", lab), ("family", family)):
+    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in found]
+    kept = pairs
+    for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:
-            values = [str(model.get(label) or "") for model in about]
-            if wanted.casefold() not in map(str.casefold, values):
-                there = {value for value, is_kept in zip(values, kept, strict=True) if value and is_kept}
-                named = {value for value in there if value != NURSERY}
-                raise unknown(f"no {what} of this {'lab' if label == 'heritage' else label}", wanted, sorted(named))
-            kept = [
-                is_kept and value.casefold() == wanted.casefold() for is_kept, value in zip(kept, values, strict=True)
-            ]
-    if not nursery and lab.casefold() != NURSERY:
-        kept = [is_kept and model.get("heritage") != NURSERY for is_kept, model in zip(kept, about, strict=True)]
-    return [row for row, is_kept in zip(found, kept, strict=True) if is_kept], shown
+            if not any(_is(model, label, wanted) for _, model in pairs):
+                named = {str(model.get(label) or "") for _, model in kept} - {"", NURSERY}
+                raise unknown(f"no {what} of this {name}", wanted, sorted(named))
+            kept = [(row, model) for row, model in kept if _is(model, label, wanted)]
+    leave_out = not nursery and lab.casefold() != NURSERY
+    return [row for row, model in kept if not (leave_out and model.get("heritage") == NURSERY)], shown
+
+
+def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
+    """Whether a model's lab or family is the one wanted, whatever the case."""
+    return str(model.get(label) or "").casefold() == wanted.casefold()
 
 
 def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
@@ -197,12 +197,12 @@ def _prompts(data: str | Path | None, own: bool) -> Rows:
 def _runs(data: str | Path | None, own: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
     shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [{**run, "state": states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
+    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
     empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
     left = [
         {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
         | {"state": spec.state, "reason": spec.reason}
-        for spec in states.read(data_folder(data))
+        for spec in spec_states.read(data_folder(data))
     ]
     return [*runs, *left], shown
 

@@ -21,8 +21,8 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.execute import open_engine, place_of
-from thermostats.measurement.facts import Facts, facts, fits, memory, seconds
 from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.requirements import Facts, facts, fits, memory, seconds
 from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
@@ -157,13 +157,13 @@ def measured(
     asked: Asked,
     rows: Sequence[Mapping[str, Any]],
     folder: Path,
-    running: Mapping[str, Any],
+    settings: Settings,
     options: Mapping[str, Any],
+    *,
+    retries: int,
+    budget: int | None,
 ) -> list[Any]:
-    """Outcomes of measuring every part; running: fields of `Settings` with `retries` and `disk_budget`."""
-    how = dict(running)
-    retries, budget = how.pop("retries"), how.pop("disk_budget")
-    settings = Settings(**how)
+    """Outcomes of measuring every part; `budget`: bytes that downloaded models may take."""
     cache = None if budget is None else str(own_cache())
     given = {**options, "device": settings.device, "cache": cache}
     levels = [tuple(row["precisions"]) for row in rows]

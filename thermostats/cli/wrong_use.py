@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -14,6 +15,9 @@ from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
 from thermostats.verbs import NEW
+
+if TYPE_CHECKING:
+    from thermostats.measurement.session import Outcome
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
@@ -61,6 +65,12 @@ def interrupted(*_: object) -> NoReturn:
         "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped", file=sys.stderr
     )
     raise KeyboardInterrupt
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """Exit code of a verb that measured: 2 where all that failed was asked for wrongly, 1 where other things failed."""
+    failed = [outcome.wrong_use for outcome in outcomes if outcome.status == "failed"]
+    return (2 if all(failed) else 1) if failed else 0
 
 
 def near_model(model: str, data: Path | None) -> str:

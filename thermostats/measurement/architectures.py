@@ -174,8 +174,8 @@ def _reads(attention: str, attention_norm: str, mlp_norm: str) -> dict[str, str]
     return {"attention": attention, "attention_norm": attention_norm, "mlp_norm": mlp_norm}
 
 
-def _matrices(value: str, output: str, layout: str = "separate", n_kv_heads: str = "all") -> dict[str, str]:
-    return {"value": value, "output": output, "layout": layout, "n_kv_heads": n_kv_heads}
+def _matrices(value: str, output: str, layout: str = "separate") -> dict[str, str]:
+    return {"value": value, "output": output, "layout": layout, "n_kv_heads": "all"}
 
 
 LLAMA = Architecture(name="llama", model_type="llama")

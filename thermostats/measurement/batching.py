@@ -120,11 +120,10 @@ def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Tokenised:
-    """Prompts as tokens, and the special tokens put in front of each and taken off its end, as text."""
+    """Prompts as tokens, and the special tokens put in front of each, as text."""
 
     prompts: tuple[TokenisedPrompt, ...]
     special_before: str
-    special_removed: str
 
 
 def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool = True) -> Tokenised:
@@ -132,7 +131,7 @@ def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool =
 
     What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token of the prompt.
     """
-    prompts, before, removed = [], set(), set()
+    prompts, before = [], set()
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         if not bare:
@@ -142,9 +141,8 @@ def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool =
         start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
         kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
-        removed.add(" ".join(tokenizer.convert_ids_to_tokens(ids[len(kept) :])))
         behind = 0 if causal else len(ids) - len(kept)
         prompts.append(
             TokenisedPrompt(prompt_id, tuple(ids if behind else kept), 1 if causal else max(start, 1), behind)
         )
-    return Tokenised(tuple(prompts), " | ".join(sorted(before)), " | ".join(sorted(removed)))
+    return Tokenised(tuple(prompts), " | ".join(sorted(before)))

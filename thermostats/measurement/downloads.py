@@ -104,7 +104,7 @@ class Downloads:
             hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **kept)
             return
         except ThermostatsError:
-            size = hub.download_size(spec.model, revision=spec.revision)
+            size = hub.on_hub(spec.model, revision=spec.revision).n_bytes
         if size > budget:
             step = "raise --disk-budget"
             what = "the model is larger than the disk budget"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import ThermostatsError, TransientError
+from thermostats.errors import ThermostatsError, TransientError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import open_checkpoint
@@ -40,6 +40,8 @@ LOGITS = 4
 """Tensors over the vocabulary in float32: logits, log p, p, p log p."""
 ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
 BYTES_PER_TOKEN = 4
+UNLOADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError)
+"""What transformers raises for files that it cannot load."""
 PROCESS = 600 * 2**20
 """Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""
 
@@ -117,9 +119,8 @@ def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
         config = kind.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
             model = auto.from_config(config) if loader.startswith("Auto") else auto(config)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise ThermostatsError("transformers cannot build the model", where=folder, got=reason) from error
+    except UNLOADABLE as error:
+        raise ThermostatsError("transformers cannot build the model", where=folder, got=first_line(error)) from error
     model.tie_weights()
     return sum(parameter.numel() for parameter in model.parameters())
 

@@ -22,7 +22,7 @@ from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import RETRIES, Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import states, store
+from thermostats.tables import spec_states, store
 from thermostats.tables.folders import writable_folder
 
 ASKED_AT_ONCE = 16
@@ -56,7 +56,7 @@ def execute(
                 left.append(spec)
                 continue
             if not dry_run:
-                states.clear(folder, session.spec_id(spec))
+                spec_states.clear(folder, session.spec_id(spec))
             yield Outcome(session.model_id(spec), "skipped", spec.revision, finished=finished)
         by_set = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
         jobs = largest_first(left, by_set, engine.place)
@@ -126,7 +126,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
         refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
         if refused is None:
             fitting.append(job)
-            session.write_state(data, job.spec, states.WAITING)
+            session.write_state(data, job.spec, spec_states.WAITING)
         else:
             yield _failed(job, data, session.failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
@@ -144,7 +144,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     yield _failed(job, data, session.failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.again and job.attempt <= retries:
-                    session.write_state(data, job.spec, states.WAITING, outcome.reason, job.attempt + 1)
+                    session.write_state(data, job.spec, spec_states.WAITING, outcome.reason, job.attempt + 1)
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
@@ -162,7 +162,7 @@ def _told(job: Job, outcome: Outcome) -> Outcome:
 
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
-    session.write_state(data, job.spec, states.FAILED, reason, job.attempt)
+    session.write_state(data, job.spec, spec_states.FAILED, reason, job.attempt)
     return _told(job, replace(outcome, reason=reason))
 
 

@@ -303,10 +303,10 @@ FEW = 2
 """Patches on a side of the smallest image, where a model resizes its positions."""
 
 
-def example(decoder: Decoder, token: int = 1) -> dict[str, Any]:
+def example(decoder: Decoder) -> dict[str, Any]:
     """The smallest input of a model: one token, or one image of noise."""
     if decoder.entry.reads == "text":
-        return {"input_ids": torch.tensor([[token]], device=decoder.device)}
+        return {"input_ids": torch.tensor([[1]], device=decoder.device)}
     config = config_of(decoder.config)
     whole, patch = (n if isinstance(n, list | tuple) else (n, n) for n in (config["image_size"], config["patch_size"]))
     resized = {}
@@ -315,7 +315,7 @@ def example(decoder: Decoder, token: int = 1) -> dict[str, Any]:
     few = (decoder.entry.any_size or bool(resized)) and not decoder.entry.depths
     sides = [FEW * n for n in patch] if few else whole
     shape = (1, int(config.get("num_channels", 3)), *sides)
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(token)).to(decoder.device, decoder.dtype)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(decoder.device, decoder.dtype)
     return {"pixel_values": noise, **(resized if few else {})}
 
 

@@ -149,11 +149,6 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
 
-def download_size(model: str, *, revision: str = "main") -> int:
-    """Bytes that downloading a model takes; raises as `model_folder` does."""
-    return on_hub(model, revision=revision).n_bytes
-
-
 @dataclass(frozen=True)
 class OnHub:
     """What the hub says of a model without any of it being downloaded."""

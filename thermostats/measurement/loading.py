@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import transformers
 from torch import nn
 
-from thermostats.errors import DataError, TransientError, UsageError
+from thermostats.errors import DataError, TransientError, UsageError, first_line
 from thermostats.measurement.architectures import (
     ARCHITECTURES,
     Architecture,
@@ -21,7 +21,7 @@ from thermostats.measurement.architectures import (
     lookup,
 )
 from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
-from thermostats.measurement.estimate import check_memory
+from thermostats.measurement.estimate import UNLOADABLE, check_memory
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.oracle import fallback
@@ -75,8 +75,8 @@ def load(
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
-    read = _processor if entry is not None and entry.reads == "image" else _tokenizer
-    words = read(folder, trust_remote_code) if tokenizer else None
+    reads = "text" if entry is None else entry.reads
+    words = _reader(folder, reads, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
     options = {"dtype": getattr(torch, dtype), "device_map": spread, "trust_remote_code": trust_remote_code}
     model = _model(folder, entry, attention, **options)
@@ -96,8 +96,7 @@ def pick_device(device: str) -> torch.device:
         wanted = torch.device(device)
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-        got, allowed = f"{device} ({reason})", "auto, cpu, cuda, …"
+        got, allowed = f"{device} ({first_line(error, 120)})", "auto, cpu, cuda, …"
         raise UsageError("no such device here", where="--device", got=got, allowed=allowed) from error
     return wanted
 
@@ -123,31 +122,19 @@ def _entry(config: Config) -> Architecture | None:
         raise
 
 
-def _tokenizer(folder: ModelFolder, trust_remote_code: bool) -> Any:
+def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
+    """The tokenizer of a model that reads ``text``, the image processor of one that reads ``image``."""
+    name, file = ("tokenizer", "tokenizer.json") if reads == "text" else ("image processor", "preprocessor_config.json")
+    what = f"the folder has no usable {name}"
+    step = f"put {file} next to the weights, or measure --what weights, which needs none"
+    auto: Any = transformers.AutoTokenizer if reads == "text" else transformers.AutoImageProcessor
     try:
-        options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        found = transformers.AutoTokenizer.from_pretrained(folder.path, **options)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
-        _no_tokenizer(folder, _reason(error), error)
-    if len(found) == 0 or not found("a")["input_ids"]:
-        _no_tokenizer(folder, "a tokenizer without vocabulary", None)
-    return found
-
-
-def _no_tokenizer(folder: ModelFolder, reason: str, cause: Exception | None) -> NoReturn:
-    step = "put tokenizer.json next to the weights, or measure --what weights, which needs none"
-    raise DataError("the folder has no usable tokenizer", where=folder.path, got=reason, next_step=step) from cause
-
-
-def _processor(folder: ModelFolder, trust_remote_code: bool) -> Any:
-    try:
-        options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        auto: Any = transformers.AutoImageProcessor
-        return auto.from_pretrained(folder.path, **options)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
-        step = "put preprocessor_config.json next to the weights, or measure --what weights, which needs none"
-        what = "the folder has no usable image processor"
+        found = auto.from_pretrained(folder.path, local_files_only=True, trust_remote_code=trust_remote_code)
+    except UNLOADABLE as error:
         raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
+    if reads == "text" and (len(found) == 0 or not found("a")["input_ids"]):
+        raise DataError(what, where=folder.path, got="a tokenizer without vocabulary", next_step=step)
+    return found
 
 
 def _model(folder: ModelFolder, entry: Architecture | None, attention: str, **options: Any) -> nn.Module:
@@ -162,7 +149,7 @@ def _model(folder: ModelFolder, entry: Architecture | None, attention: str, **op
         step = "try --dtype bfloat16 or --device-map auto"
         what = "out of memory while loading the model"
         raise TransientError(what, where=folder.model_id, got=_reason(error), next_step=step) from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
+    except UNLOADABLE as error:
         step = "download it again, or check that config.json and weights belong together"
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"

@@ -73,7 +73,7 @@ class Conformance:
         return all(getattr(self, name) <= self.tolerance for name in PROOF)
 
 
-def conformance(found: Decoder, *, layers: Collection[int] | None = None, token: int = 1) -> Conformance:
+def conformance(found: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
     `layers` (from 0) restricts it to some; one forward pass of one token or image; these once more with Δ.
@@ -82,7 +82,7 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None, token:
     """
     value = circuit = residual = 0.0
     chosen = tuple(range(len(found.blocks)) if layers is None else layers)
-    kept, final = _pass(found, chosen, token)
+    kept, final = _pass(found, chosen)
     for layer, seen in kept.items():
         parts = _weights(found, layer)
         expected = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
@@ -104,7 +104,7 @@ def second_pass(found: Decoder, inputs: Sequence[Any], measure: Callable[..., pd
     depth = -(-len(found.blocks) // 4)
     two = sorted(inputs, key=lambda each: -len(getattr(each, "token_ids", ())))[-2:]
     parts = [two] if len(inputs) > len(two) else [[one] for one in two]
-    once = pd.concat([measure(part, depth) for part in parts])
+    once = pd.concat([measure(part, depth=depth) for part in parts])
     if "variant" in rows:
         once = once[once["variant"] == "exact"]  # others are zero but for rounding
     key = [name for name in ("layer", "head", "variant", "prompt_id", "position") if name in rows]
@@ -194,7 +194,7 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[Any, A
     return [*sums, (kept["x_out"], kept["mlp_sum_normed"])]
 
 
-def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int, dict[str, Any]], float]:
+def _pass(found: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float]:
     """What some layers do with one input, and once more with a change Δ of what their values are read from.
 
     Per layer the vectors (d) of the first token by name, of tokens in windows their mean, after Δ with "changed" before
@@ -247,7 +247,7 @@ def _pass(found: Decoder, layers: Collection[int], token: int) -> tuple[dict[int
         if found.final_norm is not None:
             on_exit(stack, found.final_norm, normed.append)
         accepted = inspect.signature(found.base.forward).parameters
-        left = found.base(**example(found, token), **({"use_cache": False} if "use_cache" in accepted else {}))
+        left = found.base(**example(found), **({"use_cache": False} if "use_cache" in accepted else {}))
         last = getattr(left, "last_hidden_state", left)
     if not normed:
         return kept, 0.0

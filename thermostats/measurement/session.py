@@ -36,9 +36,9 @@ from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.prompts import load_prompts, prompt_sha
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
-from thermostats.tables import states, store
-from thermostats.tables.facts import set_facts
+from thermostats.tables import spec_states, store
 from thermostats.tables.join import join
+from thermostats.tables.model_facts import set_facts
 from thermostats.tables.runs import run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
@@ -186,7 +186,7 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
     planned = None
     try:
-        write_state(data, spec, states.RUNNING, attempt=attempt)
+        write_state(data, spec, spec_states.RUNNING, attempt=attempt)
         planned = plan(spec, data)
         fill_heritage(planned, data)
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
@@ -196,9 +196,9 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
             finished = tuple(kept)
             outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {kept_words(kept)}")
         with suppress(DataError):  # where nothing can be written, the outcome says it
-            write_state(data, spec, states.FAILED, outcome.reason, attempt)
+            write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
         return outcome
-    states.clear(data, spec_id(spec))
+    spec_states.clear(data, spec_id(spec))
     return outcome
 
 
@@ -361,8 +361,10 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-    padded = partial(measure_gains, loaded.decoder, packed=False)
-    again = lambda inputs, depth: padded(inputs, depth=depth).layers  # noqa: E731
+
+    def again(inputs: Sequence[Any], depth: int) -> pd.DataFrame:
+        return measure_gains(loaded.decoder, inputs, packed=False, depth=depth).layers
+
     _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
@@ -375,8 +377,7 @@ def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> di
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
     rows = measured(tokens, **options)
-    again = lambda inputs, depth: measured(inputs, depth=depth)  # noqa: E731
-    _prove_again(provenance, loaded.decoder, tokens, again, rows)
+    _prove_again(provenance, loaded.decoder, tokens, measured, rows)
     return {"attention": rows, "transitions": transitions(rows), **provenance}
 
 
@@ -421,8 +422,8 @@ def spec_id(spec: RunSpec) -> str:
 
 def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
     """Write down that a spec waits, runs or failed."""
-    written = states.State(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
-    states.write(data, spec_id(spec), written)
+    written = spec_states.State(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
+    spec_states.write(data, spec_id(spec), written)
 
 
 def quiet() -> None:

@@ -59,6 +59,11 @@ class Settings:
                 )
 
 
+def in_bytes(gigabytes: float | None) -> int | None:
+    """GB as bytes."""
+    return None if gigabytes is None else int(gigabytes * 1e9)
+
+
 NAMES = re.compile(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?")
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """Ways to spread a model over devices that accelerate knows by name."""

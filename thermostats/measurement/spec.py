@@ -77,10 +77,8 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
     for name, value in options.items():
         if name not in allowed:
             raise unknown("no such option", name, sorted(allowed), where="measure")
-        kind = KINDS.get(name, str)
-        if type(value) is not kind and not (value is None and name in EMPTY):
-            said = {tuple: "names", int: "a whole number", bool: "True or False", str: "text"}[kind]
-            raise UsageError(f"{name} is not of its type", where="measure", got=repr(value)[:60], allowed=said)
+        if value is not None or name not in EMPTY:
+            _check_type(name, value, "measure")
     return _placed(RunSpec(model, **options))
 
 
@@ -179,7 +177,11 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
         raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
     for chosen in map(dict, product(*choices)):
-        _check_types(chosen, where)
+        budget = chosen.get("token_budget")
+        if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
+            chosen["token_budget"] = int(budget)
+        for name, value in chosen.items():
+            _check_type(name, value, where)
         try:
             yield RunSpec(**{**options, **chosen})
         except UsageError as error:
@@ -187,16 +189,13 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
             raise UsageError(error.what, where=place, got=error.got, allowed=error.allowed) from error
 
 
-def _check_types(given: dict[str, Any], where: str) -> None:
-    budget = given.get("token_budget")
-    if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
-        given["token_budget"] = int(budget)
-    for name, value in given.items():
-        fits = {"what": tuple, "token_budget": int}.get(name, str)
-        inner = value if isinstance(value, tuple) else ()
-        if type(value) is not fits or not all(isinstance(one, str) for one in inner):
-            allowed = "a whole number" if fits is int else "text"
-            raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
+def _check_type(name: str, value: Any, where: str) -> None:
+    """Raise UsageError for a value that is not of its field's type."""
+    kind = KINDS.get(name, str)
+    inner = value if isinstance(value, tuple) else ()
+    if type(value) is not kind or not all(isinstance(one, str) for one in inner):
+        allowed = {tuple: "names", int: "a whole number", bool: "True or False", str: "text"}[kind]
+        raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
 
 
 def _placed(spec: RunSpec) -> RunSpec:

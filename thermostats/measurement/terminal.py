@@ -28,12 +28,14 @@ def measure_models(
     data: str | Path | None,
     *,
     dry_run: bool,
-    running: Mapping[str, Any] | None = None,
+    settings: Settings,
+    retries: int = RETRIES,
+    budget: int | None = None,
 ) -> list[Any]:
     """Outcomes of measuring models and files of specs, with progress on standard error.
 
-    `running` says how: fields of `settings.Settings`, `retries`, and `disk_budget` in GB. What can be said without
-    torch is said before torch is loaded.
+    `options`: fields of `RunSpec`. `budget`: bytes that downloaded models may take. What can be said without torch is
+    said before torch is loaded.
 
     Raises UsageError for options that do not exist, a GPU that is not there, where the extra that measuring needs is
     not installed, or none of the models is a model's folder or a hub id; DataError for a file of specs that cannot be
@@ -42,11 +44,8 @@ def measure_models(
     if options.get("name") and len(models) > 1:
         what, got = "a name can be given to only one model", ", ".join(models)
         raise UsageError(what, where="--name", got=got, next_step="measure it alone")
-    how = dict(running or {})
-    budget, retries = how.pop("disk_budget", None), how.pop("retries", RETRIES)
     tables = folders.begun_or_shipped(data)
-    check_device(options["device"], options["device_map"])
-    settings = Settings(**how, device=options["device"], spread=options["device_map"] is not None)
+    check_device(settings.device, options.get("device_map"))
     if settings.name == "local":
         check_here(settings.device)
     try:
@@ -82,20 +81,19 @@ def run_specs(
     *,
     dry_run: bool = False,
     retries: int = RETRIES,
-    budget: float | None = None,
+    budget: int | None = None,
 ) -> list[Any]:
     """Outcomes of specs, with progress on standard error; engine: makes one from what reports its progress.
 
-    budget: GB that downloaded models may take.
+    budget: bytes that downloaded models may take.
     """
     from thermostats.measurement.execute import execute  # noqa: PLC0415 - needs the extra
 
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     shown = Bars() if sys.stderr.isatty() else Lines()
-    limit = None if budget is None else int(budget * 1e9)
     with shown.bars:
-        run = execute(asked, folder, dry_run=dry_run, engine=engine(shown.report), retries=retries, budget=limit)
+        run = execute(asked, folder, dry_run=dry_run, engine=engine(shown.report), retries=retries, budget=budget)
         for outcome in run:
             outcomes.append(outcome)
             shown.done(len(outcomes), len(asked), outcome)

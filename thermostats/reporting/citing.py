@@ -10,8 +10,7 @@ from pathlib import Path
 from thermostats.claims.study import studies
 from thermostats.reporting.stale import machine, versions
 from thermostats.tables import store
-from thermostats.tables.identities import OURS
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import NURSERY, OURS
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
 OF_OTHERS = "rows joined from this source; add its authors"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+from thermostats.errors import UsageError
 
 MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
 IGNORE = ".gitignore"
@@ -30,3 +33,10 @@ def is_kept(out: Path) -> bool:
 def findings_file(out: Path) -> Path:
     """Table of the findings of the last report of a folder."""
     return out / NOW if (out / NOW).is_file() else out / TABLE
+
+
+def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
+    """Raise UsageError where a folder holds no report."""
+    if not findings_file(out).is_file():
+        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
+        raise UsageError("no report yet", where=out, next_step=step)

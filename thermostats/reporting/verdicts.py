@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.claims.scripts import chosen
-from thermostats.errors import UsageError, listed
-from thermostats.reporting.names import NOW, TABLE, findings_file
+from thermostats.errors import listed
+from thermostats.reporting.names import check_written, findings_file
 from thermostats.reporting.snapshot import read_findings
 from thermostats.tables.evidence import ALL, check_set, is_asked
 
@@ -35,10 +35,3 @@ def findings(
     pairs = zip(table["evidence"], table["view_of"], strict=True)
     table = table[[is_asked(evidence, name, first) for name, first in pairs]]
     return table.sort_values(["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True)
-
-
-def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
-    """Raise UsageError where a folder holds no report."""
-    if not any((out / name).is_file() for name in (NOW, TABLE)):
-        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
-        raise UsageError("no report yet", where=out, next_step=step)

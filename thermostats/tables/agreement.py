@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.tables.features import WEIGHT_NAMES, by_prompt
+from thermostats.tables.features import STATED_MEANS, WEIGHT_NAMES, by_prompt, spectral_norms
 from thermostats.tables.identities import TOLERANCE
 from thermostats.tables.vocabulary import GAINS
 
@@ -238,16 +238,12 @@ def _values(runs: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 def _norms(weights: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
     """Means over layers of the spectral norms of W_V, its published thirds and W_O, and their ratios."""
-    names = {**WEIGHT_NAMES, "W_V_published_thirds": f"wv_norm{THIRDS}"}
-    whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(names))]
-    means = whole.groupby(["run_id", "matrix"])["spectral_norm"].mean().reset_index(name="value")
-    means["quantity"] = means["matrix"].map(names)
-    stated = {f"{name}_spectral_norm_mean": label for name, label in WEIGHT_NAMES.items()}
-    stated["W_V_spectral_norm_mean_published_thirds"] = f"wv_norm{THIRDS}"
-    given = summaries[summaries["estimand"].isin(list(stated)) & summaries["prompt_id"].eq("")]
-    given = given.assign(quantity=given["estimand"].map(stated))
-    found = pd.concat([each[["run_id", "quantity", "value"]] for each in (means, given)])
-    wide = found.drop_duplicates(["run_id", "quantity"]).pivot(index="run_id", columns="quantity", values="value")
+    matrices = {**WEIGHT_NAMES, "W_V_published_thirds": f"wv_norm{THIRDS}"}
+    stated = {**STATED_MEANS, "W_V_spectral_norm_mean_published_thirds": f"wv_norm{THIRDS}"}
+    each = spectral_norms(weights, summaries, matrices, stated)
+    means = each.groupby(["stated", "run_id", "label"])["spectral_norm"].mean().reset_index(name="value")
+    found = means.drop_duplicates(["run_id", "label"]).rename(columns={"label": "quantity"})
+    wide = found.pivot(index="run_id", columns="quantity", values="value")
     for ending in ("", THIRDS):
         if {f"wv_norm{ending}", "wo_norm"} <= set(wide):
             wide[f"wv_wo_ratio{ending}"] = wide[f"wv_norm{ending}"] / wide["wo_norm"]

@@ -23,7 +23,7 @@ import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.feature_columns import MEANING, feature_columns
-from thermostats.tables.joined import when_joined
+from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import (
     FLAG,
     FLOAT,
@@ -94,7 +94,7 @@ def descriptions(folder: Path) -> dict[str, bytes]:
 
 def for_tools(folder: Path, files: Files) -> dict[str, bytes]:
     """Data package and Croissant description of tables in a folder, by file name."""
-    described = {DATAPACKAGE: datapackage(files, folder), CROISSANT: croissant(folder, files, thermostats.__version__)}
+    described = {DATAPACKAGE: datapackage(files, folder), CROISSANT: croissant(folder, files)}
     return {name: f"{json.dumps(each, indent=1, ensure_ascii=False)}\n".encode() for name, each in described.items()}
 
 
@@ -218,7 +218,7 @@ def _field(column: Column) -> dict[str, Any]:
     return field | ({"constraints": constraints} if constraints else {})
 
 
-def croissant(folder: Path, files: Files, version: str) -> dict[str, Any]:
+def croissant(folder: Path, files: Files) -> dict[str, Any]:
     """The Croissant description (JSON-LD) of tables in a folder; several files of one table are one FileSet."""
     resources = _resources(files)
     return {
@@ -229,7 +229,7 @@ def croissant(folder: Path, files: Files, version: str) -> dict[str, Any]:
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "license": LICENCE,
         "url": RECORD,
-        "version": version,
+        "version": thermostats.__version__,
         "datePublished": PUBLISHED,
         "citeAs": CITE,
         "distribution": [_distribution(folder, name, resource) for name, resource in resources.items()],

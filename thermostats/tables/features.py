@@ -13,10 +13,11 @@ from thermostats.errors import unknown
 from thermostats.tables import features_cache, store
 from thermostats.tables.caching import cache_folder
 from thermostats.tables.features_cache import OF_RUNS
-from thermostats.tables.grouped import Groups, numbered
+from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
+STATED_MEANS = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
 ACROSS = ("total_amplification",)
 """Beginnings of gains that compare norms across the whole stream; of one whose width changes there are none."""
 LAST = "last"
@@ -118,7 +119,7 @@ def by_run(
     return {
         "gains": _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated),
         "transitions": _transitions(transitions),
-        "norms": _norms(weights, summaries),
+        "norms": spectral_norms(weights, summaries),
     }
 
 
@@ -288,13 +289,20 @@ def _wide_transitions(found: pd.DataFrame) -> pd.DataFrame:
     return spread.reindex(columns=sorted(spread.columns)).rename_axis(index="run_id").reset_index()
 
 
-def _norms(weights: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
-    """Spectral norms of the whole W_V and W_O of each run's layers, and those stated as means over layers."""
-    whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(WEIGHT_NAMES))]
-    measured = whole.assign(label=whole["matrix"].map(WEIGHT_NAMES), stated=False)
-    labels = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
-    given = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(labels))]
-    stated = given.assign(label=given["estimand"].map(labels), spectral_norm=given["value"], stated=True)
+def spectral_norms(
+    weights: pd.DataFrame,
+    summaries: pd.DataFrame,
+    matrices: Mapping[str, str] = WEIGHT_NAMES,
+    means: Mapping[str, str] = STATED_MEANS,
+) -> pd.DataFrame:
+    """Spectral norms of the whole W_V and W_O of each run's layers, and those stated as means over layers.
+
+    matrices, means: labels by matrix, and by the name under which its mean is stated.
+    """
+    whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(matrices))]
+    measured = whole.assign(label=whole["matrix"].map(matrices), stated=False)
+    given = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(means))]
+    stated = given.assign(label=given["estimand"].map(means), spectral_norm=given["value"], stated=True)
     columns = ["run_id", "label", "spectral_norm", "stated"]
     return pd.concat([measured[columns], stated[columns]], ignore_index=True)
 

@@ -13,9 +13,10 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import FLOAT, OF_RUNS, absent, dtypes, key
+from thermostats.tables.vocabulary import OURS
 
 Tables = Mapping[str, pd.DataFrame]
-OURS, PUBLISHED = "thermostats", "published"
+PUBLISHED = "published"
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2}
 """Largest relative gap by precision; attention in 16 bits keeps 8 to 11 bits of every weight."""
 SINKS = ("gpt_oss",)

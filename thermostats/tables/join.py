@@ -17,12 +17,12 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import bundle, store
 from thermostats.tables.archive import is_archive
+from thermostats.tables.arrow_check import difference
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
-from thermostats.tables.held import difference
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.joined import REFUSED
+from thermostats.tables.join_columns import REFUSED
 from thermostats.tables.mapping import (
     ColumnMap,
     columns_of_rows,

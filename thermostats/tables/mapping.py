@@ -38,7 +38,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
-from thermostats.tables.joined import TELLING, UNSTATED, may_be_left_out
+from thermostats.tables.join_columns import TELLING, UNSTATED, may_be_left_out
 from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes

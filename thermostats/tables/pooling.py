@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +17,7 @@ EXACT = 1e-12
 """Variance of a measurement of which no error is known, so that those of one model count alike."""
 
 
-def variances(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> dict[str, float]:
+def variances(rows: pd.DataFrame) -> dict[str, float]:
     """Variances of a log measurement between the values of each level and between runs, by name (`run` the last).
 
     Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k 1[k_r ≠ k_s]);
@@ -33,23 +32,23 @@ def variances(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> dict[str, f
         pairs = list(combinations(own.to_dict("records"), 2))
         for a, b in pairs:
             weight = len(pairs) ** -0.5
-            design.append([weight, *(weight * (a[name] != b[name]) for name in levels)])
+            design.append([weight, *(weight * (a[name] != b[name]) for name in LEVELS)])
             seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
-    found = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(levels) + 1)
-    return dict(zip(("run", *levels), map(float, found), strict=True))
+    found = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
+    return dict(zip(("run", *LEVELS), map(float, found), strict=True))
 
 
-def pooled(rows: pd.DataFrame, levels: Sequence[str] = LEVELS) -> pd.DataFrame:
+def pooled(rows: pd.DataFrame) -> pd.DataFrame:
     """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by `model_id`.
 
     V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
     instrument more is worth more than one run more. rows: as for `variances`.
     """
-    known = variances(rows, levels)
+    known = variances(rows)
     found = []
     for model, own in rows.groupby("model_id", sort=False):
         covariance = np.diag(own["e"].to_numpy(np.float64) ** 2 + known["run"])
-        for name in levels:
+        for name in LEVELS:
             value = own[name].to_numpy()
             covariance = covariance + known[name] * (value[:, None] == value[None, :])
         weights = np.linalg.solve(covariance + EXACT * np.eye(len(own)), np.ones(len(own)))

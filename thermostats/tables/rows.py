@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
-from thermostats.errors import DataError, reason, unknown
+from thermostats.errors import DataError, reason
 from thermostats.tables import archive
 from thermostats.tables.archive import is_archive
+from thermostats.tables.arguments import check_table
+from thermostats.tables.arrow_check import difference, held, keys
 from thermostats.tables.folders import data_folder, layers, own_files
-from thermostats.tables.held import difference, held, keys
 from thermostats.tables.limits import TABLE, read_bytes
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, absent, dtypes, key
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key
 
 PARSE: dict[str, Callable[[str], Any]] = {FLOAT: float, INTEGER: int, FLAG: ("True", "False").index, TEXT: str}
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
@@ -37,8 +38,7 @@ SMALL = 2**20
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
     """Files that make up a table, in the order they are read; those beneath a user's store first."""
-    if name not in TABLES:
-        raise unknown("no such table", name, TABLES, otherwise="thermostats ls tables")
+    check_table(name)
     return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thermostats.errors import DataError
 from thermostats.tables import archive
-from thermostats.tables.held import check_texts, difference, disallowed, faults, held, shown, wanted
+from thermostats.tables.arrow_check import check_texts, difference, disallowed, faults, held, shown, wanted
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, dtypes, key, with_added
 
 WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}

@@ -50,6 +50,8 @@ TRANSITION_DEFINITIONS = {
     "read_off_figure": "read off a figure of the preprint, definition not stated there",
     "calibration": "published: the value the file calls its calibration, definition not stated there",
 }
+OURS = "thermostats"
+"""Source of runs that this package measured."""
 NURSERY = "nursery"
 """Source of runs of the controlled study: designed, so never pooled with other sources unless asked for by name."""
 GAINS = {

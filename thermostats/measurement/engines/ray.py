@@ -13,7 +13,7 @@ from typing import Any
 import ray
 import ray.exceptions
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, first_line
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.session import Outcome, lost, measure_quietly
@@ -36,7 +36,7 @@ class Ray:
                 raise ThermostatsError(
                     "the Ray cluster cannot be reached",
                     where=settings.address or "this machine",
-                    got=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
+                    got=first_line(error),
                     next_step="check the address, as `ray start` printed it; without one Ray runs on this machine",
                 ) from error
         self.task: Any = ray.remote(measure_quietly)
@@ -82,8 +82,7 @@ class Ray:
         try:
             outcome: Outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
-            said = (str(error).strip().splitlines() or [""])[0][:200]
-            return lost(self.running[reference].spec, f"{type(error).__name__}: {said}")
+            return lost(self.running[reference].spec, f"{type(error).__name__}: {first_line(error, 200)}")
         return outcome
 
     def _without_place(self) -> list[tuple[Job, Outcome]]:

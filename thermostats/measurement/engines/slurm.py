@@ -14,12 +14,13 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, first_line
 from thermostats.measurement.engines import Job
+from thermostats.measurement.engines.local import CPUS
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.session import Outcome, lost, measure_quietly
 from thermostats.measurement.settings import Settings
-from thermostats.tables.states import FOLDER
+from thermostats.tables.spec_states import FOLDER
 
 SPARE = 1.2
 """Memory that is asked for, over what the estimate says: Slurm ends a job that takes more."""
@@ -29,8 +30,6 @@ PARALLEL = 256
 """Jobs of an array that run at once."""
 ARRAY = 1000
 """Jobs of an array: the most that Slurm takes where its MaxArraySize was left alone."""
-CPUS = 4
-"""Threads a model is measured with where nothing is said."""
 
 
 class Slurm:
@@ -110,6 +109,5 @@ def _heard(handle: Any, job: Job) -> Outcome:
     try:
         outcome: Outcome = handle.result()
     except (UncompletedJobError, FailedJobError) as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        return lost(job.spec, f"its job {handle.job_id} ended without a result: {said}")
+        return lost(job.spec, f"its job {handle.job_id} ended without a result: {first_line(error)}")
     return outcome

@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.study import studies
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import NURSERY, OURS
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
 QUANTITIES = {
@@ -18,7 +18,6 @@ QUANTITIES = {
     W_O: "spectral norm of W_O",
 }
 """Panels of the atlas in their order, in words."""
-MEASURED = "thermostats"
 PUBLISHED_ORIGIN, MEASURED_ORIGIN, TRAINED_ORIGIN = "published", "measured here", "trained in the nursery"
 POSITIONS = {
     "last": "last token",
@@ -215,5 +214,5 @@ def _facts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _origin(frame: pd.DataFrame) -> pd.Series:
-    origins = {MEASURED: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN}
+    origins = {OURS: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN}
     return frame["source"].map(origins).fillna(PUBLISHED_ORIGIN)

@@ -15,9 +15,8 @@ from thermostats.reporting.stale import machine
 from thermostats.reporting.text import Text, link, table, text
 from thermostats.tables.describe import KINDS
 from thermostats.tables.schemas import TABLES, key
+from thermostats.tables.vocabulary import OURS
 
-MEASURED = "thermostats"
-"""Source of the runs that this package measured."""
 MEASURED_GAINS = {
     "last_gain": "last gain",
     "penultimate_gain": "penultimate gain",
@@ -36,7 +35,7 @@ def data_text(layout: Layout, tables: Evidence) -> str:
     return text(
         "data.md",
         tables=_tables(layout, tables),
-        measured=measured_table(tables.table("features", source=MEASURED)),
+        measured=measured_table(tables.table("features", source=OURS)),
         sources=len(sources),
         fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
         kinds=sorted(Counter(found["kind"]).items()) if len(found) else [],

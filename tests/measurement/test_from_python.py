@@ -18,7 +18,7 @@ import transformers
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import session
-from thermostats.measurement.asked import measure
+from thermostats.measurement.from_python import measure
 from thermostats.tables import store
 
 TEXTS = ["a b c", "b c d e f"]
@@ -161,6 +161,6 @@ def test_weights_alone_need_no_tokenizer(model: Any, tmp_path: Path) -> None:
 def test_a_notebook_sees_lines_of_progress(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("thermostats.measurement.asked.looked_at", lambda: True)
+    monkeypatch.setattr("thermostats.measurement.from_python.looked_at", lambda: True)
     measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains")
     assert f"{folder}: gains" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError, UsageError, listed, not_installed
+from thermostats.errors import ThermostatsError, UsageError, first_line, listed, not_installed
 from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
@@ -209,6 +209,6 @@ def _refusing(model: Any) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, TypeError, NotImplementedError, OSError, AttributeError) as error:
-        got = f"{type(model).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        got = f"{type(model).__name__}: {first_line(error, 200)}"
         step = "save it with save_pretrained, and name the folder"
         raise UsageError("the model in memory cannot be saved", got=got, next_step=step) from error

@@ -1,4 +1,4 @@
-"""Start states for the fault tests: rows to join, a tiny model; and the bytes of a folder."""
+"""Start states for the fault tests: rows to join; and the bytes of a folder."""
 
 from __future__ import annotations
 
@@ -32,17 +32,3 @@ def make_news(folder: Path, sources: int = 3) -> list[Path]:
     for name, rows in news.items():
         store.save(table(name, *rows), name, folder / f"{name}.csv")
     return [folder / f"{name}.csv" for name in news]
-
-
-def make_model(folder: Path) -> None:
-    """A GPT-2 of three layers with a word tokenizer, as `save_pretrained` writes it."""
-    import torch
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    torch.manual_seed(1)
-    config = transformers.GPT2Config(n_layer=3, n_head=2, n_embd=16, vocab_size=8, n_positions=12)
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["?", *"abcdefg"])}, unk_token="?"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(folder)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables import states
-from thermostats.tables.states import State
+from thermostats.tables import spec_states
+from thermostats.tables.spec_states import State
 
 
 def said(state: str, **fields: object) -> State:
@@ -30,18 +30,18 @@ def ended() -> int:
 
 
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
-    assert states.read(tmp_path) == []
+    assert spec_states.read(tmp_path) == []
     first, second = said("waiting"), said("failed", model="ラボ/b", reason="no such model", attempt=3)
-    states.write(tmp_path, "b", second)
-    states.write(tmp_path, "a", first)
-    assert states.read(tmp_path) == [first, second]
+    spec_states.write(tmp_path, "b", second)
+    spec_states.write(tmp_path, "a", first)
+    assert spec_states.read(tmp_path) == [first, second]
     running = said("running", attempt=2)
-    states.write(tmp_path, "a", running)
-    assert states.read(tmp_path) == [running, second]
+    spec_states.write(tmp_path, "a", running)
+    assert spec_states.read(tmp_path) == [running, second]
     assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["a.json", "b.json"]
-    states.clear(tmp_path, "a")
-    states.clear(tmp_path, "a")
-    assert states.read(tmp_path) == [second]
+    spec_states.clear(tmp_path, "a")
+    spec_states.clear(tmp_path, "a")
+    assert spec_states.read(tmp_path) == [second]
 
 
 def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_its_own(
@@ -55,7 +55,7 @@ def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_
         replace(path, target)
 
     monkeypatch.setattr(Path, "replace", noted)
-    states.write(tmp_path, "a", said("running", host="here", pid=7))
+    spec_states.write(tmp_path, "a", said("running", host="here", pid=7))
     assert replaced == ["a.here.7"]
 
 
@@ -66,21 +66,21 @@ def test_it_says_who_and_when() -> None:
 
 
 def test_what_a_killed_process_left_half_written_is_no_state_and_goes_with_it(tmp_path: Path) -> None:
-    states.write(tmp_path, "a", said("running"))
+    spec_states.write(tmp_path, "a", said("running"))
     half = tmp_path / ".measuring" / "a.host.7"
     half.write_text('{"model": "la')
     other = tmp_path / ".measuring" / "ab.host.7"
     other.write_text("")
-    assert len(states.read(tmp_path)) == 1
-    states.clear(tmp_path, "a")
+    assert len(spec_states.read(tmp_path)) == 1
+    spec_states.clear(tmp_path, "a")
     assert (half.exists(), other.exists()) == (False, True)
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])
 def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
     gone = said(state, pid=ended())
-    states.write(tmp_path, "a", gone)
-    (found,) = states.read(tmp_path)
+    spec_states.write(tmp_path, "a", gone)
+    (found,) = spec_states.read(tmp_path)
     assert found.state == "interrupted" and "the same command continues" in found.reason
     assert {**asdict(found), "state": state, "reason": ""} == asdict(gone)
 
@@ -90,30 +90,30 @@ def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
 ) -> None:
     pid = ended()
     for number, state in enumerate((said("failed", pid=pid), said("running", host="elsewhere", pid=pid))):
-        states.write(tmp_path, str(number), state)
-    assert [state.state for state in states.read(tmp_path)] == ["failed", "running"]
+        spec_states.write(tmp_path, str(number), state)
+    assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running"]
 
     def refused(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    states.write(tmp_path, "2", said("waiting", pid=1))
-    assert [state.state for state in states.read(tmp_path)] == ["failed", "running", "waiting"]
+    spec_states.write(tmp_path, "2", said("waiting", pid=1))
+    assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running", "waiting"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(said("done")), "x": 1})])
 def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
-    states.write(tmp_path, "a", said("running"))
+    spec_states.write(tmp_path, "a", said("running"))
     path = tmp_path / ".measuring" / "a.json"
     path.write_text(content)
     with pytest.raises(DataError, match="remove the file") as caught:
-        states.read(tmp_path)
+        spec_states.read(tmp_path)
     assert caught.value.where == str(path)
 
 
 def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
-        states.write(tmp_path, name, said("running", model=name))
+        spec_states.write(tmp_path, name, said("running", model=name))
     read = Path.read_text
 
     def gone(path: Path, **options: str) -> str:
@@ -122,12 +122,12 @@ def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, mon
         return read(path, **options)
 
     monkeypatch.setattr(Path, "read_text", gone)
-    assert [state.model for state in states.read(tmp_path)] == ["b"]
+    assert [state.model for state in spec_states.read(tmp_path)] == ["b"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / ".measuring").write_text("")
     with pytest.raises(DataError, match="cannot write what is being measured") as caught:
-        states.write(tmp_path, "a", said("running"))
+        spec_states.write(tmp_path, "a", said("running"))
     assert caught.value.got == os.strerror(errno.EEXIST)
     assert caught.value.where == str(tmp_path / ".measuring" / "a.json")

@@ -11,9 +11,9 @@ from conftest import command, model, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.facts import own_models, set_facts, spelt_otherwise
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
+from thermostats.tables.model_facts import own_models, set_facts, spelt_otherwise
 
 
 @pytest.fixture
