@@ -51,7 +51,7 @@ CLAIM = Claim.read(__file__)
 def last_gains(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of the published files, one run a model, with categories."""
     rows = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
-    return by_prompt.one_run_each(rows, LAST_GAIN_FILES)
+    return by_prompt.one_run_each(rows)
 
 
 def logged(rows: pd.DataFrame) -> pd.DataFrame:
