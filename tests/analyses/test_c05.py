@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
-from matplotlib.figure import Figure
+from altered import NO, OPEN, UNMEASURED, YES, analysis, is_drawn, judged, shipped
+from altered import verdict as said
 from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
@@ -55,9 +55,7 @@ def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide
 def test_tenfold_is_asked_of_every_pair_with_the_right_matrix(norms: list[float], right: bool, verdict: str) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
     result = c05.of_labs(pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"}))
-    (question,) = (q for q in c05.CLAIM.questions if q.id == "C05.value_norm.labs")
-    enough = question.needs.verdict(result)
-    assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
+    assert said(c05, "value_norm.labs", result) == verdict
 
 
 def test_the_shipped_norms_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,10 +66,7 @@ def test_the_shipped_norms_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     first = found["ratio.right_value_matrix"]
     assert "2 models only" in first.plain and "a perfect order" in found["ratio.as_published"].plain
     (row,) = comparison(found["value_norm.labs"].published, found["value_norm.labs"].reproduced)
-    assert row.agrees and first.draw is not None
-    axes = Figure().add_subplot()
-    first.draw(axes)
-    assert axes.has_data()
+    assert row.agrees and is_drawn(first)
 
 
 def of_trained(**made: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, judged, of, untested_by_draws
+from altered import NO, OPEN, UNMEASURED, YES, altered, judged, measured_again, untested_by_draws
 
 from thermostats.words import agrees, comparison
 
@@ -41,11 +41,7 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
 
 
 def test_models_measured_here_have_findings_of_their_own() -> None:
-    def again(frame: pd.DataFrame) -> pd.DataFrame:
-        more = frame[of("", "thermo")(frame)]
-        return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
-
-    mine = altered(runs=again, layers=again, summaries=again)
+    mine = altered(**dict.fromkeys(("runs", "layers", "summaries"), measured_again))
     found = judged(untested_by_draws("c14"), mine, "own_side.measured", "variance.measured")
     assert [one.n_models for one in found.values()] == [4, 4] and found["variance.measured"].verdict != UNMEASURED
     assert all("measured here" in one.estimand and "measured here" in one.plain for one in found.values())

@@ -16,7 +16,7 @@ from thermostats.claims.judge import Question, answered
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason, if_probable
+from thermostats.claims.verdict import OPEN, SUPPORTED, Reason
 from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.shown import update_table
@@ -74,6 +74,5 @@ def test_error_of_a_probability(fit: Fitted) -> None:
     assert exact.probability_error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
 
 
-def test_rules_and_tables() -> None:
-    assert [if_probable(p) for p in (0.96, 0.95, 0.5, 0.05, 0.01)] == [SUPPORTED, SUPPORTED, OPEN, AGAINST, AGAINST]
+def test_without_updates_there_is_no_table_of_them() -> None:
     assert update_table({}, 0.94).empty
