@@ -37,15 +37,6 @@ def analysis(claim: str) -> ModuleType:
     return module
 
 
-def untested_by_draws(claim: str) -> ModuleType:
-    """An analysis without its fits: findings as the classical rules have them, in a moment."""
-    module = analysis(claim)
-    for name in vars(module):
-        if name.startswith(("fit_", "with_")):  # the latter give a Result its fit and what is asked of it
-            setattr(module, name, (lambda *_, **__: None) if name.startswith("fit_") else lambda *_: {})
-    return module
-
-
 def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
     """Findings by id without the claim's, of several sets of evidence the first; `only`: these and no others."""
     claim = module.CLAIM

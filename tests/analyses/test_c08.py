@@ -3,16 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, is_drawn, judged, shipped
+from altered import NO, OPEN, YES, altered, by_rules_alone, is_drawn, judged, shipped
 
 from thermostats.words import comparison
 
-c08 = analysis("c08")
-
-
-@pytest.fixture(autouse=True)
-def without_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c08, "with_line", lambda *_: {})
+c08 = by_rules_alone("c08")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, ROOT, YES, altered, analysis, is_drawn, judged, shipped, untested_by_draws
+from altered import NO, OPEN, ROOT, YES, altered, analysis, by_rules_alone, is_drawn, judged, shipped
 
 from thermostats.claims.result import Result
 from thermostats.studies.delia2026.stated import H4_EXTENDED
@@ -15,7 +15,7 @@ from thermostats.words import comparison
 pytestmark = pytest.mark.skipif(
     not (ROOT / "data" / "published" / "runs.csv").is_file(), reason="the published tables are not in this checkout"
 )
-c09 = untested_by_draws("c09")
+c09 = by_rules_alone("c09")
 
 
 def made(formula: float, half: float) -> pd.DataFrame:
