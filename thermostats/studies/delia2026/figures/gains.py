@@ -74,8 +74,7 @@ def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
 def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
     """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
     place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
-    if place is None or canvas is None:
-        raise ValueError("two figures side by side need axes that stand in a grid, as add_subplot makes them")
+    assert place is not None and canvas is not None  # noqa: S101 - `svg` makes them by add_subplot
     axes.set_axis_off()
     grid = place.subgridspec(1, 2)
     left = canvas.add_subplot(grid[0])
