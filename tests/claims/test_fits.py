@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,19 +20,14 @@ from thermostats.modelling.inference.checks import FAILED, Gate
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.shown import update_table
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.tables.caching import CACHE_VARIABLE
-
-mpl.use("Agg")
 
 
 @pytest.fixture(scope="module")
-def fit(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+def fit() -> Fitted:
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "heritage": list("abcd") * 5})
     rows = rows.assign(x=rng.normal(size=20))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
-        return fit_line(rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1)
+    return fit_line(rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1)
 
 
 def test_a_posterior_is_shown_whole(fit: Fitted) -> None:

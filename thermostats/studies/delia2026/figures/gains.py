@@ -40,11 +40,11 @@ def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     return rows.loc[rows["source"].isin(files), COLUMNS].reset_index(drop=True)
 
 
-def _with_bound(table: pd.DataFrame, axes: Axes, **named: str) -> str:
+def _with_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> str:
     """1 and the bound 10^(1/L); returns the colour of the one lab."""
     reference(axes, 1.0)
     depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
-    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1, **named)
+    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1, label=label)
     return mark(str(table["heritage"].iloc[0])).color
 
 
