@@ -7,19 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import (
-    MEASURED,
-    POOLED,
-    PUBLISHED,
-    REPLICATED,
-    Audit,
-    Claim,
-    Estimate,
-    Evidence,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components

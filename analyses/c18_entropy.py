@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    MEASURED,
-    POOLED,
-    REPLICATED,
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.evidence import MEASURED, POOLED, REPLICATED
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
