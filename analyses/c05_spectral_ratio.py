@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    MEASURED,
-    POOLED,
-    PUBLISHED,
-    REPLICATED,
-    Claim,
-    Estimate,
-    Evidence,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides

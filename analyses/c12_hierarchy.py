@@ -16,7 +16,7 @@ from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.ranking import fit_benchmark
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import hierarchy
-from thermostats.studies.delia2026.by_prompt import TWIN, wide
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
 from thermostats.studies.delia2026.hierarchy import ORDER
 from thermostats.words import short_name
 
@@ -51,8 +51,8 @@ def in_order(rows: pd.DataFrame) -> Result:
 
 @CLAIM.shared
 def last_gains(evidence: Evidence) -> pd.DataFrame:
-    """Last gains by prompt, every run."""
-    return hierarchy.last_gains(evidence)
+    """Last gains by prompt of every file, every run, with categories."""
+    return published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
 
 
 def members(evidence: Evidence) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def last_of_four(evidence: Evidence) -> pd.DataFrame:
 
 def total_of_four(evidence: Evidence) -> pd.DataFrame:
     """Their total amplification."""
-    return four(hierarchy.amplifications(evidence))
+    return four(published_or_set(evidence, "total_amplification", BENCHMARK))
 
 
 @CLAIM.shared

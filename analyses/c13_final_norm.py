@@ -125,7 +125,7 @@ def every(evidence: Evidence) -> Result:
 def known_both_ways(evidence: Evidence) -> pd.DataFrame:
     """Models whose last block, in files with other prompts, was measured with the norm and without."""
     if evidence.name == PUBLISHED:
-        last = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+        last = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES))
         known = both_ways(evidence)
         known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
     else:

@@ -7,19 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import (
-    MEASURED,
-    POOLED,
-    PUBLISHED,
-    REPLICATED,
-    Audit,
-    Claim,
-    Estimate,
-    Evidence,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
@@ -51,7 +40,7 @@ CLAIM = Claim.read(__file__)
 def last_gains(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of the published files, one run a model, with categories."""
     rows = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
-    return by_prompt.one_run_each(rows, LAST_GAIN_FILES)
+    return by_prompt.one_run_each(rows)
 
 
 def logged(rows: pd.DataFrame) -> pd.DataFrame:

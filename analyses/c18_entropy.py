@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    MEASURED,
-    POOLED,
-    REPLICATED,
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.evidence import MEASURED, POOLED, REPLICATED
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
@@ -50,7 +40,8 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def rows(evidence: Evidence) -> pd.DataFrame:
     """Last gain and entropy by model and prompt of the published files, every run."""
-    return entropies.published(evidence)
+    gains = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
+    return entropies.with_entropy(evidence, gains)
 
 
 def base(evidence: Evidence, every: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +56,7 @@ def highest(every: pd.DataFrame) -> str:
 
 def one_each(evidence: Evidence) -> pd.DataFrame:
     """One run a model of the published files."""
-    every = by_prompt.one_run_each(rows(evidence), LAST_GAIN_FILES)
+    every = by_prompt.one_run_each(rows(evidence))
     return every.assign(log_gain=np.log(every["value"]))
 
 

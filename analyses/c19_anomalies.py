@@ -195,26 +195,8 @@ def mean_gains(own: pd.DataFrame, *, audit: Audit = NONE, **words: Any) -> Resul
     return replace(found, table=None, fit=fit, fit_tables=("means",), audit=audit, words=words)
 
 
-def of_llama(evidence: Evidence) -> pd.DataFrame:
-    """Gains of LLaMA-3.1 by prompt."""
-    return of(evidence, "model_id", LLAMA)
-
-
-def of_gpt2(evidence: Evidence) -> pd.DataFrame:
-    """Gains of GPT-2 in its sizes."""
-    return of(evidence, "source", GPT2)
-
-
-def of_gptj(evidence: Evidence) -> pd.DataFrame:
-    """Gains of GPT-J."""
-    return of(evidence, "source", GPTJ)
-
-
-def of_mistral(evidence: Evidence) -> pd.DataFrame:
-    """Gains of Mistral."""
-    return of(evidence, "model_id", MISTRAL)
-
-
+of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
+of_gpt2, of_gptj = (partial(of, column="source", value=file) for file in (GPT2, GPTJ))
 SMALLER = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0)
 LOG = float(np.log(MARGIN))
 UNCHANGED = worlds_of_levels("log_gain", 0.0, LOG)

@@ -13,9 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
+from thermostats.claims.result import Result
 from thermostats.modelling.heritage.blocks import ORDER
 
 ROOT = Path(__file__).parents[2]
@@ -35,15 +37,6 @@ def analysis(claim: str) -> ModuleType:
     return module
 
 
-def untested_by_draws(claim: str) -> ModuleType:
-    """An analysis without its fits: findings as the classical rules have them, in a moment."""
-    module = analysis(claim)
-    for name in vars(module):
-        if name.startswith(("fit_", "with_")):  # the latter give a Result its fit and what is asked of it
-            setattr(module, name, (lambda *_, **__: None) if name.startswith("fit_") else lambda *_: {})
-    return module
-
-
 def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
     """Findings by id without the claim's, of several sets of evidence the first; `only`: these and no others."""
     claim = module.CLAIM
@@ -55,6 +48,20 @@ def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Findin
         assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
         assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
     return first
+
+
+def verdict(module: ModuleType, name: str, result: Result) -> str:
+    """What the first question of a name comes to on a result: by its needs and by its primary rule."""
+    question = next(q for q in module.CLAIM.questions if q.id.partition(".")[2] == name)
+    enough = YES if question.needs is None else question.needs.verdict(result)
+    return question.primary.verdict(result) if enough == YES else enough
+
+
+def is_drawn(finding: Finding) -> bool:
+    """Whether the finding's figure shows something."""
+    axes = Figure().add_subplot()
+    finding.draw(axes)
+    return axes.has_data()
 
 
 @cache
@@ -75,6 +82,12 @@ def altered(**change: Change) -> Evidence:
 def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
     """Rows of a model in files whose names begin so."""
     return lambda f: f["model_id"].str.endswith(model) & f["source"].str.startswith(file)
+
+
+def measured_again(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with those of the benchmark a second time, as measured here."""
+    more = frame[of("", "thermo")(frame)]
+    return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
 
 
 def scaled(where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = "gain_block") -> Change:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, shipped, untested_by_draws
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, shipped
 
 from thermostats.claims.operating import judged as judged_rows
 from thermostats.studies.delia2026 import audit
@@ -34,7 +34,7 @@ def test_verdict_follows_the_gains(gains: list[float], verdict: str) -> None:
 
 
 def test_shallow_models_carry_it_and_size_adds_to_depth() -> None:
-    found = judged(untested_by_draws("c01"), shipped(), "depth.penultimate_gain")["depth.penultimate_gain"]
+    found = judged(by_rules_alone("c01"), shipped(), "depth.penultimate_gain")["depth.penultimate_gain"]
     assert found.verdict == YES
     notes = " ".join(found.notes)
     assert (

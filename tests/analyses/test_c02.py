@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, judged, untested_by_draws
+from altered import NO, OPEN, YES, altered, by_rules_alone, judged
 
 from thermostats.words import comparison
 
 
 def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:
-    found = judged(untested_by_draws("c02"), altered())
+    found = judged(by_rules_alone("c02"), altered())
     verdicts = {name: one.verdict for name, one in found.items()}
     assert {name for name, verdict in verdicts.items() if verdict == OPEN} == {
         "bound.geometric_gain",
@@ -30,7 +30,7 @@ def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:
     [(16, 0.98, 0, YES), (16, 1.02, 0, NO), (16, 0.98, 1, OPEN), (16, 0.98, 2, NO), (8, 0.98, 0, OPEN)],
 )
 def test_bound_verdict(monkeypatch: pytest.MonkeyPatch, n: int, factor: float, above: int, verdict: str) -> None:
-    c02 = untested_by_draws("c02")
+    c02 = by_rules_alone("c02")
     rows = pd.DataFrame({"model_id": [f"lab/m{i}" for i in range(n)], "heritage": "lab", "family": "m"})
     rows = rows.assign(n_layers=range(10, 10 + 2 * n, 2), comparable=True, n_prompts=10.0)
     largest = factor * 10 ** (1 / rows["n_layers"]) * np.linspace(0.99, 1.0, n)

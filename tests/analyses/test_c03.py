@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, untested_by_draws
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged
 
 from thermostats.studies.delia2026 import audit
 from thermostats.words import comparison
@@ -31,14 +31,14 @@ def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
     ids=["all as claimed", "80%", "reversed", "none dampens", "one elsewhere", "two elsewhere", "nothing is clear"],
 )
 def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str) -> None:
-    c03 = untested_by_draws("c03")
+    c03 = by_rules_alone("c03")
     monkeypatch.setattr(c03, "gains", lambda _: made(gains, width))
     rows = c03.signs(altered().named("published"), c03.GAINS[0])
     assert c03.FIXES_THE_SIGN.verdict(c03.by_families(rows)) == verdict
 
 
 def test_what_does_not_follow_from_the_files_is_no_evidence_against_the_claim() -> None:
-    found = judged(untested_by_draws("c03"), altered())
+    found = judged(by_rules_alone("c03"), altered())
     assert {name: one.verdict for name, one in found.items()} == {
         "sign.penultimate_gain": OPEN,
         "sign.all_models": OPEN,

@@ -1,26 +1,19 @@
 """C05: what turns its verdicts, on made-up norms of published models and of models trained here."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
-from matplotlib.figure import Figure
+from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, is_drawn, judged, shipped
+from altered import verdict as said
 from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.words import comparison
 
-c05 = analysis("c05")
-
-
-@pytest.fixture
-def without_a_slope(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs", "coverage_across_labs"), 0.5)
-    monkeypatch.setattr(c05, "with_slope", lambda *_, **__: {"fit": SimpleNamespace(numbers=numbers)})
+c05 = by_rules_alone("c05")
 
 
 def rows(sign: float, n: int = 9) -> pd.DataFrame:
@@ -55,23 +48,17 @@ def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide
 def test_tenfold_is_asked_of_every_pair_with_the_right_matrix(norms: list[float], right: bool, verdict: str) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
     result = c05.of_labs(pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"}))
-    (question,) = (q for q in c05.CLAIM.questions if q.id == "C05.value_norm.labs")
-    enough = question.needs.verdict(result)
-    assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
+    assert said(c05, "value_norm.labs", result) == verdict
 
 
-def test_the_shipped_norms_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c05, "with_slope", lambda *_, **__: {})
+def test_the_shipped_norms_decide_nothing() -> None:
     published = ("ratio.right_value_matrix", "ratio.as_published", "ratio.all_models", "value_norm.labs")
     found = judged(c05, shipped(), *published)
     assert [finding.verdict for finding in found.values()] == [UNMEASURED, OPEN, OPEN, UNMEASURED]
     first = found["ratio.right_value_matrix"]
     assert "2 models only" in first.plain and "a perfect order" in found["ratio.as_published"].plain
     (row,) = comparison(found["value_norm.labs"].published, found["value_norm.labs"].reproduced)
-    assert row.agrees and first.draw is not None
-    axes = Figure().add_subplot()
-    first.draw(axes)
-    assert axes.has_data()
+    assert row.agrees and is_drawn(first)
 
 
 def of_trained(**made: Any) -> list[Any]:
@@ -79,7 +66,6 @@ def of_trained(**made: Any) -> list[Any]:
     return [answer(tables) for answer in (c05.trained, c05.trained_published_slicing)]
 
 
-@pytest.mark.usefixtures("without_a_slope")
 @pytest.mark.parametrize(("elasticity", "verdict"), [(-0.3, YES), (0.3, NO)])
 def test_the_slope_that_was_put_in_is_found_and_the_published_slicing_weakens_it(
     elasticity: float, verdict: str
@@ -90,7 +76,6 @@ def test_the_slope_that_was_put_in_is_found_and_the_published_slicing_weakens_it
     assert right.words["off"].tolist() == pytest.approx([20] * len(right.words["off"]))
 
 
-@pytest.mark.usefixtures("without_a_slope")
 def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_measurement() -> None:
     design = shipped_table()
     right, _ = of_trained(models=96, elasticity=-0.3)
@@ -102,7 +87,7 @@ def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_
 
 @pytest.mark.slow
 def test_the_posterior_finds_the_slope_too() -> None:
-    right = c05.trained(Trained(90, elasticity=-0.3))
+    right = analysis("c05").trained(Trained(90, elasticity=-0.3))
     assert c05.FALLS.verdict(right) == YES and right.fit.family == "spectral"
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
+from altered import verdict as said
 from simulated_studies import Trained
 
 
@@ -22,10 +23,7 @@ def test_pairs_of_labs_are_judged_by_the_right_norms(
     rows = rows.assign(depth=[0.5, 1.0] * 2, squared=[1.0, squared, 9.0, 1.0], right=right)
     c06 = analysis("c06")
     monkeypatch.setattr(c06, "squared_by_layer", lambda _: rows)
-    question = next(q for q in c06.CLAIM.questions if q.name == "late.labs")
-    result = c06.of_pairs(c06.late_norms(None))
-    enough = question.needs.verdict(result)
-    assert (enough if enough == UNMEASURED else question.primary.verdict(result)) == verdict
+    assert said(c06, "late.labs", c06.of_pairs(c06.late_norms(None))) == verdict
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
+from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped, verdict
 
 from thermostats.claims.result import Result
 from thermostats.measurement.sheaf import dense_operator
-
-
-def verdict(name: str, result: Result) -> str:
-    """Of one question on a result."""
-    question = next(q for q in analysis("c07").CLAIM.questions if q.name == name)
-    enough = UNMEASURED if question.needs is None else question.needs.verdict(result)
-    return enough if question.needs is not None and enough == UNMEASURED else question.primary.verdict(result)
 
 
 def test_identities_hold_and_the_printed_formula_does_not() -> None:
@@ -34,7 +27,7 @@ def test_dense_operator_is_the_kronecker_product() -> None:
 @pytest.mark.parametrize(("slower", "said"), [((5, 400), YES), ((0.5, 400), OPEN), ((0.5, 0.9), NO), ((), UNMEASURED)])
 def test_time_is_judged_at_every_size(slower: tuple[float, ...], said: str) -> None:
     sizes = pd.DataFrame({"times as long when built": slower}, dtype=float)
-    assert verdict("cost", Result(rows={"sizes": sizes})) == said
+    assert verdict(analysis("c07"), "cost", Result(rows={"sizes": sizes})) == said
 
 
 @pytest.mark.parametrize(("traces", "said"), [(1.0, YES), (1.001, NO)])
@@ -46,7 +39,7 @@ def test_the_measured_trace_is_held_against_norms_and_lengths(traces: float, sai
     heads += [base | {"head": "", "variant": name, "trace": trace} for name, trace in ways]
     weights = pd.DataFrame([base | {"matrix": "W_V", "head": h, "frobenius_norm": 3.0} for h in "12"])
     result = analysis("c07").traces("made up", pd.DataFrame(heads), weights, pd.DataFrame([base | {"n_tokens": 10}]))
-    assert verdict("trace.measured", result) == said
+    assert verdict(analysis("c07"), "trace.measured", result) == said
     assert result.headline.value == pytest.approx(abs(traces - 1) * 0.8, abs=1e-12)
     assert result.table is not None
     assert result.table.loc[0, ["first_head", "multi_head", "printed_factor"]].tolist() == [0.5, 1.0, 0.0]

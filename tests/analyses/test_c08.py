@@ -3,17 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, shipped
-from matplotlib.figure import Figure
+from altered import NO, OPEN, YES, altered, by_rules_alone, is_drawn, judged, shipped
 
 from thermostats.words import comparison
 
-c08 = analysis("c08")
-
-
-@pytest.fixture(autouse=True)
-def without_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c08, "with_line", lambda *_: {})
+c08 = by_rules_alone("c08")
 
 
 @pytest.mark.parametrize(
@@ -48,10 +42,7 @@ def test_the_shipped_traces_do_not_separate() -> None:
     assert len(rows) == 14 and all(row.agrees for row in rows)
     assert "3 of 3 pairs among the 4 larger models" in first.plain and "no cut can separate them" in first.plain
     assert any("labels alike" in note for note in first.notes) and not found["trace.by_gain"].notes
-    assert first.draw is not None
-    axes = Figure().add_subplot()
-    first.draw(axes)
-    assert axes.has_data()
+    assert is_drawn(first)
 
 
 def test_an_expander_above_all_dampeners_in_every_file_would_decide_nothing_with_so_few_models() -> None:

@@ -1,24 +1,15 @@
 """C11: one flip is enough against it, many pairs without one support it, and what turns the magnitude."""
 
-from types import ModuleType
-
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
 
 from thermostats.words import agrees, comparison
 
 
-def by_tests_alone(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The analysis without its fit."""
-    c11 = analysis("c11")
-    monkeypatch.setattr(c11, "posterior", lambda _: {"fit": None})
-    return c11
-
-
-def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judged(by_tests_alone(monkeypatch), altered())
+def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:
+    found = judged(by_rules_alone("c11"), altered())
     assert {name: one.verdict for name, one in found.items()} == {"sign": OPEN, "magnitude": YES}
     assert "[0.41, 0.62]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
     rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
@@ -26,9 +17,9 @@ def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves(monkeypatch:
     assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
 
 
-def test_one_flip_is_enough_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_flip_is_enough_against_it() -> None:
     flipped = altered(layers=scaled(of("gemma-7b-it", "twin"), 0.5))
-    assert judged(by_tests_alone(monkeypatch), flipped, "sign")["sign"].verdict == NO
+    assert judged(by_rules_alone("c11"), flipped, "sign")["sign"].verdict == NO
 
 
 @pytest.mark.parametrize(("pairs", "verdict"), [(36, YES), (35, OPEN), (2, OPEN)])

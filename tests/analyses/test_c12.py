@@ -1,7 +1,7 @@
 """C12: the order falls when two models change places; families need several base models each."""
 
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled, untested_by_draws
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
 
 from thermostats.claims.rule import Decide
 from thermostats.words import comparison
@@ -10,7 +10,7 @@ ALL = ["families", "models.last_gain", "models.total_amplification"]
 
 
 def test_four_models_are_in_order_and_families_are_not() -> None:
-    found = judged(untested_by_draws("c12"), altered())
+    found = judged(by_rules_alone("c12"), altered())
     assert {name: one.verdict for name, one in found.items()} == dict(zip(ALL, (NO, YES, NO), strict=True))
     four = found["models.last_gain"]
     assert four.lower == four.table["ratio_lower"].min() and four.estimate > four.table["ratio"].min()
@@ -21,12 +21,12 @@ def test_four_models_are_in_order_and_families_are_not() -> None:
 
 def test_the_order_falls_when_two_models_change_places() -> None:
     swapped = altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
-    assert [found.verdict for found in judged(untested_by_draws("c12"), swapped).values()] == [NO] * 3
+    assert [found.verdict for found in judged(by_rules_alone("c12"), swapped).values()] == [NO] * 3
 
 
 @pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])
 def test_families_in_order_are_supported_only_with_several_base_models_each(bases: int, verdict: str) -> None:
-    c12 = untested_by_draws("c12")
+    c12 = by_rules_alone("c12")
     found = c12.CLAIM.questions[0]
     louder = altered(layers=scaled(of("gemma-7b-it", "twin"), 3.0))
     rule = Decide(c12.RISES & (bases <= c12.BASES), c12.FALLS)

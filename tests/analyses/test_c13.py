@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, judged, of
+from altered import verdict as said
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.classical.counts import proportion
@@ -41,13 +42,8 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
 
 @pytest.mark.parametrize(("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)])
 def test_the_norm_alone_is_judged_on_enough_models(changed: int, n: int, verdict: str) -> None:
-    (question,) = (one for one in analysis("c13").CLAIM.questions if one.name == "sign")
-    share = proportion(changed, n)
-    result = Result(
-        quantities={"share that changes sides": Estimate(share.estimate, share.lower, share.upper)}, n_models=n
-    )
-    assert question.needs.verdict(result) == UNMEASURED or question.primary.verdict(result) == verdict
-    assert (question.needs.verdict(result) == UNMEASURED) is (verdict == UNMEASURED)
+    share = Estimate.of(proportion(changed, n))
+    assert said(analysis("c13"), "sign", Result(quantities={"share that changes sides": share}, n_models=n)) == verdict
 
 
 def test_too_few_models_are_known_both_ways() -> None:

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, judged, of, untested_by_draws
+from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, measured_again
 
 from thermostats.words import agrees, comparison
 
 
 def test_on_the_published_tables() -> None:
-    found = judged(untested_by_draws("c14"), altered())
+    found = judged(by_rules_alone("c14"), altered())
     assert {name: one.verdict for name, one in found.items()} == {
         "own_side.penultimate_gain": OPEN,
         "own_side.last_gain": OPEN,
@@ -22,7 +22,7 @@ def test_on_the_published_tables() -> None:
     assert len(rows) >= 41 and all(row.agrees for row in rows)
     for name, printed in (("Pearson r", 0.2075225), ("Spearman p", 0.2847570)):
         assert agrees(name, printed, found["entropy"].reproduced[name])
-    assert "entropy: inconclusive whatever it shows" in untested_by_draws("c14").CLAIM.stated().rule
+    assert "entropy: inconclusive whatever it shows" in by_rules_alone("c14").CLAIM.stated().rule
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, YES), (0.001, YES), (0.5, NO)])
@@ -35,17 +35,13 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
         return frame
 
     names = ("own_side.last_gain", "own_side.penultimate_gain")
-    found = judged(untested_by_draws("c14"), altered(layers=gains), *names)
+    found = judged(by_rules_alone("c14"), altered(layers=gains), *names)
     assert [found[name].verdict for name in names] == [verdict, OPEN if verdict == YES else verdict]
     assert ("too often to be believed" in found[names[1]].settles) == (verdict == YES)
 
 
 def test_models_measured_here_have_findings_of_their_own() -> None:
-    def again(frame: pd.DataFrame) -> pd.DataFrame:
-        more = frame[of("", "thermo")(frame)]
-        return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
-
-    mine = altered(runs=again, layers=again, summaries=again)
-    found = judged(untested_by_draws("c14"), mine, "own_side.measured", "variance.measured")
+    mine = altered(**dict.fromkeys(("runs", "layers", "summaries"), measured_again))
+    found = judged(by_rules_alone("c14"), mine, "own_side.measured", "variance.measured")
     assert [one.n_models for one in found.values()] == [4, 4] and found["variance.measured"].verdict != UNMEASURED
     assert all("measured here" in one.estimand and "measured here" in one.plain for one in found.values())

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, judged, untested_by_draws
+from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.studies.delia2026 import restriction_maps
@@ -34,7 +34,7 @@ def maps(before: float, after: float, model: str = "m") -> pd.DataFrame:
 
 def trained(monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[float, float]]) -> str:
     """Verdict where the models trained here have such maps, all other tables being as shipped."""
-    c16, tables = untested_by_draws("c16"), altered()
+    c16, tables = by_rules_alone("c16"), altered()
     models = tables.table("models", source=NURSERY)["model_id"].unique()[: len(shapes)]
     rows = pd.concat([maps(*shape, model) for shape, model in zip(shapes, models, strict=True)])
     monkeypatch.setattr(c16, "at_the_end", lambda *_: rows)
@@ -44,7 +44,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[float, float]]) 
 
 
 def test_the_one_model_speaks_against_it_and_its_operator_norm_was_not_measured() -> None:
-    found = judged(untested_by_draws("c16"), altered(), *STUDY)
+    found = judged(by_rules_alone("c16"), altered(), *STUDY)
     relative, absolute = found["contraction.relative"], found["contraction.absolute"]
     assert (relative.verdict, absolute.verdict) == (NO, UNMEASURED)
     assert "expand in none" in relative.plain
@@ -61,7 +61,7 @@ def test_one_model_that_shows_the_pattern_with_the_right_matrix_decides_nothing(
     def right(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(estimand=frame["estimand"].str.replace("_published_thirds", ""))
 
-    found = judged(untested_by_draws("c16"), altered(attention=pattern, summaries=right), *STUDY)
+    found = judged(by_rules_alone("c16"), altered(attention=pattern, summaries=right), *STUDY)
     assert (found["contraction.relative"].verdict, found["contraction.absolute"].verdict) == (NO, OPEN)
 
 
@@ -81,7 +81,7 @@ def test_trained_models_are_judged_by_their_share(
 
 
 def test_six_models_of_the_study_that_show_it_would_support_it() -> None:
-    rule = next(q for q in untested_by_draws("c16").CLAIM.questions if q.id == "C16.contraction.relative").primary
+    rule = next(q for q in by_rules_alone("c16").CLAIM.questions if q.id == "C16.contraction.relative").primary
     share, shown = "share of models that show the pattern", "models that show the pattern"
     result = Result(quantities={share: Estimate(1.0, 0.54, 1.0), shown: Estimate(6)})
     assert rule.verdict(result) == YES

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, of, shipped
+from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, measured_again, shipped
 
 from thermostats.words import agrees, comparison
 
@@ -13,7 +13,6 @@ FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_paralle
 def quick() -> object:
     c18 = by_rules_alone("c18")
     c18.RESAMPLES = c18.RESAMPLES_PEARSON = 199
-    c18.with_slopes = lambda *_: {}
     return c18
 
 
@@ -46,10 +45,6 @@ def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> Non
 
 
 def test_models_measured_here_have_a_finding_of_their_own() -> None:
-    def again(frame: pd.DataFrame) -> pd.DataFrame:
-        more = frame[of("", "thermo")(frame)]
-        return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
-
-    mine = altered(runs=again, layers=again, outputs=again, summaries=again)
+    mine = altered(**dict.fromkeys(("runs", "layers", "outputs", "summaries"), measured_again))
     found = judged(quick(), mine, "entropy.measured", "entropy.benchmark")
     assert found["entropy.measured"].estimate == pytest.approx(found["entropy.benchmark"].estimate)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, shipped, untested_by_draws
+from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, is_drawn, shipped
 from altered import judged as findings
 from matplotlib.figure import Figure
 from simulated_studies import Simulated
@@ -54,7 +54,7 @@ def rows(recipe_first: Simulated) -> pd.DataFrame:
 
 def found(rows: pd.DataFrame, name: str) -> Finding:
     """One finding of made-up rows by the classical rule."""
-    n01 = untested_by_draws("n01")
+    n01 = by_rules_alone("n01")
     n01.models = lambda *_: rows
     return findings(n01, shipped(), name)[name]
 
@@ -85,7 +85,7 @@ def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:
 def test_the_primary_finding_says_what_the_published_models_show_and_what_other_choices_would(
     recipe_first: Simulated,
 ) -> None:
-    n01, name = untested_by_draws("n01"), f"order.{PRIMARY}"
+    n01, name = by_rules_alone("n01"), f"order.{PRIMARY}"
     n01.published = lambda _: n01.shares.published_rows(shipped())
     primary = findings(n01, recipe_first, name)[name]
     assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 9
@@ -149,7 +149,7 @@ def test_too_few_models_need_measurement() -> None:
 def test_recipes_not_seen_are_predicted_where_depth_has_a_slope(rows: pd.DataFrame, slope: float, verdict: str) -> None:
     rng = np.random.default_rng(5)
     made = rows.assign(log_gain=slope * rows["log_L"] + rng.normal(0, 0.05, len(rows)))
-    n01 = untested_by_draws("n01")
+    n01 = by_rules_alone("n01")
     n01.models, n01.leave_one_out = lambda *_: made, lambda *_, **__: HELD
     one = findings(n01, shipped(), "unseen_recipes")["unseen_recipes"]
     assert one.verdict == verdict
@@ -195,6 +195,4 @@ def test_the_whole_analysis(recipe_first: Simulated) -> None:
     assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95
     for finding in whole.values():
         if finding.draw is not None:
-            axes = Figure().add_subplot()
-            finding.draw(axes)
-            assert axes.has_data() and finding.caption
+            assert is_drawn(finding) and finding.caption

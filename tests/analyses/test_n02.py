@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, UNMEASURED, YES, analysis, shipped, untested_by_draws
+from altered import NO, UNMEASURED, YES, analysis, by_rules_alone, shipped
 from altered import judged as findings
 from simulated_studies import Simulated
 
@@ -73,7 +73,7 @@ def _quantile(count: int, df: int) -> float:
 
 def verdicts(rows: pd.DataFrame, *only: str) -> dict[str, str]:
     """Verdicts of made-up rows by the classical rules."""
-    n02 = untested_by_draws("n02")
+    n02 = by_rules_alone("n02")
     n02.models, n02.recipe_fit = lambda _: rows, lambda _: None
     return {name: finding.verdict for name, finding in findings(n02, shipped(), *only).items()}
 
@@ -108,7 +108,7 @@ def test_what_goes_through_the_ratio(rows: pd.DataFrame) -> None:
 
 
 def test_too_few_models_need_measurement() -> None:
-    found = findings(untested_by_draws("n02"), Simulated(lambda x: x["peak"], models=30))
+    found = findings(by_rules_alone("n02"), Simulated(lambda x: x["peak"], models=30))
     assert {finding.verdict for finding in found.values()} == {UNMEASURED} and len(found) == 5
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.left_out import left_out
+from thermostats.claims.views import left_out
 from thermostats.tables import store
 
 MODELS = [

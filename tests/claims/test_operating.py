@@ -194,12 +194,8 @@ def test_models_have_the_share_of_the_variance_that_the_world_says(world: World)
 
 
 def test_a_study_of_prompts_grows_by_prompts() -> None:
-    def rises(rows: pd.DataFrame) -> Result:
-        found = stats.pearsonr(rows["x"], rows["y"])
-        return Result(quantities={"r": Estimate(float(found.statistic), p=float(found.pvalue))})
-
     rows = prompts(1)
-    trial = Trial(lambda _: rows, rises, "", worlds_of_slopes("y", "x", 0.3), larger="prompt")
+    trial = Trial(lambda _: rows, of_line, "", worlds_of_slopes("y", "x", 0.3), larger="prompt")
     asked = Question("T01.prompts", "prompts", None, lambda _: Result(), RISES, trial=trial)
     found = simulated(asked, rows, trial.worlds[0], 60)
     assert found["models_wanted"] in {72, 96, 144} and found["groups_wanted"] == 1

@@ -118,21 +118,23 @@ def transition_truth(rng: np.random.Generator) -> dict[str, float]:
 
 def transition_table(rng: np.random.Generator, truth: dict[str, float], *, n: int = 24, labs: int = 6) -> pd.DataFrame:
     """Networks whose logit of depth is that line, L* = ⌈L p⌉."""
-    L, H = rng.choice([12, 16, 24, 32, 36, 48], n), rng.choice([8, 12, 16, 20, 32, 40], n)
-    lab = np.arange(n) % labs
+    L, H, lab = network_shapes(rng, n, labs)
     z = [(np.log(v) - np.log(v).mean()) / np.log(v).std() for v in (L, H)]
     place = truth["a"] + truth["b"] * z[0] + truth["c"] * z[1] + rng.normal(0, truth["tau"], labs)[lab]
     place = place + rng.normal(0, truth["sigma"], n)
-    return pd.DataFrame(
-        {
-            "model_id": [f"m{i}" for i in range(n)],
-            "heritage": [f"lab{j}" for j in lab],
-            "source": "simulated",
-            "n_layers": L,
-            "n_heads": H,
-            "L_star_peak": np.clip(np.ceil(L / (1 + np.exp(-place))), 1, L),
-        }
-    )
+    return networks(L, H, lab, np.ceil(L / (1 + np.exp(-place))))
+
+
+def network_shapes(rng: np.random.Generator, n: int, labs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Layers, heads and labs of n networks."""
+    return rng.choice([12, 16, 24, 32, 36, 48], n), rng.choice([8, 12, 16, 20, 32, 40], n), np.arange(n) % labs
+
+
+def networks(L: np.ndarray, H: np.ndarray, lab: np.ndarray, star: np.ndarray) -> pd.DataFrame:
+    """Networks of these shapes and labs with L*, put within the network."""
+    n = len(L)
+    facts = {"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "source": "simulated"}
+    return pd.DataFrame({**facts, "n_layers": L, "n_heads": H, "L_star_peak": np.clip(star, 1, L)})
 
 
 def crowding_table(

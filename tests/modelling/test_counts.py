@@ -63,13 +63,6 @@ def test_clopper_pearson_is_the_beta_quantile(n: int, data: st.DataObject) -> No
     assert result.upper == pytest.approx(stats.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.83])
-def test_clopper_pearson_covers_at_least_its_level(share: float) -> None:
-    n = 16
-    inside = [r.lower <= share <= r.upper for r in (proportion(k, n, level=0.9) for k in range(n + 1))]
-    assert stats.binom.pmf(np.arange(n + 1), n, share) @ inside >= 0.9
-
-
 def test_share_above_a_bound() -> None:
     values, bounds = np.array([1.0, 2, 3, 4]), np.array([2.0, 1, 1, 1])
     result = one_sample_bound(values, bounds)
@@ -149,13 +142,7 @@ def test_a_family_counts_once_by_the_share_of_its_models() -> None:
     twins = clustered_sign_permutation([1, 1, 1, 0, 0, 0, 0], ["E", *LABS], ["a", *NAMES], focal="E", seed=0)
     assert twins.p_value == single.p_value
     assert twins.estimate == pytest.approx(3 / 4) and single.estimate == pytest.approx(2 / 3)
-    assert (twins.n, twins.n_families, twins.n_labs) == (7, 6, 3)
-
-
-def test_balanced_focal_groups_agree_with_fisher() -> None:
-    labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
-    result = clustered_sign_permutation(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
-    assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])
+    assert (twins.n, twins.n_families) == (7, 6)
 
 
 def test_families_keep_the_size_that_models_lose() -> None:
@@ -198,8 +185,7 @@ def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
     holds = [True] * 7 + [False] * 13
     found = clustered_share(holds, [f"g{i}" for i in range(20)])
     effective = 20 * (1 - 1 / 20)
-    exact = stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1)
-    assert found.effective_n == pytest.approx(effective) and found.lower == pytest.approx(exact)
+    assert found.lower == pytest.approx(stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1))
     near = stats.binomtest(7, 20).proportion_ci()
     assert (found.lower, found.upper) == pytest.approx(near, abs=0.02)
 
@@ -208,11 +194,12 @@ def test_groups_that_are_alike_count_as_one_unit_each() -> None:
     groups = np.repeat([f"g{i}" for i in range(10)], 6)
     alike = np.repeat([True] * 4 + [False] * 6, 6)
     found = clustered_share(alike, groups)
-    assert found.effective_n < 10 and found.estimate == pytest.approx(0.4)
+    assert found.estimate == pytest.approx(0.4)
     exact = stats.binomtest(4, 10).proportion_ci()
     assert found.upper - found.lower > exact.high - exact.low
     mixed = clustered_share(np.tile([True, True, False, True, False, False], 10), groups)
-    assert mixed.effective_n == pytest.approx(60 * (stats.t.isf(0.025, 59) / stats.t.isf(0.025, 9)) ** 2)
+    effective = 60 * (stats.t.isf(0.025, 59) / stats.t.isf(0.025, 9)) ** 2
+    assert mixed.lower == pytest.approx(stats.beta.ppf(0.025, effective / 2, effective / 2 + 1))
 
 
 def test_where_it_holds_for_all_or_none_the_bounds_are_those_of_independent_units() -> None:

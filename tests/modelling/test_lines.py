@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,14 +18,6 @@ from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.inference.quadrature import Lines, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY
 from thermostats.modelling.laws.lines import between, fit_line
-from thermostats.tables.caching import CACHE_VARIABLE
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
 
 
 def table(n: int = 24, slope: float = 0.3, labs: int = 4, lab_sd: float = 0.2, seed: int = 1) -> pd.DataFrame:

@@ -84,20 +84,19 @@ def test_pairs_follow_parents_and_strangers_are_named():
 
 def test_bad_tables_are_refused():
     table = pairs_table(np.random.default_rng(3), levels=[0.5], changes=[0.1])
-    with pytest.raises(UsageError, match="no pair"):
-        fit_invariance(table[table["variant"] == "base"], seed=1)
-    with pytest.raises(UsageError, match="no pair"):
-        fit_invariance(table[table["variant"] != "base"], seed=1)
-    with pytest.raises(UsageError, match="occurs twice"):
-        fit_invariance(pd.concat([table, table]), seed=1)
-    with pytest.raises(UsageError, match="too few shared prompts"):
-        fit_invariance(table[table["prompt_id"] < "p02"], seed=1)
-    apart = table["prompt_id"].where(table["variant"] == "base", "other " + table["prompt_id"])
-    with pytest.raises(UsageError, match="too few shared prompts"):
-        fit_invariance(table.assign(prompt_id=apart), seed=1)
+    base = table["variant"] == "base"
+    apart = table["prompt_id"].where(base, "other " + table["prompt_id"])
+    for rows, words in (
+        (table[base], "no pair"),
+        (table[~base], "no pair"),
+        (pd.concat([table, table]), "occurs twice"),
+        (table[table["prompt_id"] < "p02"], "too few shared prompts"),
+        (table.assign(prompt_id=apart), "too few shared prompts"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            pairs_of(rows)
     with pytest.raises(UsageError, match="margin"):
         fit_invariance(table, margin=1.0, seed=1)
-    base = table["variant"] == "base"
     same = table.loc[base, "value"].to_numpy()
     for tuned in (same, 1.1 * same, np.full(same.size, 2.0), same**2):
         with pytest.raises(UsageError, match="constant, or follows from the other exactly"):
@@ -106,9 +105,7 @@ def test_bad_tables_are_refused():
         pairs_of(table.assign(value=table["value"].where(~base, 1.5)))
 
 
-def test_one_lab_and_many_pairs_are_said():
-    table = pairs_table(np.random.default_rng(4), levels=[0.5, 0.1], changes=[0.1, 0.2], prompts=5)
-    assert any("all pairs are of one" in words for words in pairs_of(table.assign(heritage="one")).warnings)
+def test_many_pairs_are_said():
     many = pairs_table(np.random.default_rng(5), levels=[0.5] * 500, changes=[0.1] * 500, prompts=4)
     found = pairs_of(many)
     assert len(found.pairs) == 500

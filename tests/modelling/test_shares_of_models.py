@@ -10,12 +10,6 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.fitted import NO_SOURCE
 from thermostats.modelling.laws.shares_of_models import MU_SD, fit_share
-from thermostats.tables.caching import CACHE_VARIABLE
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
 
 
 def table(counts: dict[str, tuple[int, int]]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 from calibrated import assert_covered, within
 from scipy import stats
 from scipy.special import expit
-from simulated import transition_table, transition_truth
+from simulated import network_shapes, networks, transition_table, transition_truth
 
 from thermostats.errors import UsageError
 from thermostats.modelling.inference.held_out import held_out
@@ -20,20 +20,10 @@ NAMES = ("a", "b", "c", "sigma", "tau")
 
 def table(seed: int, *, slope: float = 0.8, n: int = 24, labs: int = 6, formula: bool = False) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    L, H = rng.choice([12, 16, 24, 32, 36, 48], n), rng.choice([8, 12, 16, 20, 32, 40], n)
-    lab = np.arange(n) % labs
+    L, H, lab = network_shapes(rng, n, labs)
     p = expit(0.4 + slope * np.log(L / 24) + rng.normal(0, 0.3, labs)[lab] + rng.normal(0, 0.3, n))
     star = L * (FORMULA[0] + FORMULA[1] * L + FORMULA[2] / H) if formula else L * p + 0.5
-    return pd.DataFrame(
-        {
-            "model_id": [f"m{i}" for i in range(n)],
-            "heritage": [f"lab{j}" for j in lab],
-            "source": "simulated",
-            "n_layers": L,
-            "n_heads": H,
-            "L_star_peak": np.clip(np.round(star), 1, L),
-        }
-    )
+    return networks(L, H, lab, np.round(star))
 
 
 def test_depth_and_slope_are_recovered_and_other_labs_foretold():

@@ -14,9 +14,8 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question
-from thermostats.claims.left_out import TABLES
 from thermostats.claims.verdict import UNMEASURED
-from thermostats.claims.views import viewed
+from thermostats.claims.views import TABLES, viewed
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.vocabulary import NURSERY
 

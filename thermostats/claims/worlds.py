@@ -104,29 +104,14 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
     return _claimed_or_not(change, (r, f"correlation {declared(r)}"), (0.0, "no relation"), _kinds(levels))
 
 
-def worlds_of_shift(
-    outcome: str, shift: float, sd: float, by: str = "", levels: str = "", null: float = 0.0
-) -> tuple[World, ...]:
+def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", levels: str = "") -> tuple[World, ...]:
     """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true.
 
-    The shift is as claimed, or `null`; levels: as for a line.
+    The shift is as claimed, or 0; levels: as for a line.
     """
-    change = partial(_of_shift, outcome, shift, sd, by, "normal")
-    claimed = World(
-        "as claimed", f"a difference of {declared(shift)}, SD {declared(sd)}, normal errors", True, change, True
-    )
-    return (
-        claimed,
-        *(
-            World(
-                kind,
-                f"a difference of {declared(null)}, {words}",
-                False,
-                partial(_of_shift, outcome, null, sd, by, kind),
-            )
-            for kind, words in _kinds(levels).items()
-        ),
-    )
+    change = partial(_of_shift, outcome, sd, by)
+    true = shift, f"a difference of {declared(shift)}, SD {declared(sd)}"
+    return _claimed_or_not(change, true, (0.0, "a difference of 0"), _kinds(levels))
 
 
 def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple[World, ...]:
@@ -253,7 +238,7 @@ def _of_path(
     return rows.assign(**{mediator: between, outcome: TOTAL * y})
 
 
-def _of_shift(outcome: str, shift: float, sd: float, by: str, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+def _of_shift(outcome: str, sd: float, by: str, shift: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
     return rows.assign(**{outcome: lifted + sd * _errors(rows, kind, rng)})
 

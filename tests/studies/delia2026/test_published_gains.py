@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,15 +11,10 @@ from thermostats.errors import DataError
 from thermostats.studies.delia2026.gains import gains
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
 
-DATA = Path(__file__).parents[3] / "data"
-pytestmark = pytest.mark.skipif(
-    not (DATA / "published" / "runs.csv").is_file(), reason="the published tables are not in this checkout"
-)
-
 
 @pytest.fixture(scope="module")
 def tables() -> Evidence:
-    return Evidence(DATA)
+    return Evidence()
 
 
 def test_one_row_a_model_from_the_file_with_more_prompts(tables: Evidence) -> None:

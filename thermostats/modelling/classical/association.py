@@ -18,12 +18,12 @@ from statsmodels.tools.sm_exceptions import MissingDataError
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import (
+    LEVEL,
     NO_INTERVAL,
     RESAMPLES,
     Array,
     Estimate,
     numbers,
-    probability,
     same_length,
 )
 from thermostats.modelling.classical.resampling import LARGEST, permutation_p
@@ -90,7 +90,6 @@ def correlation(
     *,
     method: Literal["pearson", "spearman"] = "pearson",
     groups: Sequence[object] | pd.Series | None = None,
-    level: float = 0.95,
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Correlation:
@@ -115,7 +114,7 @@ def correlation(
     p_value = float(result.pvalue)
     if df < 1:
         raise UsageError("too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more")
-    half = stats.norm.ppf((1 + probability(level)) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
+    half = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
     lower, upper, interval = math.nan, math.nan, f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
     if abs(r) < 1 - 1e-12:
         lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
@@ -132,7 +131,6 @@ def correlation(
         estimate=r,
         lower=lower,
         upper=upper,
-        level=level,
         interval=interval,
         p_value=p_value,
         n=a.size,
@@ -171,7 +169,6 @@ def within_correlation(
     y: pd.DataFrame,
     *,
     method: Literal["pearson", "spearman"] = "spearman",
-    level: float = 0.95,
     seed: int,
     resamples: int = RESAMPLES,
 ) -> WithinCorrelation:
@@ -193,10 +190,10 @@ def within_correlation(
     b = np.column_stack([numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
     each = statistic(a[None], b[None], 1)[0]
     n, m = a.shape
-    half = np.sqrt((1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)) * stats.norm.ppf((1 + level) / 2)
+    half = np.sqrt((1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)) * stats.norm.ppf((1 + LEVEL) / 2)
     with np.errstate(divide="ignore"):
         ends = {name: np.tanh(np.arctanh(each) + side * half) for name, side in (("lower", -1), ("upper", 1))}
-    rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
+    rng, tail = np.random.default_rng(seed), (1 - LEVEL) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
     ranked = [stats.rankdata(own, axis=0) for own in (a, b)] if method == "spearman" else [a, b]
     null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
@@ -209,7 +206,6 @@ def within_correlation(
         estimate=float(each.mean()),
         lower=float(low),
         upper=float(high),
-        level=level,
         interval="percentile bootstrap over prompts and models",
         p_value=float((np.sum(np.abs(null) >= abs(each.mean()) - 1e-12) + 1) / (resamples + 1)),
         n=n,
@@ -270,7 +266,6 @@ def slope(
     term: str | None = None,
     against: float = 0.0,
     errors: Literal["HC3", "classical"] = "HC3",
-    level: float = 0.95,
 ) -> Slope:
     """One coefficient of an ordinary least squares fit, b ± t_{n−p} · se, tested against `against`.
 
@@ -278,7 +273,6 @@ def slope(
     and UsageError is raised, where one row alone decides a coefficient (leverage 1: the only model of a lab with its
     own dummy). `term` is needed where the formula has several.
     """
-    probability(level)
     fit = ols(frame, formula)
     name = only_term(list(fit.params.index), term, formula)
     if errors == "HC3":
@@ -298,14 +292,13 @@ def slope(
     else:
         raise UsageError("no such errors", got=errors, allowed="HC3, classical")
     estimate, df = float(fit.params[name]), float(fit.df_resid)
-    half, distance = float(stats.t.ppf((1 + level) / 2, df)) * error, abs(estimate - against)
+    half, distance = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, abs(estimate - against)
     t = distance / error if error > 0 else math.inf if distance else 0.0
     return Slope(
         test=f"t test of {name} in {formula} against {against:g}, {errors} errors",
         estimate=estimate,
         lower=estimate - half,
         upper=estimate + half,
-        level=level,
         interval=f"t confidence interval, {errors} errors, {df:g} degrees of freedom",
         p_value=float(2 * stats.t.sf(t, df)),
         n=int(fit.nobs),
@@ -316,7 +309,7 @@ def slope(
     )
 
 
-def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0, level: float = 0.95) -> PowerLaw:
+def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerLaw:
     """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and what one point does to it.
 
     Raises UsageError for values that are not positive, a constant x, or fewer than 4 points.
@@ -324,7 +317,7 @@ def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0, level: float 
     x, y = numbers(x, "x", least=4, positive=True, varied=True), numbers(y, "y", least=4, positive=True)
     same_length(x=x, y=y)
     logs = pd.DataFrame({"log10_x": np.log10(x), "log10_y": np.log10(y)})
-    fit = slope(logs, "log10_y ~ log10_x", against=against, level=level)
+    fit = slope(logs, "log10_y ~ log10_x", against=against)
     without = [float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index]
     return PowerLaw(
         **vars(fit), prefactor=10**fit.intercept, smallest_without_one=min(without), largest_without_one=max(without)

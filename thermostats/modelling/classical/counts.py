@@ -15,6 +15,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import (
+    LEVEL,
     NO_INTERVAL,
     RESAMPLES,
     Array,
@@ -63,19 +64,11 @@ class SignPermutation(Estimate):
     """Is the sign a matter of lab? The unit of `p_value` is the family."""
 
     n_families: int
-    n_labs: int
     smallest_p_families: float
     """The smallest p the test can give with these family sizes; NaN where it was not exact."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusteredShare(Estimate):
-    """A share of units; `effective_n` is how many independent units would tell as much."""
-
-    effective_n: float
-
-
-def fisher_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Estimate:
+def fisher_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     """Fisher's exact test, two-sided (sum over tables no more probable); rows are groups, columns outcomes.
 
     The estimate is the conditional maximum likelihood odds ratio with its exact conditional interval (0 and infinity
@@ -84,20 +77,19 @@ def fisher_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Est
     """
     counts = _two_by_two(table)
     result: Any = stats.contingency.odds_ratio(counts, kind="conditional")
-    interval = result.confidence_interval(probability(level))
+    interval = result.confidence_interval(LEVEL)
     return Estimate(
         test="Fisher's exact test of odds ratio 1",
         estimate=float(result.statistic),
         lower=float(interval.low),
         upper=float(interval.high),
-        level=level,
         interval="exact conditional interval of the odds ratio",
         p_value=float(stats.fisher_exact(counts)[1]),
         n=int(counts.sum()),
     )
 
 
-def barnard_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Estimate:
+def barnard_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     """Barnard's unconditional exact test (Wald statistic, pooled); rows are groups of fixed size, columns outcomes.
 
     The estimate is the first row's share of the first column less the second row's, with Newcombe's hybrid score
@@ -107,31 +99,27 @@ def barnard_exact(table: ArrayLike | pd.DataFrame, *, level: float = 0.95) -> Es
     counts = _two_by_two(table)
     (a, _), (c, _) = counts.tolist()
     n1, n2 = map(int, counts.sum(axis=1))
-    low, high = confint_proportions_2indep(a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - probability(level))
+    low, high = confint_proportions_2indep(a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - LEVEL)
     return Estimate(
         test="Barnard's exact test of equal proportions",
         estimate=a / n1 - c / n2,
         lower=float(low),
         upper=float(high),
-        level=level,
         interval="Newcombe score interval of the difference in proportions",
         p_value=float(stats.barnard_exact(counts.T).pvalue),
         n=int(counts.sum()),
     )
 
 
-def proportion(k: int, n: int, *, against: float = 0.5, level: float = 0.95) -> Estimate:
+def proportion(k: int, n: int, *, against: float = 0.5) -> Estimate:
     """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given share."""
     if not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer)) or n < 1 or not 0 <= k <= n:
         raise UsageError("not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1")
-    return _binomial(
-        k, n, probability(against, "against"), "two-sided", f"binomial test of the share against {against:g}", level
-    )
+    test = f"binomial test of the share against {against:g}"
+    return _binomial(k, n, probability(against, "against"), "two-sided", test)
 
 
-def one_sample_bound(
-    values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05, level: float = 0.95
-) -> Exceedance:
+def one_sample_bound(values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05) -> Exceedance:
     """Share of values above their own bounds, and the geometric mean of value/bound.
 
     The p-value is the one-sided exact binomial P(K ≥ k | share = tolerated): how surprising so many exceedances are if
@@ -143,12 +131,12 @@ def one_sample_bound(
     same_length(values=x, bounds=limit)
     above, logs = int((x > limit).sum()), np.log(x / limit)
     test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
-    share = _binomial(above, x.size, probability(tolerated, "tolerated"), "greater", test, level)
+    share = _binomial(above, x.size, probability(tolerated, "tolerated"), "greater", test)
     return Exceedance(**vars(share), n_above=above, ratio=math.exp(logs.mean()), largest_ratio=math.exp(logs.max()))
 
 
 def classification_accuracy(
-    predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series, *, level: float = 0.95
+    predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series
 ) -> Accuracy:
     """Share of right predictions with Clopper–Pearson interval, and p against the larger class's share.
 
@@ -162,7 +150,7 @@ def classification_accuracy(
     test = "binomial test of the accuracy against the share of the larger class"
     if majority == 1:
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
-    share = _binomial(int((guess == truth).sum()), truth.size, majority, "greater", test, level)
+    share = _binomial(int((guess == truth).sum()), truth.size, majority, "greater", test)
     return Accuracy(
         **vars(share) | ({"p_value": math.nan} if majority == 1 else {}),
         majority=majority,
@@ -171,12 +159,7 @@ def classification_accuracy(
 
 
 def roc_threshold(
-    scores: ArrayLike,
-    outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_],
-    *,
-    level: float = 0.95,
-    seed: int,
-    resamples: int = 2000,
+    scores: ArrayLike, outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_], *, seed: int, resamples: int = 2000
 ) -> Threshold:
     """Best cut of a score for a yes/no outcome, with a p-value that allows for the search.
 
@@ -187,7 +170,7 @@ def roc_threshold(
     """
     x, y = numbers(scores, "scores", least=4, varied=True), _true_or_false(outcomes, "outcome", "outcomes")
     same_length(scores=x, outcomes=y)
-    rng, tail = np.random.default_rng(seed), (1 - probability(level)) / 2
+    rng, tail = np.random.default_rng(seed), (1 - LEVEL) / 2
     cut, accuracy = _best_cut(x, y)
     null = np.array([_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
     cuts: list[float] = []
@@ -201,7 +184,6 @@ def roc_threshold(
         estimate=cut,
         lower=float(low),
         upper=float(high),
-        level=level,
         interval="percentile bootstrap of the best cut, resamples with both outcomes and two scores or more",
         p_value=float((np.sum(null >= accuracy - TOLERANCE) + 1) / (resamples + 1)),
         n=x.size,
@@ -210,9 +192,7 @@ def roc_threshold(
     )
 
 
-def clustered_share(
-    holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series, *, level: float = 0.95
-) -> ClusteredShare:
+def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series) -> Estimate:
     """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units.
 
     n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
@@ -228,21 +208,19 @@ def clustered_share(
     n, k, p = y.size, names.size, float(y.mean())
     if k < 2:
         raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
-    tail = (1 - probability(level)) / 2
+    tail = (1 - LEVEL) / 2
     variance = k / (k - 1) * float(np.square(np.bincount(codes, y - p)).sum()) / n**2
     most = min(float(n), p * (1 - p) / variance) if variance > 0 else float(n)
     effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
     x = p * effective
-    return ClusteredShare(
+    return Estimate(
         test="share of units",
         estimate=p,
         lower=float(stats.beta.ppf(tail, x, effective - x + 1)) if x > 0 else 0.0,
         upper=float(stats.beta.isf(tail, x + 1, effective - x)) if p < 1 else 1.0,
-        level=level,
         interval="Korn–Graubard interval, units in groups",
         p_value=math.nan,
         n=n,
-        effective_n=effective,
     )
 
 
@@ -288,7 +266,6 @@ def clustered_sign_permutation(
         p_value=float(result.pvalue),
         n=signs.size,
         n_families=len(units),
-        n_labs=units["lab"].nunique(),
         smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE)) if exact else math.nan,
     )
 
@@ -314,15 +291,14 @@ def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what:
     return found
 
 
-def _binomial(k: int, n: int, against: float, alternative: str, test: str, level: float) -> Estimate:
+def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> Estimate:
     result: Any = stats.binomtest(int(k), int(n), against, alternative=alternative)
-    interval = stats.binomtest(int(k), int(n)).proportion_ci(probability(level), method="exact")
+    interval = stats.binomtest(int(k), int(n)).proportion_ci(LEVEL, method="exact")
     return Estimate(
         test=test,
         estimate=result.k / result.n,
         lower=float(interval.low),
         upper=float(interval.high),
-        level=level,
         interval="Clopper–Pearson exact interval",
         p_value=float(result.pvalue),
         n=int(n),

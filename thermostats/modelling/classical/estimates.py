@@ -14,6 +14,8 @@ from thermostats.errors import UsageError
 
 Array = NDArray[np.float64]
 
+LEVEL = 0.95
+"""Coverage of intervals."""
 NO_INTERVAL = "none"
 RESAMPLES = 9999
 NAMED = 20
@@ -29,8 +31,8 @@ class Estimate:
     estimate: float
     lower: float
     upper: float
-    level: float
-    """Coverage of the interval, such as 0.95."""
+    level: float = LEVEL
+    """Coverage of the interval."""
     interval: str
     """Kind of interval in words; starts with `none` where there is none."""
     p_value: float

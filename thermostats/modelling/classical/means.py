@@ -12,6 +12,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import (
+    LEVEL,
     RESAMPLES,
     Array,
     Estimate,
@@ -42,7 +43,7 @@ def one_sample(
     groups: ArrayLike | None = None,
     against: float = 0.0,
     log: bool = False,
-    level: float = 0.95,
+    level: float = LEVEL,
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Difference:
@@ -68,7 +69,7 @@ def paired_difference(
     *,
     groups: ArrayLike | None = None,
     log: bool = True,
-    level: float = 0.95,
+    level: float = LEVEL,
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Difference:
@@ -92,7 +93,7 @@ def paired_difference(
 
 
 def welch_difference(
-    a: ArrayLike, b: ArrayLike, *, log: bool = True, level: float = 0.95, seed: int, resamples: int = RESAMPLES
+    a: ArrayLike, b: ArrayLike, *, log: bool = True, seed: int, resamples: int = RESAMPLES
 ) -> Difference:
     """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t, |t| permuted.
 
@@ -108,7 +109,7 @@ def welch_difference(
     result = stats.ttest_ind(x, y, equal_var=False)
     permutation = permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
-    return _record(result, float(x.mean() - y.mean()), x.size + y.size, permutation, test, "Welch t", log, 1.0, level)
+    return _record(result, float(x.mean() - y.mean()), x.size + y.size, permutation, test, "Welch t", log, 1.0, LEVEL)
 
 
 def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:

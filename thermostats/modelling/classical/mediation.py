@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import Array, Estimate, columns_of, labels, numbers, probability
+from thermostats.modelling.classical.estimates import LEVEL, Array, Estimate, columns_of, labels, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +23,7 @@ class Mediation(Estimate):
 
 
 def mediation(
-    frame: pd.DataFrame,
-    outcome: str,
-    cause: str,
-    mediator: str,
-    others: Sequence[str],
-    *,
-    group: str,
-    level: float = 0.95,
+    frame: pd.DataFrame, outcome: str, cause: str, mediator: str, others: Sequence[str], *, group: str
 ) -> Mediation:
     """Indirect effect c − c' = a·b (MacKinnon, Warsi and Dwyer 1995, doi:10.1207/s15327906mbr3001_3).
 
@@ -63,13 +56,12 @@ def mediation(
     total, direct = _slopes(centred)
     without = np.array([np.subtract(*_slopes(centred[group_of != one])) for one in groups])
     estimate, error = total - direct, np.sqrt((k - 1) / k * np.square(without - without.mean()).sum())
-    half = float(stats.t.ppf((1 + probability(level)) / 2, k - 1) * error)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, k - 1) * error)
     return Mediation(
         test=f"indirect effect of {cause} on {outcome} through {mediator}",
         estimate=estimate,
         lower=estimate - half,
         upper=estimate + half,
-        level=level,
         interval=f"jackknife t interval over {k} groups",
         p_value=float("nan"),
         n=len(frame),

@@ -16,6 +16,7 @@ from scipy import stats
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.classical.association import ols, only_term
 from thermostats.modelling.classical.estimates import (
+    LEVEL,
     NO_INTERVAL,
     RESAMPLES,
     Array,
@@ -23,7 +24,6 @@ from thermostats.modelling.classical.estimates import (
     columns_of,
     labels,
     numbers,
-    probability,
 )
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
@@ -69,7 +69,7 @@ class VarianceComponents:
     n_rows: int
 
 
-def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True, level: float = 0.95) -> MixedFit:
+def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True) -> MixedFit:
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
     Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant within groups take
@@ -78,7 +78,6 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     groups, or a design that is not determined.
     """
     columns_of(frame, groups)
-    probability(level)
     group = labels(frame[groups], groups)
     n_groups = len(set(group))
     if n_groups < 3 or n_groups == group.size:
@@ -100,13 +99,12 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
 
     def wald(name: str) -> Estimate:
         estimate, error, df = float(fit.fe_params[name]), float(fit.bse_fe[name]), degrees[name]
-        half = float(stats.t.ppf((1 + level) / 2, df)) * error
+        half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
         return Estimate(
             test=f"Wald t test of {name} in the mixed model {formula} against 0",
             estimate=estimate,
             lower=estimate - half,
             upper=estimate + half,
-            level=level,
             interval=f"Wald t confidence interval, {df:g} between-within degrees of freedom",
             p_value=float(2 * stats.t.sf(abs(estimate / error), df)),
             n=group.size,
@@ -123,11 +121,9 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     )
 
 
-def mixed_slope(
-    frame: pd.DataFrame, formula: str, groups: str, *, term: str | None = None, level: float = 0.95
-) -> MixedSlope:
+def mixed_slope(frame: pd.DataFrame, formula: str, groups: str, *, term: str | None = None) -> MixedSlope:
     """One coefficient of `mixed_model`; `term` is needed where the formula has several."""
-    fit = mixed_model(frame, formula, groups, level=level)
+    fit = mixed_model(frame, formula, groups)
     found = fit.terms[only_term(list(fit.terms), term, formula)]
     return MixedSlope(**vars(found), converged=fit.converged, note=fit.note, n_groups=fit.n_groups)
 
@@ -174,14 +170,7 @@ def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
 
 
 def variance_components(
-    frame: pd.DataFrame,
-    value: str,
-    rows: str,
-    columns: str,
-    *,
-    level: float = 0.95,
-    seed: int,
-    resamples: int = RESAMPLES,
+    frame: pd.DataFrame, value: str, rows: str, columns: str, *, seed: int, resamples: int = RESAMPLES
 ) -> VarianceComponents:
     """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a log scale for gains).
 
@@ -191,7 +180,6 @@ def variance_components(
     Raises UsageError for missing values, cells with several values, or fewer than 3 rows or 2 columns.
     """
     columns_of(frame, value, rows, columns)
-    probability(level)
     y = numbers(frame[value], value, least=6, varied=True)
     long = pd.DataFrame({"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)})
     if again := int(long.duplicated(["row", "column"]).sum()):
@@ -210,7 +198,7 @@ def variance_components(
         low = high = np.full(3, math.nan)
         interval = f"{NO_INTERVAL}: the table is incomplete" + ("" if converged else ", and REML did not converge")
     else:
-        variance, low, high = _by_moments(long, level, seed, resamples)
+        variance, low, high = _by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
     kept = np.clip(variance, 0, None)
 
@@ -227,7 +215,7 @@ def variance_components(
     )
 
 
-def _by_moments(long: pd.DataFrame, level: float, seed: int, resamples: int) -> tuple[Array, Array, Array]:
+def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, Array, Array]:
     """Variances of a complete table, and the bounds of their shares."""
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
     I, J = table.shape  # noqa: E741
@@ -243,7 +231,7 @@ def _by_moments(long: pd.DataFrame, level: float, seed: int, resamples: int) -> 
         return np.stack([(of_rows - of_rest) / J, (of_columns - of_rest) / I, of_rest], axis=-1)
 
     share = np.clip(variances(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3))), 0, None)
-    low, high = np.quantile(share / share.sum(axis=1, keepdims=True), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.quantile(share / share.sum(axis=1, keepdims=True), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return variances(ss / df), low, high
 
 

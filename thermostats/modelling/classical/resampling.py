@@ -1,4 +1,4 @@
-"""Permutation p-values, exact where all arrangements can be listed, and BCa intervals that count their failures."""
+"""Permutation p-values, exact where all arrangements can be listed, and BCa intervals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from thermostats.modelling.classical.estimates import NO_INTERVAL, RESAMPLES, Ar
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
-MOST_DEGENERATE = 0.05
-"""Share of degenerate resamples above which no bootstrap interval is given."""
 LARGEST = 10_000_000
 """Shuffled values held at once."""
 Kind = Literal["independent", "samples", "pairings"]
@@ -57,21 +55,20 @@ def permutation_p(
 def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:
     """BCa bootstrap bounds and their kind in words (Efron 1987, doi:10.1080/01621459.1987.10478410).
 
-    Resamples where `statistic` is not finite are left out and counted; with more than 5% of them, or where the
-    jackknife is degenerate, the bounds are NaN and the words say so.
+    Where the jackknife or the distribution of the resamples is degenerate, the bounds are NaN and the words say so.
     """
-    common: dict[str, Any] = {"vectorized": True, "confidence_level": level}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a degenerate distribution is reported in words below
-        drawn: Any = stats.bootstrap(
-            (data,), statistic, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(seed), **common
+        result: Any = stats.bootstrap(
+            (data,),
+            statistic,
+            method="BCa",
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            confidence_level=level,
+            rng=np.random.default_rng(seed),
         )
-        finite = np.isfinite(drawn.bootstrap_distribution)
-        left_out = f"{int((~finite).sum())} of {RESAMPLES} resamples degenerate"
-        if finite.mean() < 1 - MOST_DEGENERATE:
-            return math.nan, math.nan, f"{NO_INTERVAL}: {left_out}"
-        drawn.bootstrap_distribution = drawn.bootstrap_distribution[finite]
-        result: Any = stats.bootstrap((data,), statistic, method="BCa", n_resamples=0, bootstrap_result=drawn, **common)
+    left_out = f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples degenerate"
     low, high = map(float, result.confidence_interval)
     if not (math.isfinite(low) and math.isfinite(high)):
         return math.nan, math.nan, f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}"

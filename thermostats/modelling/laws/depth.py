@@ -310,9 +310,8 @@ def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
 
 def _again(bounded: Bounded, depths: Depths, seed: int) -> dict[str, Array]:
     """Quantities of an exact refit; those of the envelope are left out where its weights did not settle."""
-    found, top = curve(depths, seed=seed), settled_frontier(depths, seed=seed)
-    drawn = dict(zip(CURVE, (found.found.beta[:, 0], found.beta, found.found.sigma, found.found.tau), strict=True))
-    whole = _quantities(drawn | (top or dict.fromkeys(FRONTIER, found.beta)), bounded.middle_depth, True)
+    drawn, top = curve(depths, seed=seed).values, settled_frontier(depths, seed=seed)
+    whole = _quantities(drawn | (top or dict.fromkeys(FRONTIER, drawn["beta"])), bounded.middle_depth, True)
     return {name: values[None] for name, values in whole.items() if top or name in OF_CURVE}
 
 
@@ -435,7 +434,7 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = SETTINGS) -> t
     start = time.perf_counter()
     found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
     draws = sampling.exact_draws(
-        dict(zip(CURVE, (found.found.beta[:, 0], found.beta, found.found.sigma, found.found.tau), strict=True)),
+        found.values,
         seed=seed,
         settings=settings,
         start=start,
@@ -504,6 +503,12 @@ class Curve:
     """Its `beta` is m."""
     settled: bool
     """Whether there are nodes enough to say anything."""
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """Draws by the names of `CURVE`."""
+        drawn = (self.found.beta[:, 0], self.beta, self.found.sigma, self.found.tau)
+        return dict(zip(CURVE, drawn, strict=True))
 
 
 def node(depths: Depths, beta: float) -> Lines:

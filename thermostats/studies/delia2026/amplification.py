@@ -23,7 +23,7 @@ BY_MODEL = {
 
 def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     """One row per model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains, at the last token."""
-    rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES), LAST_GAIN_FILES)
+    rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES))
     key, models = ["model_id", "heritage", "family"], []
     for (model, heritage, family), r in rows.groupby(key):
         d = one_sample(r["value"], against=1, log=True, seed=seed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -42,9 +40,10 @@ def gain_by_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
-def one_run_each(rows: pd.DataFrame, sources: Sequence[str]) -> pd.DataFrame:
-    """Rows of one run a model: that of the first file of `sources` that has the model; another source comes last."""
-    order = rows["source"].map({source: place for place, source in enumerate(sources)}).fillna(len(sources))
+def one_run_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one run a model: that of the first of `LAST_GAIN_FILES` that has it; another source comes last."""
+    order = rows["source"].map({source: place for place, source in enumerate(LAST_GAIN_FILES)})
+    order = order.fillna(len(LAST_GAIN_FILES))
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
 
 

@@ -70,7 +70,6 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
-    axes.set_xscale("log")
     log_axis(axes, "x")
     name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
 

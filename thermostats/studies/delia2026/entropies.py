@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES, published_or_set
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES
 from thermostats.studies.delia2026.stated import audit_by_model, joined
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
@@ -39,11 +39,6 @@ def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.Dat
     outputs = tables.table("outputs", **chosen)[["run_id", "prompt_id", "entropy"]]
     rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
     return rows.astype({"value": float, "entropy": float})
-
-
-def published(tables: Evidence) -> pd.DataFrame:
-    """Last gain and entropy by model and prompt of the files of last gains, with the prompt's category."""
-    return with_entropy(tables, published_or_set(tables, "last_gain", *LAST_GAIN_FILES))
 
 
 def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit, Result, TooFew
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, one_run_each, published_or_set, wide
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, one_run_each, wide
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
@@ -21,19 +21,9 @@ NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "mea
 OVER_CATEGORIES = "ratio over categories"
 
 
-def last_gains(tables: Evidence) -> pd.DataFrame:
-    """Last gains by prompt of every file, every run, with categories."""
-    return published_or_set(tables, "last_gain", *LAST_GAIN_FILES)
-
-
-def amplifications(tables: Evidence) -> pd.DataFrame:
-    """Total amplification by prompt of the benchmark's models, with categories."""
-    return published_or_set(tables, "total_amplification", BENCHMARK)
-
-
 def the_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the four models, one run each: of the published files that of the benchmark."""
-    rows = one_run_each(rows, LAST_GAIN_FILES)
+    rows = one_run_each(rows)
     return rows[rows["model_id"].isin(ORDER)].reset_index(drop=True)
 
 
@@ -44,7 +34,7 @@ def of_the_four(rows: pd.DataFrame) -> pd.DataFrame:
 
 def members(last: pd.DataFrame) -> pd.DataFrame:
     """One run of every measured model of the families in the order."""
-    rows = one_run_each(last, LAST_GAIN_FILES)
+    rows = one_run_each(last)
     return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(drop=True)
 
 

@@ -40,12 +40,17 @@ def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     return rows.loc[rows["source"].isin(files), COLUMNS].reset_index(drop=True)
 
 
+def _with_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> str:
+    """1 and the bound 10^(1/L); returns the colour of the one lab."""
+    reference(axes, 1.0)
+    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
+    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1, label=label)
+    return mark(str(table["heritage"].iloc[0])).color
+
+
 def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     """Gain of every Pythia model over its number of layers, with the bound 10^(1/L)."""
-    reference(axes, 1.0)
-    color = mark(str(table["heritage"].iloc[0])).color
-    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
-    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", label="bound, 10^(1/L)", zorder=1)
+    color = _with_bound(table, axes, label="bound, 10^(1/L)")
     axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
     for falls, marker, words in ((True, "v", "below 1: dampens"), (False, "^", "above 1: expands")):
         rows = table[(table["gain"] < 1) == falls]
@@ -59,10 +64,7 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
 
 def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     """What the study prints: means and standard deviations over prompts, with the bound 10^(1/L)."""
-    reference(axes, 1.0)
-    color = mark(str(table["heritage"].iloc[0])).color
-    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
-    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1)
+    color = _with_bound(table, axes)
     axes.errorbar(table["n_layers"], table["stated_mean"], table["stated_sd"], fmt="o", markersize=4, color=color)
     axes.set(xlabel="layers, L", ylabel="as printed: mean ± SD over prompts")
     axes.margins(0.1)
@@ -72,8 +74,7 @@ def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
 def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
     """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
     place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
-    if place is None or canvas is None:
-        raise ValueError("two figures side by side need axes that stand in a grid, as add_subplot makes them")
+    assert place is not None and canvas is not None  # noqa: S101 - `svg` makes them by add_subplot
     axes.set_axis_off()
     grid = place.subgridspec(1, 2)
     left = canvas.add_subplot(grid[0])
@@ -167,7 +168,7 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
     """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id, gain, block."""
     columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
     before = gain_by_prompt(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
-    last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES), LAST_GAIN_FILES).assign(block=LAST)
+    last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)).assign(block=LAST)
     both = pd.concat([part for part in (before, last) if not part.empty] or [before])
     return both.rename(columns={"value": "gain"})[columns].reset_index(drop=True)
 

@@ -105,10 +105,6 @@ class Reading:
         """Head density H / d_h of a model."""
         return float(self.fact(model, "n_heads") / self.fact(model, "d_head"))
 
-    def runs(self) -> dict[str, dict[str, Any]]:
-        """Rows of the table `runs` by their id."""
-        return {row["run_id"]: row for row in self.rows["runs"]}
-
     def prompts(self, name: str, prompts: Iterable[tuple[str, str, str, int | None]]) -> None:
         """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
         for prompt_id, text, category, complexity in prompts:
