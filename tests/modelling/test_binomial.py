@@ -52,13 +52,13 @@ def test_a_large_group_speaks_for_itself() -> None:
 
 @pytest.mark.slow
 def test_very_many_units_and_draws_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    largest, inner = [], binomial._log_likelihood
+    largest, inner = [], binomial._cumulated
 
-    def measured(k: np.int64, n: np.int64, logits: np.ndarray) -> np.ndarray:
-        largest.append(logits.size)
-        return inner(k, n, logits)
+    def measured(log_weights: np.ndarray) -> np.ndarray:
+        largest.append(log_weights.size)
+        return inner(log_weights)
 
-    monkeypatch.setattr(binomial, "_log_likelihood", measured)
+    monkeypatch.setattr(binomial, "_cumulated", measured)
     found = binomial.posterior(np.array([35_000, 10]), np.array([50_000, 40]), grouped=True, seed=1, draws=1200)
     assert max(largest) < 1.1 * binomial.AT_ONCE
     assert found.p[:, 0].mean() == pytest.approx(0.7, abs=0.001)

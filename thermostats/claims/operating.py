@@ -314,6 +314,7 @@ def _names(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*(_names(part) for part in code.co_consts if isinstance(part, CodeType)))
 
 
+@cache
 def _source(function: Callable[..., Any]) -> str:
     """Source of a function; of one typed at a prompt its name."""
     try:

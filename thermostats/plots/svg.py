@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from thermostats.plots.dark import dark
@@ -32,15 +33,19 @@ def drawn(draw: Callable[..., object]) -> bytes:
     stream = io.BytesIO()
     with house_style():
         figure = Figure()
+        canvas, dpi = FigureCanvasSVG(figure), figure.dpi
         draw(figure.add_subplot())
-        figure.draw_without_rendering()  # so that the axes are as wide as they will be
+        layout = figure.get_layout_engine()
+        assert layout is not None  # noqa: S101 (the house style has one)
+        layout.execute(figure)  # so that the axes are as wide as they will be
         for axes in figure.axes:
             box = axes.get_window_extent()
             for label, pixels in ((axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
                 points = 72 * pixels / figure.dpi
                 words = _even(label.get_text(), points / float(label.get_fontsize()))
                 label.set_text(BELOW.sub(r"$\\mathregular{\1_{\2}}$", words))
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        figure.dpi = dpi  # the layout leaves that of the renderer
+        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # `savefig` would draw twice
     return compact(stream.getvalue())
 
 

@@ -19,7 +19,7 @@ from scipy import optimize, stats
 from thermostats.modelling.heritage.averages import Averages
 from thermostats.modelling.heritage.blocks import EFFECTS, Design
 from thermostats.modelling.heritage.gaussian import Latent, Means, given_variances, log_density, plain, precision_of
-from thermostats.modelling.heritage.laws import NORMAL, drawn_latents, law
+from thermostats.modelling.heritage.laws import NORMAL, drawn_latents, law, narrow
 from thermostats.modelling.heritage.moves import KEPT, moved
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import PARETO_LIMIT, Array, Draws, Settings, Weights
@@ -30,6 +30,8 @@ PROPOSALS, ENOUGH = (1000, 1500, 3000, 6000), 600
 LIKELY = 20
 """Draws of θ over which is averaged what an error says of its mean; twice as many where residuals are not normal."""
 TAIL_DF = 5.0
+Start = tuple[Array, Latent]
+"""Draws of θ and of what makes the model Gaussian."""
 FLOOR = 1e-4
 """Smallest standard error of a mean."""
 
@@ -45,14 +47,17 @@ def closed_form(
     unseen: Sequence[int] = (),
     means: Averages | None = None,
     residuals: str = NORMAL,
+    begin: Start | None = None,
 ) -> Draws:
     """Draws of τ, shares, effects and model means, given mean, spread and number of prompts of every model.
 
     Named and shaped as sampling names them; `settings` gives chains and draws. Shares and effects of a block that is
     not in `blocks` (by default all of the design) are 0; models `unseen` (their numbers) are predicted; `means` stand
-    in for those of the design. `residuals`: a name of `laws`; where they are not normal, draws have the law's `shape`
-    and `factor`, that of every model's residual variance. Where the importance weights cannot be trusted (Pareto k
-    above 0.7, or fewer than 400 effective draws), or groups of short chains disagree, the diagnostics fail.
+    in for those of the design. `residuals`: a name of `laws`; where they are not normal, draws have the law's `shape`,
+    and of every model the `factor` of its residual variance, its `shift` in standard deviations and the `error` of its
+    mean; `begin`, draws of a fit of more models, is then where the chains begin. Where the importance weights cannot be
+    trusted (Pareto k above 0.7, or fewer than 400 effective draws), or groups of short chains disagree, the diagnostics
+    fail.
     """
     start = time.perf_counter()
     rng = np.random.default_rng(seed)
@@ -76,13 +81,14 @@ def closed_form(
         theta, latent, weight, k = _importance(given, averages, rng)
         chosen = _resampled(weight, size, rng)
     else:
-        theta, latent = _chains(given, averages, settings, rng)
+        theta, latent = _chains(given, averages, settings, rng, begin)
         chosen = np.arange(size)
     tau, phi, effects, m = given_variances(given, theta, latent, chosen, rng)
     drawn = {"tau": tau, "alpha": effects[:, 0], "m": m, "share": np.zeros((size, len(laid_out.blocks)))}
     drawn["share"][:, [*(laid_out.blocks.index(name) for name in kept), -1]] = phi
     if own.name != NORMAL:
-        drawn |= {"shape": own.shape[latent.shape[chosen]], "factor": latent.factor[chosen]}
+        drawn |= {"shape": own.shape[latent.shape], "factor": latent.factor}
+        drawn |= {"shift": latent.shift, "error": latent.errors}
     parts = dict(zip(kept, np.split(effects[:, 1:], np.cumsum(given.ranks)[:-1], axis=1), strict=True))
     for name, basis in bases.items():
         drawn[EFFECTS[name]] = parts.get(name, np.zeros((size, basis.shape[1])))
@@ -100,13 +106,18 @@ def _resampled(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np
     return rng.permutation(np.minimum(places, weight.size - 1))
 
 
-def _chains(means: Means, averages: Averages, settings: Settings, rng: np.random.Generator) -> tuple[Array, Latent]:
+def _chains(
+    means: Means, averages: Averages, settings: Settings, rng: np.random.Generator, begin: Start | None
+) -> tuple[Array, Latent]:
     """Draws of θ and what makes the model Gaussian, groups · draws rows, in every group one short chain after another.
 
-    Each group of chains begins at draws by weights of its own.
+    Each group of chains begins at draws by weights of its own, or of a fit of more models.
     """
     begun, side = [], -(-settings.draws // KEPT)
-    for _ in range(settings.chains):
+    if begin is not None:
+        chosen = rng.choice(len(begin[0]), settings.chains * side)
+        begun.append((begin[0][chosen], begin[1].of(chosen)))
+    for _ in range(settings.chains if begin is None else 0):
         theta, latent, weight, _ = _importance(means, averages, rng)
         rows = _resampled(weight, side, rng)
         begun.append((theta[rows], latent.of(rows)))
@@ -115,6 +126,15 @@ def _chains(means: Means, averages: Averages, settings: Settings, rng: np.random
     rows = np.moveaxis(np.arange(len(theta)).reshape(len(found), settings.chains, side), 0, -1)
     rows = rows.reshape(settings.chains, -1)[:, : settings.draws].ravel()
     return theta[rows], latent.of(rows)
+
+
+def start_of(draws: Draws, residuals: str, models: NDArray[np.int64]) -> Start:
+    """Where chains of some of the models (their numbers) begin, from draws of a fit whose residuals are not normal."""
+    errors, factor, shift = (draws.flat(name)[:, models] for name in ("error", "factor", "shift"))
+    shape = np.abs(draws.flat("shape")[:, None] - law(residuals).shape).argmin(axis=1)
+    theta = 2 * np.log(draws.flat("tau"))[:, None] + np.log(draws.flat("share"))
+    cell = np.zeros((len(shape), 1), dtype=np.int64)
+    return theta, Latent(errors=errors, factor=factor, shift=shift, shape=shape, cell=cell)
 
 
 def _together(parts: Sequence[tuple[Array, Latent]]) -> tuple[Array, Latent]:
@@ -160,7 +180,7 @@ def _latent(
 
     def by_error(square: Array) -> Array:
         delta, found = square[means.seen] - np.square(given.errors[:, means.seen, None]), np.zeros(square.shape)
-        change = _change(alone, pulled[..., None], np.ones(1), delta, np.zeros_like(delta))
+        change = _change(alone, pulled[..., None], np.ones(1), delta, np.zeros(1))
         found[means.seen] = change.mean(axis=0)
         return found
 
@@ -175,10 +195,10 @@ def _latent(
             at = np.flatnonzero(units[means.seen] == unit)
             values, vectors = np.linalg.eigh(precision[:, at[:, None], at])
             turned, first = np.swapaxes(vectors, 1, 2), np.flatnonzero(units == unit)[0]
-            delta = scale * (own.factor.ravel() - given.factor[:, [first]])
-            shift = np.sqrt(scale) * (own.shift.ravel() - given.shift[:, [first]])
+            delta = scale[..., None] * (narrow(own.factor) - given.factor[:, [[first]]])
+            shift = np.sqrt(scale)[..., None] * (narrow(own.shift) - given.shift[:, [[first]]])
             change = _change(values, np.einsum("tab,tb->ta", turned, pulled[:, at]), turned.sum(axis=2), delta, shift)
-            tilt[:, unit] = change.mean(axis=0).reshape(own.factor.shape)
+            tilt[:, unit] = change.mean(axis=0)
         shape, cell, more = drawn_latents(own, tilt, size, rng)
         log_weight = log_weight + more
     factor, shift = (values[shape[:, None], cell][:, units] for values in (own.factor, own.shift))
@@ -192,11 +212,12 @@ def _change(values: Array, pulled: Array, ones: Array, delta: Array, shift: Arra
     Of the unit's block of P: eigenvalues e, and Py and a vector of ones turned to its eigenvectors:
     Σ −½ log(1 + δe) + (½ δ(Py)² + s·1·Py − ½ s²1²e)/(1 + δe).
     """
-    e, r, one = (part[..., None, :] for part in (values, pulled, np.broadcast_to(ones, values.shape)))
-    d, s = delta[..., None], shift[..., None]
-    grown = np.maximum(1 + d * e, 1e-3)
-    parts = -0.5 * np.log(grown) + (0.5 * d * r**2 + s * one * r - 0.5 * s**2 * one**2 * e) / grown
-    return np.asarray(parts.sum(axis=-1))
+    axes = (slice(None),) * values.ndim + (None,) * (1 + delta.ndim - values.ndim)
+    e, r, one = (np.moveaxis(np.broadcast_to(part, values.shape), -1, 0)[axes] for part in (values, pulled, ones))
+    grown = np.maximum(1 + delta * e, 1e-3)
+    parts = 0.5 * r**2 * delta + (shift * (one * r) - np.square(shift) * (0.5 * one**2 * e))
+    parts = parts / grown - 0.5 * np.log(grown)
+    return np.asarray(parts.sum(axis=0))
 
 
 def _positive(covariance: Array) -> Array:

@@ -24,6 +24,10 @@ SMALLEST, LARGEST = -200.0, 9.0
 e^−4000, and A no longer positive definite in so many digits."""
 
 
+Conditional = tuple[Array, Array, Array, Array, Array]
+"""What `conditional` gives."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Means:
     """The means of the models, what they depend on, and the priors."""
@@ -92,8 +96,13 @@ def plain(means: Means, size: int) -> Latent:
 
 
 def _log_density(means: Means, theta: Array, latent: Latent) -> Array:
+    return density_given(means, theta, conditional(means, theta, latent))
+
+
+def density_given(means: Means, theta: Array, found: Conditional) -> Array:
+    """`log_density` from what `conditional` gives for the same rows."""
     log_total = logsumexp(theta, axis=1)
-    prior_variance, variance, factor, z, y = conditional(means, theta, latent)
+    prior_variance, variance, factor, z, y = found
     quadratic = (np.square(y) / variance).sum(axis=1) - np.square(z).sum(axis=1)
     diagonal = np.diagonal(factor, axis1=1, axis2=2)
     determinant = np.log(variance).sum(axis=1) + np.log(prior_variance).sum(axis=1) + 2 * np.log(diagonal).sum(axis=1)
@@ -106,7 +115,7 @@ def _steps(means: Means, theta: Array) -> int:
     return min(len(theta), max(1, len(theta) * means.Z.size // NUMBERS))
 
 
-def conditional(means: Means, theta: Array, latent: Latent) -> tuple[Array, Array, Array, Array, Array]:
+def conditional(means: Means, theta: Array, latent: Latent) -> Conditional:
     """For every row of θ: prior variances of α and all effects, variance of every mean seen given them, L, z and y.
 
     L is the root of the effects' posterior precision A = LLᵀ, their posterior mean L⁻ᵀz, and y free of shifts.

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.closed_form import closed_form, start_of
 from thermostats.modelling.heritage.densities import log_density_of
 from thermostats.modelling.heritage.laws import NORMAL
 from thermostats.modelling.heritage.model import CLOSED, SAMPLING, HeritagePosterior, arrays, heritage_model, without
@@ -154,6 +154,8 @@ def refit_without(
             got=f"method {method}, blocks {', '.join(blocks or ('all',))}, lab_df {fit.lab_df:g}",
             allowed=f"{SAMPLING} of all blocks, or {CLOSED} with normal lab effects",
         )
+    everyone = np.arange(fit.design.n_models)
+    begins = fit.residuals != NORMAL and blocks is None
     return closed_form(
         fit.design,
         total_sd=fit.total_sd,
@@ -163,6 +165,7 @@ def refit_without(
         unseen=[int(i) for i in models],
         settings=Settings() if fit.residuals == NORMAL else LIGHT,
         residuals=fit.residuals,
+        begin=start_of(fit.draws, fit.residuals, everyone) if begins else None,
     )
 
 

@@ -73,6 +73,11 @@ def law(name: str) -> Law:
     return _law(name, omega, -0.5 * np.square(omega), log_p, factor, np.zeros(log_p.shape), of_labs=True)
 
 
+def narrow(values: Array) -> Array:
+    """Values on shapes × nodes; on one node where all are the same."""
+    return values if np.ptp(values, axis=1).any() else values[:, :1]
+
+
 def _law(
     name: str, shape: Array, log_prior: Array, log_p: Array, factor: Array, shift: Array, *, of_labs: bool = False
 ) -> Law:

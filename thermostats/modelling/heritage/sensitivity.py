@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from thermostats.modelling.heritage.blocks import LARGE_STUDY, Design, Integers, residual, scaled_basis
-from thermostats.modelling.heritage.closed_form import closed_form
+from thermostats.modelling.heritage.closed_form import closed_form, start_of
 from thermostats.modelling.heritage.held_out import LIGHT
 from thermostats.modelling.heritage.laws import NORMAL
 from thermostats.modelling.heritage.model import HeritagePosterior, block_contributions
@@ -103,6 +103,7 @@ def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) ->
         scale=scaled_basis(design.scale[kept]),
     )
     means, a = design.averages.of(kept), fit.concentration
+    begins = fit.residuals != NORMAL and smaller.blocks == fit.design.blocks
     drawn = closed_form(
         smaller,
         total_sd=fit.total_sd,
@@ -111,5 +112,6 @@ def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) ->
         means=means,
         residuals=fit.residuals,
         settings=Settings() if fit.residuals == NORMAL else LIGHT,
+        begin=start_of(fit.draws, fit.residuals, kept) if begins else None,
     )
     return replace(fit, design=smaller, draws=drawn, contributions=block_contributions(smaller, drawn))

@@ -58,9 +58,11 @@ def posterior(k: Counts, n: Counts, *, grouped: bool, seed: int, draws: int, fac
     kinds, kind = np.unique(np.column_stack([k, n]), axis=0, return_inverse=True)
     for rows in np.array_split(np.arange(draws), math.ceil(draws * z.size / AT_ONCE)):
         own_mu, own_tau = mu[rows], tau[rows]
+        logits = own_mu[:, None] + own_tau[:, None] * z
+        no = np.logaddexp(0.0, logits)  # −log(1 − p)
         chance = [(rng.random(rows.size), rng.uniform(-0.5, 0.5, rows.size)) for _ in range(k.size)]
         for number, (own_k, own_n) in enumerate(kinds):
-            cumulated = _cumulated(_log_likelihood(own_k, own_n, own_mu[:, None] + own_tau[:, None] * z) + weight)
+            cumulated = _cumulated(own_k * logits - own_n * no + weight)
             for g in np.flatnonzero(kind == number):
                 p[rows, g] = expit(own_mu + own_tau * _node(cumulated, z, *chance[g]))
     return Shares(mu=mu, tau=tau, p=p)
@@ -136,11 +138,6 @@ def _density(k: Counts, n: Counts, mu: Array, log_tau: Array, z: Array, weight: 
         for (own_k, own_n), count in zip(kinds, times, strict=True):
             found[:, j] += count * (logsumexp(own_k * logits - own_n * no + weight, axis=1) + step)
     return found
-
-
-def _log_likelihood(k: np.int64, n: np.int64, logits: Array) -> Array:
-    """log p(k | n, p), up to a constant: k log p + (n − k) log(1 − p)."""
-    return np.asarray(k * logits - n * np.logaddexp(0.0, logits))
 
 
 def _cumulated(log_weights: Array) -> Array:

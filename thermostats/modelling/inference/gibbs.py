@@ -10,11 +10,12 @@ Meng 2011, doi:10.1198/jcgs.2011.203main).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from thermostats.modelling.inference.draws import Array, Settings
 
@@ -57,11 +58,14 @@ def sample(model: Heavy, *, seed: int, settings: Settings) -> dict[str, Array]:
     spreads = np.abs(rng.normal(0, model.scales, (chains, model.scales.size))) + 1e-3 * model.scales
     nu, omega = np.full((chains, 1), model.centre[0]), np.full((chains, 1), model.spread[0])
     weight, kept = np.ones((chains, model.y.size)), []
+    columns = [known + np.flatnonzero(model.kind[:, k]) for k in range(model.scales.size)]
+    columns = [(own, np.ascontiguousarray(model.U[:, own].T)) for own in columns]
     for sweep in range(settings.tune + settings.draws):
         sigma = np.exp(log_sigma)[:, model.group]
-        effects = _effects(model, spreads, weight / np.square(sigma), rng)
-        effects, spreads = _spreads(model, effects, spreads, weight / np.square(sigma), rng)
-        e2 = np.square(model.y - effects @ model.U.T)
+        precision = weight / np.square(sigma)
+        effects = _effects(model, spreads, precision, rng)
+        effects, spreads, rest = _spreads(model, columns, effects, spreads, precision, rng)
+        e2 = np.square(rest)
         log_sigma = _log_sigmas(log_sigma, e2, member, count, nu, omega, rng)
         nu, omega = _population(model, log_sigma, omega, rng)
         scaled = e2 * np.exp(-2 * log_sigma)[:, model.group]
@@ -74,22 +78,30 @@ def sample(model: Heavy, *, seed: int, settings: Settings) -> dict[str, Array]:
 
 def _effects(model: Heavy, spreads: Array, precision: Array, rng: np.random.Generator) -> Array:
     """All effects given the rest, chains × effects."""
+    n = model.U.shape[1]
     weighted = model.U.T * precision[:, None, :]
-    A, b = weighted @ model.U, weighted @ model.y
-    own = np.arange(b.shape[1])
-    known = np.broadcast_to(np.square(model.sd), (len(b), model.sd.size))
-    A[:, own, own] += 1 / np.column_stack([known, np.square(spreads) @ model.kind.T])
-    factor = np.linalg.cholesky(A)
-    half = np.linalg.solve(factor, b[..., None])[..., 0] + rng.standard_normal(b.shape)
-    return np.asarray(np.linalg.solve(np.swapaxes(factor, 1, 2), half[..., None])[..., 0])
+    inner, own = np.empty((len(spreads), n + 1, n + 1)), np.arange(n)
+    inner[:, :n, :n], inner[:, n, :n] = weighted @ model.U, weighted @ model.y
+    inner[:, n, n] = 1 + 2 * (precision @ np.square(model.y))  # positive definite however the last digits come out
+    known = np.broadcast_to(np.square(model.sd), (len(spreads), model.sd.size))
+    inner[:, own, own] += 1 / np.column_stack([known, np.square(spreads) @ model.kind.T])
+    factor = np.linalg.cholesky(inner)  # its last row is L⁻¹b
+    half = factor[:, n, :n] + rng.standard_normal((len(spreads), n))
+    return np.stack([solve_triangular(L[:n, :n].T, h, check_finite=False) for L, h in zip(factor, half, strict=True)])
 
 
 def _spreads(
-    model: Heavy, effects: Array, spreads: Array, precision: Array, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """s_k given the effects, then effects and s_k together given what the effects are over s_k.
+    model: Heavy,
+    columns: Sequence[tuple[NDArray[np.int64], Array]],
+    effects: Array,
+    spreads: Array,
+    precision: Array,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """s_k given the effects, then effects and s_k together given what the effects are over s_k; and the residuals.
 
-    Given u = a/s the outcome is linear in s_k, whose half-normal is that of |s|, s normal: a sign goes to the effects.
+    `columns`: of every kind its effects and their columns of U, transposed. Given u = a/s the outcome is linear in s_k,
+    whose half-normal is that of |s|, s normal: a sign goes to the effects.
     """
     known, count = model.sd.size, model.kind.sum(axis=0)
     squares = np.square(effects[:, known:]) @ model.kind
@@ -99,17 +111,17 @@ def _spreads(
         return np.asarray((1 - count) * log_s - 0.5 * squares / s2 - 0.5 * s2 / np.square(model.scales))
 
     spreads = np.exp(walked(np.log(spreads), density, STRIDE / np.sqrt(2 * np.maximum(count, 1)), rng))
-    effects = effects.copy()
-    for k, scale in enumerate(model.scales):
-        columns = known + np.flatnonzero(model.kind[:, k])
-        direction = effects[:, columns] @ model.U[:, columns].T / spreads[:, [k]]
-        rest = model.y - effects @ model.U.T + direction * spreads[:, [k]]
+    effects, rest = effects.copy(), model.y - effects @ model.U.T
+    for k, (scale, (own, part)) in enumerate(zip(model.scales, columns, strict=True)):
+        direction = effects[:, own] @ part / spreads[:, [k]]
+        rest += direction * spreads[:, [k]]
         variance = 1 / ((precision * np.square(direction)).sum(axis=1) + scale**-2.0)
         mean = variance * (precision * direction * rest).sum(axis=1)
         s = mean + np.sqrt(variance) * rng.standard_normal(mean.size)
-        effects[:, columns] *= (s / spreads[:, k])[:, None]
+        effects[:, own] *= (s / spreads[:, k])[:, None]
+        rest -= direction * s[:, None]
         spreads[:, k] = np.abs(s)
-    return effects, spreads
+    return effects, spreads, rest
 
 
 def _log_sigmas(

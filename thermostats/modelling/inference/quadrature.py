@@ -160,11 +160,14 @@ def _densities(lines: Lines, log_sigma: Array, log_tau: Array) -> tuple[Array, A
         shared = (moment[..., :, None] * moment[..., None, :]).reshape(*moment.shape[:2], -1)
         moments = moments - (tau2 / grown @ shared).reshape(log_sigma.size, log_tau.size, p + 1, p + 1)
         found = found - 0.5 * np.log(grown).sum(axis=-1) + _half_normal(log_tau, lines.tau_scale)
-    precision, right = moments[..., :p, :p] + np.diag(lines.sd**-2.0), moments[..., :p, p]
-    factor = np.linalg.cholesky(precision)
-    z = np.linalg.solve(factor, right[..., None])[..., 0]
-    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    found = found - 0.5 * moments[..., p, p] + 0.5 * np.square(z).sum(axis=-1)
+    found = found - 0.5 * moments[..., p, p]
+    inner = moments + np.diag(np.append(lines.sd**-2.0, 1.0))
+    inner[..., p, p] += moments[..., p, p]  # positive definite however the last digits come out
+    precision, right = inner[..., :p, :p], inner[..., :p, p]
+    factor = np.linalg.cholesky(inner)
+    z = factor[..., p, :p]  # L⁻¹ times the right side
+    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)[..., :p]
+    found = found + 0.5 * np.square(z).sum(axis=-1)
     return found - np.log(lines.sd).sum() - np.log(diagonal).sum(axis=-1), precision, right
 
 
@@ -270,13 +273,13 @@ def _factored(model: Components, scales: Array) -> tuple[Array, Array, Array]:
     variance[:, : model.sd.size] = np.square(model.sd)
     variance[:, model.sd.size :] = np.square(scales[:, :-1]) @ model.kind.T
     r2 = np.square(scales[:, -1])
-    precision = (model.U.T @ model.U) / r2[:, None, None]
-    own = np.arange(model.U.shape[1])
-    precision[:, own, own] += 1 / variance
-    factor = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
-    right = (model.U.T @ model.z) / r2[:, None]
-    half = np.asarray(np.linalg.solve(factor, right[..., None])[..., 0], dtype=np.float64)
-    return factor, half, np.log(variance).sum(axis=1)
+    last, own = model.U.shape[1], np.arange(model.U.shape[1])
+    both = np.column_stack([model.U, model.z])
+    inner = (both.T @ both) / r2[:, None, None]
+    inner[:, own, own] += 1 / variance
+    inner[:, last, last] = 1 + 2 * inner[:, last, last]  # positive definite however the last digits come out
+    factor = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)  # its last row is L⁻¹b
+    return factor[:, :last, :last], factor[:, last, :last], np.log(variance).sum(axis=1)
 
 
 def _joint_on_grid(model: Components, axes: Sequence[Array]) -> Array:
