@@ -17,8 +17,8 @@ from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.evidence import DECODER
-from thermostats.tables.model_facts import own_models
 from thermostats.tables.folders import shipped
+from thermostats.tables.model_facts import own_models
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
