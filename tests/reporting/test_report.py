@@ -332,7 +332,7 @@ def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
     told = "building 2 claims and 2 pages about all claims; a line as each is done"
     assert begun == f"{workplace['out']}: {told}"
     assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "atlas"]
-    assert lines[-1].endswith("s (4 of 4)")
+    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (4 of 4)")
     build()
     build(check=True)
     assert capsys.readouterr().err == ""

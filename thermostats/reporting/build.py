@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +73,8 @@ class Build:
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
         keys = {name: state.now(name).but_rows for name in jobs if name in state.scripts}
         runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
-        for name, run in _shown(runs, len(jobs), begun):
+        usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
+        for name, run in _shown(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)
             seconds[name] = round(run.seconds, 1)
             write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
@@ -180,15 +182,20 @@ class Build:
         return entries
 
 
-def _shown(runs: Iterable[tuple[str, Run]], total: int, begun: str) -> Iterator[tuple[str, Run]]:
-    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each."""
-    console = Console(stderr=True)
+def _shown(runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str) -> Iterator[tuple[str, Run]]:
+    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each.
+
+    expected: seconds by job, or any numbers in proportion to them; each line says about how long the rest will take.
+    """
+    console, total, started, rest = Console(stderr=True), len(expected), time.perf_counter(), sum(expected.values())
     if not console.is_terminal:
         if total:
             print(begun, file=sys.stderr, flush=True)
         for number, (name, run) in enumerate(runs, 1):
-            state = "failed" if run.error else "done"
-            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total})", file=sys.stderr, flush=True)
+            state, rest = "failed" if run.error else "done", rest - expected[name]
+            left = (time.perf_counter() - started) * rest / max(sum(expected.values()) - rest, 1e-9)
+            last = f", about {left:.0f} s left" if number < total else ""
+            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})", file=sys.stderr, flush=True)
             yield name, run
         return
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())

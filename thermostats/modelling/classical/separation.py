@@ -51,8 +51,8 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
         half, above = k * (n - k) / 2, pairs_above(x, chosen)
         distance += above - half
         if exact:
-            masks = (np.isin(np.arange(n), places) for places in combinations(range(n), k))
-            null = np.add.outer(null, [pairs_above(x, mask) - half for mask in masks]).ravel()
+            sums = np.array(list(combinations(stats.rankdata(x).tolist(), k))).sum(axis=1)
+            null = np.add.outer(null, sums - k * (k + 1) / 2 - half).ravel()
         else:
             null = null + _drawn(x, k, rng) - half
         straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))

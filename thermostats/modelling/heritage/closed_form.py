@@ -3,8 +3,9 @@
 θ_b = log τ²φ_b, a handful of numbers, is drawn by importance sampling: a t about the mode, then one about the weighted
 draws of the round before; with each θ the errors, from their posterior given the spreads over prompts; everything else
 exactly given both (`gaussian`). Draws are independent; the gate is on the weights. Where residuals are not normal the
-weighted draws are where short chains begin (`moves`), in groups with weights of their own; the gate is on R-hat and
-effective size of these groups (cf. nested R-hat, Margossian et al. 2024, doi:10.1214/24-BA1453).
+weighted draws are where short chains begin (`moves`), in groups with weights of their own; a refit's chains begin at
+the draws of the fit. The gate is on R-hat and effective size of these groups (cf. nested R-hat, Margossian et al. 2024,
+doi:10.1214/24-BA1453).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Short Markov chains, many side by side, for residuals that are not normal: each begins at a weighted draw.
 
-A sweep: θ by random walk with all effects summed out; the effects, exactly; given them models are independent, so that
-the law's shape is walked with latent numbers summed out, and every latent number drawn from its grid. Errors stay.
+In a refit each begins at a draw of the fit. A sweep: θ by random walk with all effects summed out; the effects,
+exactly; given them models are independent, so that the law's shape is walked with latent numbers summed out, and every
+latent number drawn from its grid. Errors stay.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def sample(model: Heavy, *, seed: int, settings: Settings) -> dict[str, Array]:
     spreads = np.abs(rng.normal(0, model.scales, (chains, model.scales.size))) + 1e-3 * model.scales
     nu, omega = np.full((chains, 1), model.centre[0]), np.full((chains, 1), model.spread[0])
     weight, kept = np.ones((chains, model.y.size)), []
-    columns = [known + np.flatnonzero(model.kind[:, k]) for k in range(model.scales.size)]
-    columns = [(own, np.ascontiguousarray(model.U[:, own].T)) for own in columns]
+    of_kind = [known + np.flatnonzero(model.kind[:, k]) for k in range(model.scales.size)]
+    columns = [(own, np.ascontiguousarray(model.U[:, own].T)) for own in of_kind]
     for sweep in range(settings.tune + settings.draws):
         sigma = np.exp(log_sigma)[:, model.group]
         precision = weight / np.square(sigma)

@@ -78,11 +78,13 @@ def posterior(lines: Lines, *, seed: int, draws: int = 4000) -> Posterior:
     """Independent draws of β, u, σ and τ."""
     grid = _grid(lines)
     rng = np.random.default_rng(seed)
-    i, j = np.divmod(rng.choice(grid.weights.size, draws, p=grid.weights), grid.log_tau.size)
+    chosen = rng.choice(grid.weights.size, draws, p=grid.weights)
+    i, j = np.divmod(chosen, grid.log_tau.size)
     p = lines.X.shape[1]
-    factor = np.linalg.cholesky(grid.precision[i, j])
-    noise = np.linalg.solve(factor.transpose(0, 2, 1), rng.standard_normal((draws, p, 1)))[..., 0]
-    beta = np.linalg.solve(grid.precision[i, j], grid.right[i, j][..., None])[..., 0] + noise
+    nodes, at = np.unique(chosen, return_inverse=True)
+    inverse = np.linalg.inv(np.linalg.cholesky(grid.precision.reshape(-1, p, p)[nodes]))
+    half = (inverse @ grid.right.reshape(-1, p, 1)[nodes])[..., 0]
+    beta = np.einsum("dqp,dq->dp", inverse[at], half[at] + rng.standard_normal((draws, p)))
     jitter = rng.uniform(-0.5, 0.5, (2, draws))
     sigma = np.exp(grid.log_sigma[i] + jitter[0] * grid.step[0])
     tau = np.exp(grid.log_tau[j] + jitter[1] * grid.step[1]) if lines.n_groups else np.zeros(draws)
