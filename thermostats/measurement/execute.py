@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import Any, TypeVar
 
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement import session
@@ -25,6 +24,7 @@ from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states, store
 from thermostats.tables.folders import writable_folder
 
+Found = TypeVar("Found")
 ASKED_AT_ONCE = 16
 """Configurations that are fetched at a time."""
 
@@ -47,19 +47,19 @@ def execute(
     folder = store.data_folder(data) if dry_run else writable_folder(data)
     engine = engine or Inline(Settings(), folder, progress)
     try:
-        prompts = {name: _prompts(name, folder) for name in {spec.prompts for spec in specs}}
+        sets = {name: _unless_refused(load_prompts, name, folder) for name in {spec.prompts for spec in specs}}
         left = []
         for spec in specs:
-            known = prompts[spec.prompts]
-            finished = session.finished_runs(spec, known, folder) if len(known) else None
+            known = sets[spec.prompts]
+            finished = None if known is None else session.finished_runs(spec, known, folder)
             if finished is None:
                 left.append(spec)
                 continue
             if not dry_run:
                 spec_states.clear(folder, session.spec_id(spec))
             yield Outcome(session.model_id(spec), "skipped", spec.revision, finished=finished)
-        by_set = {name: [str(text) for text in frame["text"]] for name, frame in prompts.items()}
-        jobs = largest_first(left, by_set, engine.place)
+        texts = {name: [] if known is None else [str(text) for text in known["text"]] for name, known in sets.items()}
+        jobs = largest_first(left, texts, engine.place)
         if dry_run:
             yield from (_planned(job, folder, engine.place) for job in jobs)
         else:
@@ -106,11 +106,11 @@ def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], 
     """
     alike = {_shape(spec): spec for spec in reversed(specs)}
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        folders = list(pool.map(_config, alike.values()))
-    needs = {
-        shape: None if folder is None else _need(folder, spec, texts[spec.prompts], place.kind)
-        for (shape, spec), folder in zip(alike.items(), folders, strict=True)
-    }
+        folders = list(pool.map(partial(_unless_refused, _configured), alike.values()))
+    needs: dict[tuple[Any, ...], Need | None] = dict.fromkeys(alike)
+    for (shape, spec), folder in zip(alike.items(), folders, strict=True):
+        if folder is not None and texts[spec.prompts]:
+            needs[shape] = _unless_refused(estimate, folder, spec, texts[spec.prompts], place.kind)
     jobs = []
     for spec in specs:
         need = needs[_shape(spec)]
@@ -190,23 +190,12 @@ def _configured(spec: RunSpec) -> Path:
     return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
 
 
-def _config(spec: RunSpec) -> Path | None:
-    with suppress(ThermostatsError):  # said when it is measured, by what finds it out then
-        return _configured(spec)
-    return None
-
-
-def _need(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need | None:
-    with suppress(ThermostatsError):  # as above
-        return estimate(folder, spec, texts, kind) if texts else None
+def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:
+    """What a call finds, None where it refuses: why is said when the spec is measured, by what finds it out then."""
+    with suppress(ThermostatsError):
+        return call(*arguments)
     return None
 
 
 def _shape(spec: RunSpec) -> tuple[Any, ...]:
     return (spec.model, spec.dtype, spec.prompts, spec.what, spec.token_budget)
-
-
-def _prompts(name: str, data: Path) -> pd.DataFrame:
-    with suppress(ThermostatsError):  # as above
-        return load_prompts(name, data)
-    return pd.DataFrame(columns=["text"])

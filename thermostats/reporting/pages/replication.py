@@ -65,7 +65,8 @@ def replication_files(found: Replication) -> dict[str, bytes]:
     files = Files()
     rows, of = found.agreement, found.agreement["agrees"]
     beyond = rows[of == BEYOND]
-    failed = [each for each in found.outcomes if each.status == "failed"]
+    reasons = [(each.model, each.revision, each.reason) for each in found.outcomes if each.status == "failed"]
+    failed = pd.DataFrame(reasons, columns=["model", "revision", "reason"])
     values: dict[str, Any] = {"identity": "", "altman": "", "limits": "", "beyond": "", "quantities": []}
     if len(rows):
         about = f"{len(rows)} figures, {rows['quantity'].nunique()} quantities; bars are 95% intervals"
@@ -106,7 +107,7 @@ def replication_files(found: Replication) -> dict[str, bytes]:
         "unmeasured": UNMEASURED,
         "tolerances": ", ".join(f"{name} {share:.1%}" for name, share in TOLERANCE.items()),
         "claims": [_claim(rows) for _, rows in found.claims.groupby("claim", sort=True)] if len(found.claims) else [],
-        "failed": files.table(_failed(failed), "Failed", "failed.csv") if failed else "",
+        "failed": files.table(failed, "Failed", "failed.csv") if len(failed) else "",
         "runs_table": files.table(listed, "Measured runs", RUNS),
         "link_agreement": link(AGREEMENT, AGREEMENT),
         "link_claims": link(CLAIMS, CLAIMS),
@@ -175,10 +176,6 @@ def _estimate(row: dict[str, Any], ending: str) -> str:
     said = "" if none else with_interval(value, low, high) if pd.notna(low) and pd.notna(high) else number(value)
     count = int(row[f"n_models{ending}"] or 0)
     return ", ".join(filter(None, [said, f"{count} model{'s' * (count != 1)}"]))
-
-
-def _failed(outcomes: Sequence[Any]) -> pd.DataFrame:
-    return pd.DataFrame([{"model": o.model, "revision": o.revision, "reason": o.reason} for o in outcomes])
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
