@@ -45,7 +45,7 @@ def drawn(draw: Callable[..., object]) -> bytes:
                 words = _even(label.get_text(), points / float(label.get_fontsize()))
                 label.set_text(BELOW.sub(r"$\\mathregular{\1_{\2}}$", words))
         figure.dpi = dpi  # the layout leaves that of the renderer
-        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # `savefig` would draw twice
+        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call] # `savefig` would draw twice
     return compact(stream.getvalue())
 
 

@@ -20,6 +20,7 @@ FARTHEST = 5
 """Values of the shape that one step may pass."""
 GRID = np.float32
 """Of log densities on the grid of latent numbers: twice as fast as float64, and within 1e-4 of it."""
+Narrow = NDArray[np.floating]
 HELD = 100_000
 """Numbers of that grid held at a time: they stay in the processor's cache."""
 TOGETHER = 8
@@ -54,7 +55,7 @@ def _theta_and_effects(
         theta, now = np.where(taken[:, None], new, theta), np.where(taken, then, now)
         factor[taken], z[taken] = other[2][taken], other[3][taken]
     half = (z + rng.standard_normal(z.shape))[..., None]
-    return theta, np.linalg.solve(np.swapaxes(factor, 1, 2), half)[..., 0]
+    return theta, np.asarray(np.linalg.solve(np.swapaxes(factor, 1, 2), half)[..., 0], np.float64)
 
 
 def _latent_given_effects(means: Means, theta: Array, beta: Array, latent: Latent, rng: np.random.Generator) -> Latent:
@@ -85,7 +86,9 @@ def _latent_given_effects(means: Means, theta: Array, beta: Array, latent: Laten
     )
 
 
-def _table(means: Means, shape: NDArray[np.int64], residual: Array, own: Array, error2: Array) -> tuple[Array, Array]:
+def _table(
+    means: Means, shape: NDArray[np.int64], residual: Narrow, own: Narrow, error2: Narrow
+) -> tuple[Narrow, Array]:
     """Of every unit's latent number p of every node up to a factor, rows × units × nodes; log p of the shape."""
     law, of = means.law, means.units[means.seen]
     variance = own * narrow(law.factor).astype(GRID)[shape, None] + error2
@@ -112,7 +115,7 @@ def _table(means: Means, shape: NDArray[np.int64], residual: Array, own: Array, 
     return p, law.log_prior[shape] + log_p
 
 
-def _drawn(p: Array, height: Array) -> NDArray[np.int64]:
+def _drawn(p: Narrow, height: Narrow) -> NDArray[np.int64]:
     """One place of the last axis each, by its probability up to a factor; `height`: uniform numbers."""
     flat = p.reshape(-1, p.shape[2])
     rows, nodes = np.arange(len(flat)), np.arange(p.shape[2])
