@@ -241,7 +241,7 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 )
 def test_what_would_reopen_a_decision_is_said_by_its_number(verdict: str, bar: dict[str, float], shown: str) -> None:
     _, text = made_by_hand(0, 0, verdict=verdict, estimate=0.7, lower=0.6, upper=0.8, **bar)
-    assert shown in text
+    assert shown in text.replace("\\", "")
 
 
 def test_published_figures_of_equal_names_say_which_finding_they_belong_to() -> None:
