@@ -108,6 +108,26 @@ def test_a_name_without_room_is_left_out(count: int) -> None:
     assert any(far for _, _, far in placed) is (count <= labels.MANY)
 
 
+def test_a_power_in_a_legend_is_set_as_one_and_no_other_name_is_a_formula() -> None:
+    axes = Figure().add_subplot()
+    for name in ("bound 10^(1/L)", "$x^{2}$"):
+        axes.plot([1, 2], [1, 2], label=name)
+    plots.legend_above(axes)
+    power, plain = axes.get_legend().get_texts()
+    assert power.get_text() == r"bound 10$^{\mathregular{1/L}}$" and power.get_parse_math()
+    assert plain.get_text() == "$x^{2}$" and not plain.get_parse_math()
+
+
+def test_no_leader_crosses_a_name_where_there_is_room() -> None:
+    points = np.array([[200.0 + 5 * k, 200.0] for k in range(4)])
+    names = [f"model-{k}" for k in range(4)]
+    placed = list(labels._places(points, names, (0, 0, 500, 500)))
+    boxes = {k: labels._box(points[k], offset, *labels._size(names[k])) for k, offset, _ in placed}
+    leaders = {k: list(labels._leader(points[k], boxes[k], offset)) for k, offset, _ in placed}
+    assert any(leaders.values())
+    assert not [1 for k in boxes for o in boxes if k != o for bit in leaders[k] if labels._overlap(bit, boxes[o])]
+
+
 def test_rows_of_one_name_share_a_line() -> None:
     table = TABLE.assign(family=["b", "a", "b", "c"])
     axes = plots.forest(table, Figure().add_subplot(), label="family", estimate="gain")
