@@ -118,16 +118,6 @@ def test_a_power_in_a_legend_is_set_as_one_and_no_other_name_is_a_formula() -> N
     assert plain.get_text() == "$x^{2}$" and not plain.get_parse_math()
 
 
-def test_no_leader_crosses_a_name_where_there_is_room() -> None:
-    points = np.array([[200.0 + 5 * k, 200.0] for k in range(4)])
-    names = [f"model-{k}" for k in range(4)]
-    placed = list(labels._places(points, names, (0, 0, 500, 500)))
-    boxes = {k: labels._box(points[k], offset, *labels._size(names[k])) for k, offset, _ in placed}
-    leaders = {k: list(labels._leader(points[k], boxes[k], offset)) for k, offset, _ in placed}
-    assert any(leaders.values())
-    assert not [1 for k in boxes for o in boxes if k != o for bit in leaders[k] if labels._overlap(bit, boxes[o])]
-
-
 def test_rows_of_one_name_share_a_line() -> None:
     table = TABLE.assign(family=["b", "a", "b", "c"])
     axes = plots.forest(table, Figure().add_subplot(), label="family", estimate="gain")

@@ -88,7 +88,7 @@ def _places(
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room."""
     taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
-    lines = list(lines)
+    drawn: list[Box] = []
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
         offsets = _offsets(width, height)[: FAR if len(points) > MANY else None]
@@ -99,6 +99,7 @@ def _places(
         leaders = {offset: list(_leader(points[index], box, offset)) for offset, box in boxes.items()}
         struck = {
             offset: sum(_overlap(bit, name) for bit in bits for name in taken[len(points) :])
+            + sum(_overlap(boxes[offset], bit) for bit in drawn)
             for offset, bits in leaders.items()
         }
         place = min(
@@ -114,7 +115,7 @@ def _places(
         if covered > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
             continue
         taken.append(boxes[place])
-        lines += leaders[place]
+        drawn += leaders[place]
         yield int(index), place, bool(leaders[place])
 
 
