@@ -200,4 +200,4 @@ def test_a_study_of_prompts_grows_by_prompts() -> None:
     found = simulated(asked, rows, trial.worlds[0], 60)
     assert found["models_wanted"] in {72, 96, 144} and found["groups_wanted"] == 1
     said = Known(pd.DataFrame([found]), larger="prompt").sentence(OPEN, "lab")
-    assert f"{found['models_wanted']} prompts would find it" in said
+    assert f"{found['models_wanted']} prompts would find an effect" in said

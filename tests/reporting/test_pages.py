@@ -227,7 +227,11 @@ def test_what_would_settle_it_claims_no_more_than_was_computed(reason: str, sett
 @pytest.mark.parametrize(
     ("power", "wanted", "shown"),
     [
-        (0.5475, 96.0, "declared size in 55% of simulations; 96 models of 32 labs would find it in 80% of them."),
+        (
+            0.5475,
+            96.0,
+            "96 models of 32 labs would find an effect of the declared size in 80% of simulations. A study of",
+        ),
         (0.99, 3.0, "declared size in 99% of simulations. The effect may be smaller than that, in which case more"),
     ],
 )
@@ -243,15 +247,15 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 @pytest.mark.parametrize(
     ("verdict", "bar", "shown"),
     [
-        ("supported", {"above": 0.5}, "an interval below 0.5 would"),
+        ("supported", {"above": 0.5}, "an interval below 0.5, instead of 0.70 [0.60, 0.80], would"),
         ("not supported", {"above": 0.5}, "Another rule."),
-        ("supported", {"below": 0.0}, "an interval above 0 would"),
+        ("supported", {"below": 0.0}, "an interval above 0, instead of 0.70 [0.60, 0.80], would"),
         ("supported", {"above": 0.0, "below": 1.0}, "lead it to the opposite verdict"),
     ],
 )
 def test_what_would_reopen_a_decision_is_said_by_its_number(verdict: str, bar: dict[str, float], shown: str) -> None:
     _, text = made_by_hand(0, 0, verdict=verdict, estimate=0.7, lower=0.6, upper=0.8, **bar)
-    assert shown in text
+    assert shown in text.replace("\\", "")
 
 
 def test_published_figures_of_equal_names_say_which_finding_they_belong_to() -> None:

@@ -108,6 +108,16 @@ def test_a_name_without_room_is_left_out(count: int) -> None:
     assert any(far for _, _, far in placed) is (count <= labels.MANY)
 
 
+def test_a_power_in_a_legend_is_set_as_one_and_no_other_name_is_a_formula() -> None:
+    axes = Figure().add_subplot()
+    for name in ("bound 10^(1/L)", "$x^{2}$"):
+        axes.plot([1, 2], [1, 2], label=name)
+    plots.legend_above(axes)
+    power, plain = axes.get_legend().get_texts()
+    assert power.get_text() == r"bound 10$^{\mathregular{1/L}}$" and power.get_parse_math()
+    assert plain.get_text() == "$x^{2}$" and not plain.get_parse_math()
+
+
 def test_rows_of_one_name_share_a_line() -> None:
     table = TABLE.assign(family=["b", "a", "b", "c"])
     axes = plots.forest(table, Figure().add_subplot(), label="family", estimate="gain")

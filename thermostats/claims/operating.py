@@ -163,9 +163,9 @@ class Known:
             )
         if verdict != OPEN or not self.power < FAIR:
             return ""
+        if takes := self.takes(group):
+            return f"{takes} A study of this size finds it in {self.power:.0%} of them."
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        if needed := self._needed(group):
-            return f"{found}; {needed} would find it in {WANTED:.0%}."
         return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
 
 

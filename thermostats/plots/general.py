@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -32,6 +33,7 @@ PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
 DASHES = ("-", "--", ":", "-.")
+POWER = re.compile(r"\^\(([^()$]+)\)")
 WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density ρ = H / d_h", "layer": "layer l"}
 """Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
 
@@ -270,9 +272,13 @@ def legend_columns(names: Iterable[str], room: float) -> int:
 
 
 def plain_text(texts: Iterable[Text]) -> None:
-    """Names are no formulas."""
+    """Names are no formulas, but a power such as 10^(1/L) is set as one."""
     for text in texts:
-        text.set_parse_math(False)
+        said = text.get_text()
+        is_power = "$" not in said and POWER.search(said) is not None
+        text.set_parse_math(is_power)
+        if is_power:
+            text.set_text(POWER.sub(r"$^{\\mathregular{\1}}$", said))
 
 
 @cache

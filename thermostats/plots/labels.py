@@ -20,9 +20,9 @@ SIZE = 7.5
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
-STEP, LINE, WRONG = 4.0, 1.0, 40.0
-"""Points along a line between places that a name should not stand on, and the cost of an area of a line and of a point
-of another name that lies nearer."""
+STEP, LINE, WRONG, STRUCK = 4.0, 1.0, 40.0, 10.0
+"""Points along a line between places that a name should not stand on, and the cost of an area of a line, of a point of
+another name that lies nearer, and of an area of another name that a leader crosses."""
 COVERED, MANY = 4.0, 14
 """Square points of other names and points above which a name has no room, and points above which only names that need
 no leader are given."""
@@ -88,6 +88,7 @@ def _places(
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room."""
     taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
+    drawn: list[Box] = []
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
         offsets = _offsets(width, height)[: FAR if len(points) > MANY else None]
@@ -95,18 +96,38 @@ def _places(
         crossed = {offset: sum(_overlap(box, line) for line in lines) for offset, box in boxes.items()}
         others = np.delete(points, index, axis=0)
         wrong = {offset: _nearer(box, points[index], others) for offset, box in boxes.items()}
+        leaders = {offset: list(_leader(points[index], box, offset)) for offset, box in boxes.items()}
+        struck = {
+            offset: sum(_overlap(bit, name) for bit in bits for name in taken[len(points) :])
+            + sum(_overlap(boxes[offset], bit) for bit in drawn)
+            for offset, bits in leaders.items()
+        }
         place = min(
             boxes,
             key=lambda offset: (
-                _cost(boxes[offset], taken, bounds, offset) + LINE * crossed[offset] + WRONG * wrong[offset]
+                _cost(boxes[offset], taken, bounds, offset)
+                + LINE * crossed[offset]
+                + WRONG * wrong[offset]
+                + STRUCK * struck[offset]
             ),
         )
         covered = sum(_overlap(boxes[place], other) for other in taken)
         if covered > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
             continue
         taken.append(boxes[place])
-        away = max(0.0, abs(place[0]) - width / 2), max(0.0, abs(place[1]) - height / 2)
-        yield int(index), place, bool(np.hypot(*away) > NEAR[1])
+        drawn += leaders[place]
+        yield int(index), place, bool(leaders[place])
+
+
+def _leader(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
+    """Small boxes along the leader from a point to the box of its name; none where the name is near."""
+    (x, y), (left, low, right, high) = point, box
+    away = max(0.0, left - x + 1, x - right + 1), max(0.0, low - y + 0.5, y - high + 0.5)
+    if np.hypot(*away) > NEAR[1]:
+        for part in np.linspace(0, 1, 2 + int(np.hypot(*offset) / STEP)):
+            x, y = point + part * np.asarray(offset)
+            if not (left <= x <= right and low <= y <= high):
+                yield x - 1, y - 1, x + 1, y + 1
 
 
 def _along(line: Line2D, scale: float) -> Iterator[Box]:

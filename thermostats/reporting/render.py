@@ -35,8 +35,12 @@ PLACED = re.compile(r'<use xlink:(href="#DejaVu[^"]*")(?: transform="translate\(
 """A letter in its line of text."""
 LETTER = re.compile(r'<path id="(DejaVu[^"]*)"(?: d="[^"]*")? transform="[^"]*"/>\n?')
 NO_LETTERS = re.compile(r"<defs>\s*</defs>\n?")
-SET = ((re.compile(r"(?<=\w)'(?=\w)"), "’"), (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS))
-"""How plain text is set: apostrophes and minus signs."""
+SET = (
+    (re.compile(r"(?<=\w)'(?=\w)|(?<=s)'(?=\s)"), "’"),
+    (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS),
+    (re.compile(r" (×|[=<>≤≥]) (?=[−\d])"), "\u00a0\\1\u00a0"),
+)
+"""How plain text is set: apostrophes, minus signs, and `p = 0.03` and `9 × 10⁻¹⁶` on one line."""
 MARKED = (
     (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
     (re.compile(r"‖_([A-Z])(?![A-Za-z])"), r"‖<sub>\1</sub>"),

@@ -243,7 +243,7 @@ def _panel(
     )
     value = alt.Tooltip("value:Q", title=words, format=".4~g")
     tooltip = [alt.Tooltip("model:N"), alt.Tooltip("heritage:N", title="lab"), alt.Tooltip("block:N"), value]
-    tooltip += [alt.Tooltip("norm:Q", title="norm n_l", format=".4~g")] * (quantity == atlas_rows.NORM)
+    tooltip += [alt.Tooltip("norm:Q", title="norm", format=".4~g")] * (quantity == atlas_rows.NORM)
     tooltip += [alt.Tooltip("definition:N", title="what"), alt.Tooltip("origin:N"), alt.Tooltip("source:N")]
     lines = base.mark_line(aria=False, clip=clip).encode(
         strokeWidth=alt.condition(pointed, alt.value(3.5), alt.value(1.3)),

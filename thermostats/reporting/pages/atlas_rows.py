@@ -11,11 +11,11 @@ from thermostats.tables.vocabulary import NURSERY, OURS
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
 QUANTITIES = {
-    GAIN: "residual gain G_l",
-    NORM: "residual norm n_l / n_1",
+    GAIN: "residual gain of a block",
+    NORM: "residual norm over that of block 1",
     TRACE: "trace of the sheaf Laplacian",
-    W_V: "spectral norm of W_V",
-    W_O: "spectral norm of W_O",
+    W_V: "spectral norm of the value matrix",
+    W_O: "spectral norm of the output matrix",
 }
 """Panels of the atlas in their order, in words."""
 PUBLISHED_ORIGIN, MEASURED_ORIGIN, TRAINED_ORIGIN = "published", "measured here", "trained in the nursery"

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.classical.association import PowerLaw
 from thermostats.plots.general import INK, MUTED, legend_above, name_rows, reference, scatter_labelled
-from thermostats.plots.labels import place_labels
+from thermostats.plots.labels import GROUND, place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.words import number, short_name
@@ -66,7 +66,8 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
     axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
     for place, times in enumerate(slower):
-        axes.annotate(f"{number(times, 2)} ×", (times, place), xytext=(7, -3), textcoords="offset points")
+        said = f"{number(times, 2)} ×"
+        axes.annotate(said, (times, place), xytext=(7, -3), textcoords="offset points", bbox={**GROUND, "alpha": 1})
     reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)

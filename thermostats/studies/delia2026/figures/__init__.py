@@ -41,5 +41,5 @@ def _section(figure: Figure, tables: Evidence, found: Files) -> list[str]:
         return [*head, EMPTY]
     name = f"figures/{slug(figure.id)}"
     drawn = found.figure(compact(svg(figure, table)), f"{name}.svg", figure.caption(table))
-    rows = found.table(table, f"Rows behind figure {figure.id}", f"{name}.csv")
-    return [*head, drawn, f"#### Rows drawn in {figure.id}", rows]
+    rows = found.table(table, f"Rows: {figure.title}", f"{name}.csv")
+    return [*head, drawn, "#### Rows drawn", rows]
