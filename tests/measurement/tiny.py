@@ -127,6 +127,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "deepseek_v3": ("DeepseekV3Config", DEEPSEEK),
+    "sarvam_mla": ("SarvamMLAConfig", DEEPSEEK),
     "gpt_oss": ("GptOssConfig", {**WIDE, **MOE}),
 }
 """Name of the entry: configuration class and its arguments."""

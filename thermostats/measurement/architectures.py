@@ -333,9 +333,9 @@ CLIP_TEXT = _of(
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
 LIKE_LLAMA = (
-    "arcee aria_text cwm dots1 ernie4_5 ernie4_5_moe exaone_moe glm glm4_moe helium hunyuan_v1_dense hunyuan_v1_moe "
-    "hy_v3 internlm3 iquestcoder jais2 mellum minimax_m2 minimax_m3_vl_text ministral ministral3 nanochat olmoe phimoe "
-    "seed_oss solar_open"
+    "arcee aria_text cwm dots1 ernie4_5 ernie4_5_moe exaone_moe glm glm4_moe helium hunyuan_v1_dense "
+    "hunyuan_v1_moe hy_v3 internlm3 iquestcoder jais2 mellum minimax_m2 minimax_m3_vl_text ministral ministral3 "
+    "nanochat olmoe phimoe seed_oss solar_open"
 )
 ENCODERS_LIKE_BERT = {
     **{name: name for name in ("roberta", "electra", "ernie", "roc_bert", "layoutlm", "rembert", "roformer", "luke")},
@@ -434,9 +434,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         _of(LLAMA, name, attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm")
         for name in ("glm4", "kolibri1")
     ),
-    _of(LLAMA, "apertus", attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm"),
+    *(
+        _of(LLAMA, name, attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm")
+        for name in ("apertus", "apertus1p5_text")
+    ),
     DEEPSEEK,
-    _of(DEEPSEEK, "deepseek_v3"),
+    *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
     BERT,
     *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
@@ -536,7 +539,7 @@ _REFUSED = {
     "granitemoehybrid mamba mamba2 falcon_mamba",
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
     "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
-    "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text",
+    "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text lara_mini",
     "it is an encoder-decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
     "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
     "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
@@ -558,14 +561,15 @@ _REFUSED = {
     "it runs two streams, or shares keys and values between blocks: an entry needs a separate stream": "xlnet "
     "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
     "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
-    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dots3_note_text flint glm4_moe_lite "
+    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dory dots3_note_text flint glm4_moe_lite "
     "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe laguna longcat_flash mimo_v2_flash "
     "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
-    "inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision aimv2_vision_model",
+    "inkling2_loop_text inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision "
+    "aimv2_vision_model",
     "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
     "its modules pass on quantised numbers with their scale: norms of those have no estimand here": "ibert",
-    "its files store queries, keys and values in one matrix, its modules in three: an entry has one layout": "tipsv2"
-    "_vision_model",
+    "its files name or lay out weights otherwise than its modules do: an entry has one of each": "exaone sarvam_moe "
+    "tipsv2_vision_model",
     "it leaves out patches at random, so every measurement would be of a different quantity": "vit_mae",
 }
 UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
