@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, run, table
+from conftest import layer, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
@@ -81,6 +81,23 @@ def test_a_mapping_turns_their_columns_into_ours_and_makes_the_runs(small_store:
     assert store.check(small_store)["runs"] == 2
     again = join(theirs, mapping=load_map(tmp_path / "map.toml"), data=small_store)
     assert [(d.added, d.unchanged) for d in again] == [(0, 1), (0, 3)]
+
+
+def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> None:
+    before = snapshot(small_store)
+    rows = table("layers", *(layer(run(), number, 2.0) for number in range(1, 5))).astype(object)
+    rows.loc[1, "gain_block"] = "two"
+    rows.loc[2, "position"] = "lst"
+    rows.loc[3, ["layer", "gain_block"]] = [1, 3.0]
+    for ending in ("csv", "json"):
+        with pytest.raises(DataError, match=r"3 rows are not as table layers wants them") as caught:
+            join(written(rows, tmp_path / f"bad.{ending}"), data=small_store)
+        first, second, third = caught.value.rows
+        assert first == "row 2, column gain_block: 'two' is not a number"
+        assert second.startswith("row 3, column position: 'lst' is not allowed; one of 'last', ")
+        assert third.startswith("row 4, run_id, layer, prompt_id, position: the same as in a row before")
+        assert all(row in str(caught.value) for row in caught.value.rows)
+    assert snapshot(small_store) == before
 
 
 @pytest.mark.parametrize(
