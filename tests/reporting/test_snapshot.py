@@ -11,7 +11,7 @@ from conftest import finding, table
 from conftest import snapshot as files_of
 from workplaces import make_workplace, write_analysis, write_fitted
 
-from thermostats.cli import listing
+from thermostats.cli import table_listing
 from thermostats.reporting.report import Result, report
 from thermostats.reporting.snapshot import IGNORED, differences
 from thermostats.reporting.state import State
@@ -60,7 +60,7 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert kept(out) == before
     assert [line.split(":")[0] for line in changed.differ] == ["C01.mean-gain", "C02.mean-gain"]
     assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(changed)
-    assert [row["probability"] for row in listing.findings(out)] == [0.5, 0.973]
+    assert [row["probability"] for row in table_listing.findings(out)] == [0.5, 0.973]
     assert "c02.md" in build(snapshot=True).removed
     assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
     assert build().differ == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import finding, layer, model, run, table
 
-from thermostats.cli import listing
+from thermostats.cli import listing, table_listing
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import spec_states, store
 from thermostats.tables.arguments import DESCRIBED
@@ -126,7 +126,7 @@ def named(claim: str, estimand: str, headline: bool, **fields: object) -> dict[s
 def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
     rows = [named("C02", "x", True), named("C01", "a", False), named("C01", "b", True, estimate=0.5)]
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
-    found = listing.findings(tmp_path)
+    found = table_listing.findings(tmp_path)
     assert [(row["claim"], row["estimand"]) for row in found] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
     assert (found[0]["published"], found[0]["reproduced"]) == ({"a": 1.5}, {})
     assert (found[0]["estimate"], found[1]["estimate"], found[0]["n_models"]) == (0.5, None, 3)
@@ -136,11 +136,11 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 def test_findings_that_are_damaged(tmp_path: Path) -> None:
     store.save(table("findings", named("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
     with pytest.raises(DataError, match="no JSON") as damaged:
-        listing.findings(tmp_path)
+        table_listing.findings(tmp_path)
     assert damaged.value.where == str(tmp_path / "findings.csv")
     store.save(table("layers", layer(run(), 1, 1.0)), "layers", tmp_path / "findings.csv")
     with pytest.raises(DataError, match="columns of table findings"):
-        listing.findings(tmp_path)
+        table_listing.findings(tmp_path)
 
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:

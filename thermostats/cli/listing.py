@@ -1,30 +1,17 @@
-"""Listings as rows: the architectures, tables, models, prompt sets, runs, claims and findings."""
+"""Listings as rows: architectures, columns and claims, which need no table; others are `table_listing`'s."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Table
-
-from thermostats.claims.scripts import chosen, scripts
-from thermostats.errors import DataError, UsageError, unknown
-from thermostats.reporting.names import findings_file
-from thermostats.tables import rows as tables
-from thermostats.tables import spec_states
-from thermostats.tables.arrow_check import held, is_missing, keys
-from thermostats.tables.evidence import ALL, check_set, is_asked
+from thermostats.claims.scripts import scripts
+from thermostats.errors import UsageError
 from thermostats.tables.feature_columns import feature_columns
-from thermostats.tables.folders import data_folder, layers, own_files, shipped
+from thermostats.tables.folders import shipped
 from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
-from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import with_interval
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 CLAIMED = ("claim", "reads", "needs", "title")
@@ -66,59 +53,9 @@ def rows(
         return (
             _titles(shipped("analyses")) if analyses is None and not rules else _claims(analyses or shipped("analyses"))
         )
-    read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
-        "models": _models,
-        "prompts": _prompts,
-        "runs": _runs,
-        "tables": _tables,
-    }
-    found, shown = read[what](data, own)
-    if what not in OWN:
-        return found, shown
-    of = {(row["model_id"], row["revision"]): row for row in plain(tables.load("models", data))}
-    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in found]
-    kept = pairs
-    for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
-        if wanted:
-            if not any(_is(model, label, wanted) for _, model in pairs):
-                named = {str(model.get(label) or "") for _, model in kept} - {"", NURSERY}
-                raise unknown(f"no {what} of this {name}", wanted, sorted(named))
-            kept = [(row, model) for row, model in kept if _is(model, label, wanted)]
-    leave_out = not nursery and lab.casefold() != NURSERY
-    return [row for row, model in kept if not (leave_out and model.get("heritage") == NURSERY)], shown
+    from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
 
-
-def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
-    """Whether a model's lab or family is the one wanted, whatever the case."""
-    return str(model.get(label) or "").casefold() == wanted.casefold()
-
-
-def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
-    """Findings of the last report, of some claims or all, each claim's headline first, named figures as objects.
-
-    evidence: the set that they rest on, or `all`; None: of each question the set it was first asked of.
-
-    Raises UsageError for a claim that the report does not have, and for another set.
-    """
-    check_set(evidence, ALL)
-    path = findings_file(out)
-    listed = plain(held(tables.read(path, "findings"), "findings", path))
-    try:
-        for row in listed:
-            row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
-    except (ValueError, RecursionError) as error:
-        got, step = str(error), "thermostats report --all"
-        raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
-    there = {row["claim"]: path for row in listed}
-    wanted = chosen(claims or None, there)
-    listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
-    return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
-
-
-def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
-    """What a person reads in place of columns of a finding: the mark of a headline, the estimate as pages round it."""
-    estimate = with_interval(row["estimate"], row["lower"], row["upper"])
-    return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
+    return table_listing.rows(what, data, own=own, lab=lab, family=family, nursery=nursery)
 
 
 def _titles(analyses: Path) -> Rows:
@@ -140,19 +77,6 @@ def _claims(analyses: Path) -> Rows:
     listed, shown = _titles(analyses)
     ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
     return [row | ruled[row["claim"]] for row in listed], shown
-
-
-def _tables(data: str | Path | None, own: bool) -> Rows:
-    listed = [
-        {
-            "table": name,
-            "rows": len(tables.load(name, data)),
-            "key": ", ".join(key(name)),
-            "meaning": schema.description,
-        }
-        for name, schema in TABLES.items()
-    ]
-    return listed, list(listed[0])
 
 
 def _columns(table: str | None) -> Rows:
@@ -179,34 +103,6 @@ def _values(column: Column) -> list[str]:
     return [f"one of {', '.join(shown)}"] * any(value not in column.description for value in shown)
 
 
-def _models(data: str | Path | None, own: bool) -> Rows:
-    shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
-    return _own_last("models", data, own), shown
-
-
-def _prompts(data: str | Path | None, own: bool) -> Rows:
-    listed = []
-    for name, rows in groupby(plain(tables.load("prompts", data)), key=itemgetter("prompt_set")):
-        held_in = list(rows)
-        categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
-        texts = sum(row["text"] != "" for row in held_in)
-        listed.append({"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories})
-    return listed, ["prompt_set", "prompts", "texts", "categories"]
-
-
-def _runs(data: str | Path | None, own: bool) -> Rows:
-    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
-    shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
-    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
-    left = [
-        {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
-        | {"state": spec.state, "reason": spec.reason}
-        for spec in spec_states.read(data_folder(data))
-    ]
-    return [*runs, *left], shown
-
-
 def _architectures() -> Rows:
     from thermostats.measurement.architectures import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
 
@@ -222,20 +118,3 @@ def _architectures() -> Rows:
         for entry in ARCHITECTURES
     ]
     return listed, list(listed[0])
-
-
-def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
-    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
-    folder, listed = data_folder(data), plain(tables.load(name, data))
-    if not layers(folder)[:-1]:
-        return listed
-    held_here = {each for path in own_files(name, folder) for each in keys(tables.read(path, name), name)}
-    own = [tuple(row[label] for label in key(name)) in held_here for row in listed]
-    beneath = [row for row, is_own in zip(listed, own, strict=True) if not is_own]
-    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, own, strict=True) if is_own)]
-
-
-def plain(rows: Table) -> list[dict[str, Any]]:
-    """Rows as plain Python values, a missing one as None."""
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return [{label: None if is_missing(value) else value for label, value in row.items()} for row in found]
