@@ -337,12 +337,12 @@ def _progress(total: float, before: float) -> Iterator[Callable[[str, float, flo
 
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
-            now = sum(done.values())
+            now, new = sum(done.values()), sum(done.values()) - before > total / 1e9
             bars.update(task, completed=now, description=f"training {name}")
-            left = (time.perf_counter() - began) * (total - now) / max(now - before, 1e-9)
+            left = (time.perf_counter() - began) * (total - now) / (now - before) if new else 0.0
             for one in trained:
                 line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}"
-                line += f", about {left / 60:.0f} min left" if now > before else ", trained before"
+                line += f", about {left / 60:.0f} min left" if new else ", trained before"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

@@ -127,6 +127,7 @@ def train_all(
     engine: Settings = Settings(),  # noqa: B008 - frozen
 ) -> Iterator[Step]:
     """Run jobs side by side, one process a core or one for a GPU, and yield their progress; fine-tuning comes last.
+    The longest come first, so that processes end together.
 
     engine: this machine, or a cluster, which takes all jobs at once.
 
@@ -134,7 +135,7 @@ def train_all(
     """
     workers = processes or (1 if device != "cpu" else os.cpu_count() or 1)
     for tuned in (False, True):
-        part = [job for job in wanted if job.tuned == tuned]
+        part = sorted((job for job in wanted if job.tuned == tuned), key=lambda job: -job.work)
         known = {job.name: job.records(folder) for job in part}
         yield from (Step(job, 1.0, known[job.name]) for job in part if known[job.name])
         if left := [job for job in part if not known[job.name]]:
