@@ -20,7 +20,7 @@ import torch
 from thermostats.measurement.execute import execute
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery import packs, recipes, stacked, tokenizer
+from thermostats.studies.nursery import pack_training, packs, recipes, stacked, tokenizer
 from thermostats.studies.nursery.corpora import load
 from thermostats.tables.vocabulary import NURSERY
 
@@ -40,7 +40,7 @@ def one_step_at_a_time(corpora: Path, shape: recipes.Shape, recipe: recipes.Reci
     for step in range(STEPS + 3):
         if step == 3:
             began = time.process_time()
-        windows = torch.from_numpy(packs.cut(corpus.train, range(step, step + recipe.batch), pack))
+        windows = torch.from_numpy(pack_training.cut(corpus.train, range(step, step + recipe.batch), pack))
         logits = model(input_ids=windows[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
         rule.zero_grad()
@@ -54,7 +54,7 @@ def packed(folder: Path, shape: recipes.Shape, recipe: recipes.Recipe) -> tuple[
     """Seconds of a step of one model of eight in a pack, and of measuring it once in the pack."""
     members = tuple(packs.Member(f"m{i}", replace(recipe, name=f"r{i}"), i) for i in range(8))
     own = packs.Pack("p", shape, members, CONTEXT, (0.0, 1.0))
-    training = packs._Training(own, folder, "cpu")
+    training = pack_training.PackTraining(own, folder, "cpu")
     training._take_a_step()
     began = time.process_time()
     for _ in range(STEPS):

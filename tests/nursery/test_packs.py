@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,16 +18,13 @@ pytest.importorskip("transformers")
 from small_corpora import small_corpora  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 
-from thermostats.errors import UsageError  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
-from thermostats.measurement.settings import Settings  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
-from thermostats.studies.nursery import corpora, packs, stacked  # noqa: E402
+from thermostats.studies.nursery import corpora, pack_training, stacked  # noqa: E402
 from thermostats.studies.nursery.packs import Member, Pack  # noqa: E402
 from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
 from thermostats.studies.nursery.recipes import Recipe, shape_of  # noqa: E402
-from thermostats.studies.nursery.training import train_all  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 
 STEPS, CONTEXT = 12, 128
@@ -109,7 +105,7 @@ def alone(made, member, kind):
     for step in range(recipe.steps):
         rng = np.random.default_rng([member.seed, 0, step])
         starts = rng.integers(len(corpus.train) - CONTEXT, size=recipe.batch)
-        windows = torch.from_numpy(packs.cut(corpus.train, starts, pack()))
+        windows = torch.from_numpy(pack_training.cut(corpus.train, starts, pack()))
         loss = cross_entropy(model(input_ids=windows[:, :-1]).logits.flatten(0, 1), windows[:, 1:].flatten())
         model.zero_grad()
         loss.backward()
@@ -163,7 +159,7 @@ def test_a_neighbour_changes_nothing_but_rounding(made, trained, folder):
 
 
 def test_what_is_killed_goes_on_to_the_same_bits(made, trained, folder, monkeypatch):
-    monkeypatch.setattr(packs, "SAVED_EVERY", 0.0)
+    monkeypatch.setattr(pack_training, "SAVED_EVERY", 0.0)
 
     class KilledError(Exception):
         pass
@@ -214,6 +210,13 @@ def test_a_model_that_comes_apart_is_kept_and_harms_no_other(made, trained, fold
     assert done[0].loss == pytest.approx(trained[0].loss, rel=1e-4)
 
 
+def test_loss_of_frequencies_alone_by_hand(made):
+    corpus = corpora.load(made, "synthetic")
+    counts = pd.Series(corpus.train).value_counts().reindex(range(corpus.vocab_size), fill_value=0) + 1
+    expected = sum(-math.log(counts[token] / counts.sum()) for token in corpus.heldout) / len(corpus.heldout)
+    assert corpora.unigram_loss(corpus) == pytest.approx(expected)
+
+
 def test_a_bigram_model_by_hand(made):
     corpus = corpora.load(made, "synthetic")
     tokens, held = list(corpus.train), list(corpus.heldout)
@@ -227,18 +230,3 @@ def test_a_bigram_model_by_hand(made):
     ]
     assert corpora.bigram_loss(corpus) == pytest.approx(np.mean(losses))
     assert corpora.bigram_loss(corpus) < corpora.unigram_loss(corpus)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("engine", "library"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_cluster_trains_to_the_same_bits(made, trained, folder, engine, library):
-    pytest.importorskip(library)
-    steps = list(train_all([pack()], folder, engine=Settings(engine)))
-    assert [one.loss for step in steps for one in step.trained] == [one.loss for one in trained]
-    assert list(train_all([pack()], folder, engine=Settings(engine)))[-1].share == 1.0  # nothing is begun again
-
-
-def test_without_its_library_a_cluster_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"\[ray\]"):
-        list(train_all([pack()], folder, engine=Settings("ray")))

@@ -1,4 +1,4 @@
-"""A model trained again held against the shipped tables, and the verbs of the nursery from end to end."""
+"""Trained models put into the tables, and the verbs of the nursery from end to end."""
 
 from __future__ import annotations
 
@@ -6,93 +6,65 @@ import json
 import shutil
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import BUDGET, row, small_corpora
+from small_corpora import small_corpora
 
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery import designs, measuring, training
+from thermostats.studies.nursery import designs, measuring
 from thermostats.studies.nursery.cli import app
 from thermostats.studies.nursery.designs import Design
-from thermostats.studies.nursery.plan import read_record
-from thermostats.studies.nursery.recipes import drawn
+from thermostats.studies.nursery.packs import Member, Pack
+from thermostats.studies.nursery.recipes import drawn, shape_of
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
-OWN = row("small-1")
-"""Under a name that no shipped model has."""
+RECIPE = replace(drawn(1, 3, 128)[0], name="small", steps=6, batch=2)
+PACK = Pack("small", shape_of(2, 0.125, 32), (Member("small-1", RECIPE, 7),), 128, (0.0, 1.0))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = small_corpora(tmp_path_factory.mktemp("corpora"))
-    training.train(OWN, folder, budget=BUDGET)
+    PACK.run(folder)
     return folder
 
 
-@pytest.fixture(scope="module")
-def measured(made, tmp_path_factory):
-    """A data folder with the prompts and what was measured of the trained model."""
-    data = tmp_path_factory.mktemp("data")
-    shutil.copy(shipped("data") / "prompts.csv", data)
-    done = read_record(made, OWN["model"])
-    store.save(measuring.rows_of_models(OWN, made, done), "models", data / "models.csv")
-    outcomes = [outcome for _, outcome in measuring.measure_all([OWN], made, data)]
-    assert [outcome.status for outcome in outcomes].count("failed") == 0
-    return data
+def test_a_trained_model_is_measured_once(made, tmp_path):
+    shutil.copy(shipped("data") / "prompts.csv", tmp_path)
+    for status in ("measured", "skipped"):
+        assert [outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)] == [status]
+    models = store.load("models", tmp_path)
+    (own,) = models[models["model_id"] == "nursery/small-1"].to_dict("records")
+    assert (own["revision"], own["variant"], own["heritage"], own["family"]) == (
+        "step00006",
+        "base",
+        "nursery",
+        "small",
+    )
+    assert (own["position_scheme"], own["norm_place"], own["seed_of"], own["parent"]) == ("rotary", "pre", "", "")
+    layers = store.load("layers", tmp_path)
+    assert (layers["gain_block"].dropna() > 0).all() and set(layers["layer"]) >= {1, 2}
 
 
-def with_shipped(monkeypatch, data):
-    monkeypatch.setattr(measuring, "shipped", lambda name: data)
-
-
-def test_the_same_training_has_the_same_gains(made, measured, monkeypatch):
-    with_shipped(monkeypatch, measured)
-    found = measuring.compare([OWN], made)
-    assert set(found["checkpoint"]) == {"step00000", "step00001", "step00004", "step00012"}
-    assert found["same"].all() and found["largest"].max() < 1e-6 and found["difference"].abs().max() < 1e-6
-    assert set(found["rows"]) == {2 * 6}
-
-
-def test_other_gains_are_told_apart_by_the_stated_tolerance(made, measured, tmp_path, monkeypatch):
-    other = shutil.copytree(measured, tmp_path / "other")
-    for path in (other / "measured" / "layers").glob("*.csv"):
-        layers = pd.read_csv(path, keep_default_na=False)
-        layers["gain_block"] = pd.to_numeric(layers["gain_block"]) * 1.1
-        layers.to_csv(path, index=False)
-    with_shipped(monkeypatch, other)
-    found = measuring.compare([OWN], made)
-    assert not found["same"].any()
-    assert found["difference"].to_numpy() == pytest.approx([-0.0953102] * len(found), abs=1e-4)
-
-
-def test_nothing_to_compare_is_an_error(made, measured, monkeypatch, tmp_path):
-    with_shipped(monkeypatch, measured)
+def test_nothing_to_compare_is_an_error(made):
     with pytest.raises(DataError, match="nothing to compare"):
-        measuring.compare([row("r07-1")], made)
-
-
-def test_a_second_measurement_finds_everything_finished(made, measured):
-    statuses = {outcome.status for _, outcome in measuring.measure_all([OWN], made, measured)}
-    assert statuses == {"skipped"}
-    models = store.load("models", measured)
-    own = models[models["model_id"] == "nursery/small-1"].set_index("revision")
-    assert list(own.sort_index()["variant"]) == ["", "", "", "base"]
-    assert set(own["heritage"]) == {"nursery"} and set(own["family"]) == {"small"}
+        measuring.compare(PACK.members, made)
 
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_the_first_design_is_printed():
+def test_the_recipes_of_the_design_that_ships_are_printed():
     said = run("design", "--json")
-    assert said.exit_code == 0 and len(json.loads(said.stdout)) == 96
+    recipes = json.loads(said.stdout)
+    assert said.exit_code == 0 and len(recipes) == 36 and recipes[0]["name"] == "c001"
+    assert "440 models in" in said.stderr
 
 
 @pytest.mark.slow

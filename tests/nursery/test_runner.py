@@ -1,18 +1,26 @@
-"""Many trainings side by side: what is through, what failed, what is skipped; and choosing what to train."""
+"""Packs side by side: what is through, what failed, what is skipped, and what an engine without its library says."""
 
 from __future__ import annotations
+
+import sys
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import BUDGET, row, small_corpora
+from small_corpora import small_corpora
 
 from thermostats.errors import UsageError
-from thermostats.studies.nursery import plan
+from thermostats.measurement.settings import Settings
+from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.plan import read_record
-from thermostats.studies.nursery.training import Job, jobs, train_all
+from thermostats.studies.nursery.recipes import Recipe, shape_of
+from thermostats.studies.nursery.training import train_all
+
+PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 6, 0.5, 0.5, 0.1, 0.0, 1.0)
+SHAPE = shape_of(2, 0.125, 32)
 
 
 @pytest.fixture(scope="module")
@@ -20,49 +28,45 @@ def made(tmp_path_factory):
     return small_corpora(tmp_path_factory.mktemp("corpora"))
 
 
+def pack(name, **changed):
+    recipe = replace(PLAIN, name=name, **changed)
+    return Pack(name, SHAPE, (Member(f"{name}-small", recipe, 7),), 128, (0.0, 1.0))
+
+
 def through(steps):
     return [trained.model for step in steps for trained in step.trained]
 
 
-@pytest.mark.slow
-def test_two_processes_train_and_then_tune_and_do_nothing_the_second_time(made):
-    rows = [row("r01-1"), row("r01-2", corpus="synthetic", seed=9)]
-    wanted = jobs(rows, plan.tuned_rows(rows), BUDGET)
-    assert [job.name for job in wanted] == ["r01-1", "r01-2", "r01-1-tuned"]
-    assert [job.steps for job in wanted] == [12, 12, 4]
-    steps = list(train_all(wanted, made, processes=2))
-    assert sorted(through(steps)) == ["r01-1", "r01-1-tuned", "r01-2"] and through(steps)[-1] == "r01-1-tuned"
+def test_the_longest_begin_and_nothing_is_trained_a_second_time(made):
+    wanted = [pack("short", steps=3), pack("long")]
+    steps = list(train_all(wanted, made, processes=1))
+    assert through(steps) == ["long-small", "short-small"]
     assert all(0 <= step.share <= 1 for step in steps)
-    again = list(train_all(wanted, made, processes=2))
-    assert through(again) == [job.name for job in wanted] and len(again) == 3
-    assert [list(step.trained) for step in again] == [[read_record(made, job.name)] for job in wanted]
+    again = list(train_all(wanted, made, processes=1))
+    assert through(again) == ["short-small", "long-small"] and len(again) == 2
+    assert [list(step.trained) for step in again] == [[read_record(made, f"{p.name}-small")] for p in wanted]
 
 
 def test_a_failed_training_is_raised_when_the_others_are_through(made):
-    wanted = [Job(row("r05-1", model_type="no-such-model"), False, BUDGET), Job(row("r05-2"), False, BUDGET)]
     done = []
-    with pytest.raises(Exception, match="no-such-model"):
-        for step in train_all(wanted, made, processes=1):
+    with pytest.raises(UsageError, match="no-such-corpus"):
+        for step in train_all([pack("bad", corpus="no-such-corpus", steps=9), pack("good")], made, processes=1):
             done.append(step)
-    assert through(done) == ["r05-2"] and read_record(made, "r05-1") is None
+    assert through(done) == ["good-small"] and read_record(made, "bad-small") is None
 
 
-def test_models_and_recipes_are_chosen_by_name():
-    assert [found["model"] for found in plan.chosen(["r03-2"], [])] == ["r03-2"]
-    assert {found["recipe"] for found in plan.chosen([], ["r03", "r05"])} == {"r03", "r05"}
-    assert len(plan.chosen(["r03-2"], ["r03"])) == 6 and len(plan.chosen([], [])) == 96
-    rows = plan.chosen([], [])
-    assert sorted(found["recipe"] for found in plan.tuned_rows(rows)) == sorted({found["recipe"] for found in rows})
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "library"), [("ray", "ray"), ("slurm", "submitit")])
+def test_a_cluster_trains_to_the_same_bits(made, tmp_path, engine, library):
+    pytest.importorskip(library)
+    folder, here = small_corpora(tmp_path), pack("there")
+    losses = [one.loss for one in here.run(made)]
+    steps = list(train_all([here], folder, engine=Settings(engine)))
+    assert [one.loss for step in steps for one in step.trained] == losses
+    assert list(train_all([here], folder, engine=Settings(engine)))[-1].share == 1.0  # nothing is begun again
 
 
-@pytest.mark.parametrize("models, recipes, got", [(["r3-2"], [], "r3-2"), ([], ["r17"], "r17")])
-def test_a_name_that_is_not_in_the_design_is_refused_with_the_nearest(models, recipes, got):
-    with pytest.raises(UsageError, match=got) as raised:
-        plan.chosen(models, recipes)
-    assert "r0" in str(raised.value)
-
-
-def test_a_job_says_about_how_long_it_takes():
-    small, wide, deep = (Job(row(d_model=d, n_layers=L), False, 1.0) for d, L in ((32, 2), (72, 2), (32, 20)))
-    assert small.steps == 600 and small.work < wide.work < deep.work
-    assert Job(row(), True, 1.0).steps == 180
+def test_without_its_library_a_cluster_says_what_to_install(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"\[ray\]"):
+        list(train_all([pack("elsewhere")], made, engine=Settings("ray")))

@@ -89,13 +89,13 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
 
 @pytest.mark.parametrize("factor, same", [(1.0, True), (1.1, False)])
 def test_a_training_is_compared_with_the_shipped_gains(trained, monkeypatch, factor, same):
-    rows = DESIGN.packs()[0].rows()
-    gains = [pd.read_csv(model_folder(trained, row["model"]) / GAINS).assign(model=row["model"]) for row in rows]
+    members = DESIGN.packs()[0].members
+    gains = [pd.read_csv(model_folder(trained, m.model) / GAINS).assign(model=m.model) for m in members]
     shipped = pd.concat(gains)
     shipped["log_gain"] += np.log(factor)
     monkeypatch.setattr(measuring, "shipped_table", {"gains": shipped}.get)
-    found = measuring.compare(rows, trained, second=True)
-    assert set(found["checkpoint"]) == {"step00000", "step00010"} and len(found) == 2 * len(rows)
+    found = measuring.compare(members, trained)
+    assert set(found["checkpoint"]) == {"step00000", "step00010"} and len(found) == 2 * len(members)
     assert found["difference"].to_numpy() == pytest.approx([-np.log(factor)] * len(found))
     assert found["same"].all() == same
 

@@ -21,6 +21,8 @@ from thermostats.studies.nursery import corpora, measuring, training
 from thermostats.studies.nursery.cli import _progress, app
 from thermostats.studies.nursery.plan import CORPORA, RECORD, Trained, model_folder
 
+MODEL = "c005-L04d32h8"
+
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -35,11 +37,11 @@ def asked(monkeypatch, tmp_path):
     """What the trainer was asked for; a folder that says it has corpora."""
     told = {}
 
-    def train_all(wanted, folder, *, device, processes, engine):
-        told.update(jobs=wanted, folder=folder, device=device, processes=processes, engine=engine)
-        for job in wanted:
-            yield training.Step(job, 0.5)
-            yield training.Step(job, 1.0, [record(job.name, job.steps)])
+    def train_all(packs, folder, *, device, processes, engine):
+        told.update(packs=packs, folder=folder, device=device, processes=processes, engine=engine)
+        for pack in packs:
+            yield training.Step(pack, 0.5)
+            yield training.Step(pack, 1.0, [record(member.model, pack.steps) for member in pack.members])
 
     monkeypatch.setattr(training, "train_all", train_all)
     monkeypatch.setattr(corpora, "load", lambda folder, name: told.setdefault("corpora", []).append(name))
@@ -48,29 +50,31 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
-    said = run("train", "r05-1", "r05-2", "--folder", tmp_path, "--budget", "2", "--processes", "3", "--engine", "ray")
+    told = ("--folder", tmp_path, "--no-tune", "--processes", "3", "--engine", "ray")
+    said = run("train", "c005-L04d32h8", "c021-L16d80h3", *told)
     assert said.exit_code == 0, said.exception
-    assert [job.name for job in asked["jobs"]] == ["r05-1", "r05-2", "r05-1-tuned"]
+    held = {member.model for pack in asked["packs"] for member in pack.members}
+    assert len(asked["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
     assert asked["corpora"] == ["english", "synthetic"]
     assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
     assert asked["engine"].name == "ray"
     lines = said.stdout.splitlines()
     assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
-    assert lines[1].split("\t")[:4] == ["r05-1", "english", "1200", "3.25"]
-    assert "r05-1: 1200 steps, held-out loss 3.25, about 0 min left" in said.stderr
+    assert {line.split("\t")[0] for line in lines[1:]} == held
+    assert "held-out loss 3.25, about 0 min left" in said.stderr
     assert f"thermostats nursery measure --folder {tmp_path} --data mine" in said.stderr
 
 
-def test_train_without_tuning_as_json(asked, tmp_path):
-    said = run("train", "r05-1", "--folder", tmp_path, "--no-tune", "--json")
-    assert [row["model"] for row in json.loads(said.stdout)] == ["r05-1"]
+def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(asked, tmp_path):
+    said = run("train", "--recipe", "c005", "--folder", tmp_path, "--json")
+    assert len({row["model"] for row in json.loads(said.stdout) if row["model"].startswith("c005-")}) >= 12
     assert "Next:" not in said.stderr
 
 
 @pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
 def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
     monkeypatch.setattr("thermostats.studies.nursery.cli.count_gpus", lambda: gpus)
-    run("train", "r05-1", "--folder", tmp_path, "--device", "auto")
+    run("train", MODEL, "--folder", tmp_path, "--device", "auto")
     assert asked["device"] == device
     assert settings.NAMES.fullmatch(asked["device"])
 
@@ -94,35 +98,35 @@ def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
 
 @pytest.fixture
 def trained(tmp_path):
-    folder = model_folder(tmp_path, "r05-1")
+    folder = model_folder(tmp_path, MODEL)
     folder.mkdir(parents=True)
-    (folder / RECORD).write_text(json.dumps(asdict(record("r05-1"))))
+    (folder / RECORD).write_text(json.dumps(asdict(record(MODEL))))
     return tmp_path
 
 
 @pytest.mark.parametrize(("status", "code"), [("measured", 0), ("failed", 1)])
 def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, status, code):
-    def measure_all(rows, folder, data):
-        assert ([row["model"] for row in rows], folder) == (["r05-1"], trained)
-        yield "r05-1", Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
+    def measure_all(members, folder, data):
+        assert ([member.model for member in members], folder) == ([MODEL], trained)
+        yield MODEL, Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
 
     monkeypatch.setattr(measuring, "measure_all", measure_all)
-    said = run("measure", "r05-1", "--folder", trained, "--data", trained / "mine")
+    said = run("measure", MODEL, "--folder", trained, "--data", trained / "mine")
     assert said.exit_code == code
-    assert said.stdout.splitlines()[1].split("\t")[:4] == ["r05-1", "step00600", status, "1.5"]
-    assert f"r05-1 step00600: {status}" in said.stderr
+    assert said.stdout.splitlines()[1].split("\t")[:4] == [MODEL, "step00600", status, "1.5"]
+    assert f"{MODEL} step00600: {status}" in said.stderr
     assert ("thermostats report --all --data" in said.stderr) == (code == 0)
 
 
 @pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
 def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
-    table = pd.DataFrame({"model": "r05-1", "checkpoint": ["step00000", "step00600"], "same": same})
-    monkeypatch.setattr(measuring, "compare", lambda rows, folder, second: table)
-    said = run("compare", "r05-1", "--folder", trained)
+    table = pd.DataFrame({"model": MODEL, "checkpoint": ["step00000", "step00600"], "same": same})
+    monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
+    said = run("compare", MODEL, "--folder", trained)
     assert said.exit_code == code
-    assert said.stdout.splitlines()[2].split("\t") == ["r05-1", "step00600", str(same[1])]
+    assert said.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
     assert "differ by at most 0.05" in said.stderr
-    assert "differ by at most" not in run("compare", "r05-1", "--folder", trained, "--json").stderr
+    assert "differ by at most" not in run("compare", MODEL, "--folder", trained, "--json").stderr
 
 
 def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
@@ -133,7 +137,7 @@ def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
     said = run("corpora", "--folder", tmp_path / "own", "--text", text)
     assert told == [(tmp_path / "own", text)]
     assert said.stdout == f"{tmp_path / 'own'}\n"
-    assert f"thermostats nursery train --recipe r05 --folder {tmp_path / 'own'}" in said.stderr
+    assert f"thermostats nursery train c005-L04d32h8 --folder {tmp_path / 'own'}" in said.stderr
 
 
 def test_models_that_ship_are_folders_of_models():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +14,22 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from thermostats.errors import DataError, UsageError, not_installed
+from thermostats.errors import DataError, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
 from thermostats.studies.nursery.plan import (
     check_corpora,
     check_names,
-    chosen,
     read_record,
     records,
+    shipped_design,
     shipped_models,
-    shipped_table,
-    tuned_rows,
 )
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, Verbs, check_file
 
 if TYPE_CHECKING:
-    from thermostats.studies.nursery.packs import Pack
+    from thermostats.studies.nursery.packs import Member, Pack
 
 app = Verbs(
     name="nursery",
@@ -42,10 +39,10 @@ app = Verbs(
 )
 Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
 Recipes = Annotated[
-    list[str], typer.Option("--recipe", help="Recipe whose models are taken, r01 to r16; may be repeated.")
+    list[str], typer.Option("--recipe", help="Recipe whose models are taken, such as c005; may be repeated.")
 ]
-Models = Annotated[list[str], typer.Argument(help="Models of the design, such as r03-2; all by default.")]
-Design = Annotated[Path | None, typer.Option("--design", help="A design file; by default the first study's design.")]
+Models = Annotated[list[str], typer.Argument(help="Models of the design, such as c005-L04d32h8; all by default.")]
+Design = Annotated[Path | None, typer.Option("--design", help="A design file; by default the one that ships.")]
 HERE = Path("nursery")
 CONTEXT = 64
 """Tokens in a window of a design that is proposed."""
@@ -69,31 +66,26 @@ def design(
     out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train --design.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the first study's design; with --recipes and --shapes propose, cost and simulate your own design.
+    """Print the recipes of the design that ships; with --recipes and --shapes propose, cost and simulate your own.
 
     Example: `thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
-    if recipes is None:
-        frame = shipped_table()
-        print_rows(records(frame), list(frame.columns), as_json)
-        say_next("thermostats nursery corpora", shown=not as_json)
-        return
-    from thermostats.studies.nursery import components, designs  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery import components, designs  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery.recipes import drawn  # noqa: PLC0415
 
-    _check_installed()
-    grid = designs.parse_grid([*shapes, *factors])
-    own = designs.Design(
-        out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, tuple(drawn(recipes, seed, CONTEXT))
-    )
-    own.check()
+    if recipes is None:
+        own = designs.read(shipped_design())
+    else:
+        grid, taken = designs.parse_grid([*shapes, *factors]), tuple(drawn(recipes, seed, CONTEXT))
+        own = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
+        own.check()
     packs = own.packs()
     models = sum(len(pack.members) for pack in packs)
     print(f"{models} models in {len(packs)} packs, about {own.hours:.1f} core-hours of a processor", file=sys.stderr)
     if power:
-        shown = components.operating(recipes, components.logs(grid))
+        shown = components.operating(len(own.recipes), components.logs(own.grid))
     else:
-        shown = [asdict(recipe) for recipe in own.recipes]
+        shown = [asdict(recipe) for recipe in (*own.recipes, *own.apart)]
     print_rows(shown, list(shown[0]), as_json)
     if out is not None:
         designs.write(own, out)
@@ -117,7 +109,7 @@ def corpora(
 
     build(folder, text)
     print(folder)
-    say_next("thermostats nursery train --recipe r05" + ("" if folder == HERE else f" --folder {folder}"))
+    say_next("thermostats nursery train c005-L04d32h8" + ("" if folder == HERE else f" --folder {folder}"))
 
 
 @app.command()
@@ -126,71 +118,50 @@ def train(
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
     design: Design = None,
-    budget: Annotated[float, typer.Option(help="Multiple of the first study's 600 steps; 10 suits a GPU.")] = 1.0,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            help="Train models on: the first of each recipe on the other corpus; of a file, 14 in three ways."
-        ),
-    ] = True,
+    tune: Annotated[bool, typer.Option(help="Then train 14 models on in three ways, once all are trained.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of models trained at once; by default one per core or one per GPU."),
+        int | None, typer.Option(min=1, help="Number of packs trained at once; by default one per core or one per GPU.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
     slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train models of the first study, or of a design file, in packs; after an interruption, run it again to resume.
+    """Train the models of a design in packs; after an interruption, run it again to resume.
 
-    With a design file, every pack that holds a chosen model is trained as a whole.
-    Example: `thermostats nursery train --recipe r05`
+    Every pack that holds a chosen model is trained as a whole.
+    Example: `thermostats nursery train c005-L04d32h8`
     """
-    if not 0 < budget < math.inf:
-        raise UsageError(
-            "a budget is a number above 0", got=str(budget), next_step="--budget 1 for the shipped models' 600 steps"
-        )
     check_device(device)
     where = Settings(engine, address=address, slurm=tuple(slurm or ()))
     if engine == "local":
         check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
-    if design is not None and budget != 1:
-        raise UsageError(
-            "a design file states its own number of steps",
-            got=f"--budget {budget:g}",
-            next_step="change the steps in the file",
-        )
-    rows, packs = _chosen(models, recipe, design)
+    path = _file(design)
+    packs = _chosen(models, recipe, path)
     check_corpora(folder)
     from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
     for name in NAMES:
         load(folder, name)
     _check_installed()
-    from thermostats.studies.nursery.training import Work, jobs, train_all  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery.training import train_all  # noqa: PLC0415 - torch
 
-    wanted: Sequence[Work] = packs
-    if design is None:
-        wanted = jobs(rows, tuned_rows(rows) if tune else [], budget)
-    else:
-        from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415
-
-        claim_folder(folder, design)
+    claim_folder(folder, path)
     shown: list[dict[str, Any]] = []
 
-    def through(wanted: Sequence[Work]) -> None:
-        before = sum(job.work for job in wanted if job.records(folder))
-        with _progress(sum(job.work for job in wanted), before) as report:
-            for step in train_all(wanted, folder, device=device, processes=processes, engine=where):
-                report(step.job.name, step.job.work, step.share, step.trained)
+    def through(packs: Sequence[Pack]) -> None:
+        before = sum(pack.work for pack in packs if pack.records(folder))
+        with _progress(sum(pack.work for pack in packs), before) as report:
+            for step in train_all(packs, folder, device=device, processes=processes, engine=where):
+                report(step.pack.name, step.pack.work, step.share, step.trained)
                 shown.extend(asdict(trained) for trained in step.trained)
 
-    through(wanted)
-    if design is not None and tune:
-        through(_tuned(design, folder))
+    through(packs)
+    if tune:
+        through(_tuned(path, folder))
     print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
     say_next(f"thermostats nursery measure --folder {folder}{_of(design)} --data mine", shown=not as_json)
 
@@ -204,17 +175,17 @@ def measure(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Measure every checkpoint of trained models into the tables; what is finished is skipped.
+    """Measure the last checkpoint of trained models into the tables; what is finished is skipped.
 
     Example: `thermostats nursery measure --data mine`
     """
     folders.own_folder(data)
-    rows = _trained(models, recipe, folder, design)
+    wanted = _trained(models, recipe, folder, design)
     _check_installed()
     from thermostats.studies.nursery.measuring import measure_all  # noqa: PLC0415 - torch
 
     shown = []
-    for model, outcome in measure_all(rows, folder, data):
+    for model, outcome in measure_all(wanted, folder, data):
         shown.append({"model": model, **asdict(outcome)} | {"model": model})
         print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
     print_rows(shown, ["model", "revision", "status", "seconds", "reason"], as_json)
@@ -228,18 +199,17 @@ def compare(
     models: Models = [],  # noqa: B006
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
-    design: Design = None,
     as_json: Json = False,
 ) -> None:
     """Compare models trained here with the shipped tables; exit code 1 if a gain differs by more than the tolerance.
 
-    Example: `thermostats nursery compare --recipe r05`
+    Example: `thermostats nursery compare c005-L04d32h8`
     """
-    wanted = _trained(models, recipe, folder, design)
+    wanted = _trained(models, recipe, folder)
     _check_installed()
     from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
-    table = measuring.compare(wanted, folder, second=design is not None)
+    table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
         print(f"equal if mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
@@ -261,30 +231,32 @@ def models_(as_json: Json = False) -> None:
     say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
 
 
-def _chosen(models: list[str], recipes: list[str], design: Path | None) -> tuple[list[dict[str, Any]], list[Pack]]:
-    """Rows of the first study, or those of a design file with the packs that hold them."""
+def _file(design: Path | None) -> Path:
+    """The design file; by default the one that ships."""
+    step = "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
     if design is None:
-        return chosen(models, recipes), []
-    check_file(
-        design, "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
-    )
-    _check_installed()
-    from thermostats.studies.nursery import designs  # noqa: PLC0415 - torch
+        return shipped_design()
+    check_file(design, step)
+    return design
+
+
+def _chosen(models: list[str], recipes: list[str], design: Path) -> list[Pack]:
+    """Packs of a design that hold a model asked for, all where none is."""
+    from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
 
     packs = designs.read(design).packs()
-    rows = [row for pack in packs for row in pack.rows()]
-    check_names(models, recipes, rows)
-    wanted = {
-        row["model"] for row in rows if not (models or recipes) or row["model"] in models or row["recipe"] in recipes
-    }
-    held = [pack for pack in packs if any(member.model in wanted for member in pack.members)]
-    return [row for row in rows if row["model"] in wanted], held
+    check_names(models, recipes, [member for pack in packs for member in pack.members])
+    return [pack for pack in packs if any(_is_asked(member, models, recipes) for member in pack.members)]
+
+
+def _is_asked(member: Member, models: list[str], recipes: list[str]) -> bool:
+    return not (models or recipes) or member.model in models or member.recipe.name in recipes
 
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
-    """Packs of the tuned models of a design file, once its own are trained."""
-    from thermostats.studies.nursery import designs  # noqa: PLC0415 - torch
-    from thermostats.studies.nursery.tuning import tuned_packs  # noqa: PLC0415 - torch
+    """Packs of the tuned models of a design, once its own are trained."""
+    from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
+    from thermostats.studies.nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
 
     own = designs.read(design)
     return tuned_packs(own, own.packs(), folder)
@@ -294,13 +266,15 @@ def _of(design: Path | None) -> str:
     return "" if design is None else f" --design {design}"
 
 
-def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[dict[str, Any]]:
-    """Rows of the design that are asked for; raises DataError where none of them is trained in the folder."""
-    rows, _ = _chosen(models, recipes, design)
-    if design is not None and not (models or recipes):
-        rows += [row for pack in _tuned(design, folder) for row in pack.rows()]
-    if not any(read_record(folder, row["model"]) for row in rows):
-        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "--recipe r05" * (design is None)
+def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[Member]:
+    """Models of a design that are asked for; raises DataError where none of them is trained in the folder."""
+    path = _file(design)
+    packs = _chosen(models, recipes, path)
+    members = [member for pack in packs for member in pack.members if _is_asked(member, models, recipes)]
+    if not (models or recipes):
+        members += [member for pack in _tuned(path, folder) for member in pack.members]
+    if not any(read_record(folder, member.model) for member in members):
+        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "c005-L04d32h8" * (design is None)
         place = ("" if folder == HERE else f" --folder {folder}") + _of(design)
         raise DataError(
             "none of these models is trained here",
@@ -308,7 +282,7 @@ def _trained(models: list[str], recipes: list[str], folder: Path, design: Path |
             next_step=f"thermostats nursery corpora, then thermostats nursery train {asked}{place}; "
             "the tables of the shipped models are read without training: thermostats report N01",
         )
-    return rows
+    return members
 
 
 def _check_installed() -> None:

@@ -8,16 +8,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from thermostats.errors import DataError, UsageError
+from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.recipes import Recipe, Shape, shape_of
 from thermostats.tables.atomic import write_atomically
-
-if TYPE_CHECKING:
-    from thermostats.studies.nursery.packs import Member, Pack
 
 GRID = ("L", "rho", "d")
 WIDEST = 8
@@ -60,8 +58,6 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        from thermostats.studies.nursery.packs import Member  # noqa: PLC0415 - torch
-
         shapes = self.shapes
         found: list[Pack] = []
         again = self._again(len(shapes))
@@ -109,7 +105,6 @@ def grouped(
     members: Sequence[Member], shape: Shape, context: int, shares: tuple[float, ...], prefix: str = ""
 ) -> list[Pack]:
     """Models of one shape as packs: as many windows and steps together, optimisers side by side, at most WIDEST."""
-    from thermostats.studies.nursery.packs import Pack  # noqa: PLC0415 - torch
 
     def key(member: Member) -> tuple[int, int]:
         return member.recipe.batch, member.recipe.steps

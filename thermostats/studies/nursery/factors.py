@@ -1,4 +1,4 @@
-"""The factors of the nursery and their levels: recipe (what a lab decides), architecture, geometry and scale."""
+"""Factors of the first study and their levels: recipe (what a lab decides), architecture, geometry and scale."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ RECIPE: dict[str, tuple[str, ...]] = {
     "corpus": ("english", "synthetic"),
 }
 """What makes up a heritage. `adam` has no weight decay: there the factor `decay` does not exist, its level is none."""
-
-DECAY = {"low": 0.01, "high": 0.3, "none": 0.0}
-"""Weight decay λ, in AdamW's units: per step, matrices shrink by the factor 1 - (AdamW's learning rate)·λ."""
-PEAK = {"low": 1.0, "high": 3.0}
-"""Peak learning rate over the optimiser's own base rate."""
-DROPOUT = {"none": 0.0, "tenth": 0.1}
-"""Dropout probability, wherever the configuration class has one (LLaMA and OLMo 2: in attention only)."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +52,5 @@ N_LAYERS = (2, 4, 9, 20)
 SHAPES = ((32, 4), (32, 8), (32, 16), (72, 6), (72, 12), (72, 24))
 """(width d, head width d_h); H = d/d_h, so that head density rho = H/d_h is 2, 1/2 and 1/8 at either width."""
 
-CONTEXT = 128
-"""Tokens in a training window."""
-BATCH = 4
-"""Windows in a step."""
-STEPS = 600
-"""Steps of a model's training at budget 1: 307,200 tokens."""
-WARMUP = 0.05
-"""Share of the steps over which the learning rate rises from 0 to its peak."""
 CHECKPOINTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Shares of training after which a checkpoint is kept."""
-TUNING = 0.3
-"""Steps of fine-tuning on the other corpus, as a share of the steps of training."""

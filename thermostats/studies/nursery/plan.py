@@ -1,10 +1,9 @@
-"""The design that ships and choosing from it; what is kept of a training: record, losses, folders of checkpoints."""
+"""Tables and models that ship; what is kept of a training: record, losses, folders of checkpoints."""
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,10 @@ from thermostats.tables.folders import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
+    from thermostats.studies.nursery.packs import Member
+
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
-TUNED = "-tuned"
 SECOND: dict[str, tuple[str, ...]] = {
     "models": (
         *("model", "recipe", "kind", "parent", "replicate_of"),
@@ -67,37 +67,19 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
     return _table(shipped("data") / "nursery" / f"{name}.csv", keep_default_na=name != "design")
 
 
+def shipped_design() -> Path:
+    """The design file that ships, of the second study."""
+    return shipped("data") / "nursery" / "second" / "design.toml"
+
+
 def shipped_models() -> list[Path]:
     """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
     return sorted(path.parent for path in (shipped("data") / "nursery" / "models").glob("*/config.json"))
 
 
-def chosen(models: Sequence[str], recipes: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of the shipped design with these models or recipes, all where none is named.
-
-    Raises UsageError for a name that is not in the design.
-    """
-    with (shipped("data") / "nursery" / "design.csv").open(encoding="utf-8", newline="") as lines:
-        check_names(models, recipes, list(csv.DictReader(lines)))
-    frame = shipped_table()
-    if models or recipes:
-        frame = frame[frame["model"].isin(models) | frame["recipe"].isin(recipes)]
-    return records(frame)
-
-
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dictionaries."""
     return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-
-
-def tuned_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose models are fine-tuned too: the first of each recipe."""
-    return [row for row in rows if row["model"].endswith("-1")]
-
-
-def tuned_name(model: str) -> str:
-    """Name of a model trained on, on the other corpus."""
-    return model + TUNED
 
 
 def model_folder(folder: Path, model: str) -> Path:
@@ -128,14 +110,15 @@ def check_corpora(folder: Path) -> None:
         raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
 
 
-def check_names(models: Sequence[str], recipes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UsageError for a model or a recipe that rows of a design do not have."""
-    for column, names in (("model", models), ("recipe", recipes)):
-        known = sorted({row.get(column) or "" for row in rows} - {""})
+def check_names(models: Sequence[str], recipes: Sequence[str], members: Sequence[Member]) -> None:
+    """Raise UsageError for a model or a recipe that a design does not have."""
+    there = {"model": {member.model for member in members}, "recipe": {member.recipe.name for member in members}}
+    for what, names in (("model", models), ("recipe", recipes)):
+        known = sorted(there[what])
         for name in names:
             if name not in known:
                 raise UsageError(
-                    f"no such {column} in the design",
+                    f"no such {what} in the design",
                     got=name,
                     allowed=" … ".join(known[:1] + known[-1:]),
                     next_step=did_you_mean(name, known, "thermostats nursery design lists them"),

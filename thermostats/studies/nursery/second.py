@@ -40,7 +40,7 @@ def write(design: Path, folder: Path, out: Path) -> None:
 
     Raises DataError where some are not trained: a study is judged when it is whole.
     """
-    from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - torch
+    from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - findings need neither
 
     own = designs.read(design)
     packs = own.packs()

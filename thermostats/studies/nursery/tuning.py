@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from thermostats.studies.nursery.designs import Design, grouped
-from thermostats.studies.nursery.factors import TUNING
 from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.plan import GAINS, model_folder, read_record
 from thermostats.studies.nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
@@ -21,6 +20,8 @@ BASES = 14
 OF_ONE = 2
 """Most bases of one recipe."""
 MORE_DECAY = 10.0
+TUNING = 0.3
+"""Steps of tuning, as a share of those of the base."""
 
 
 def tuned_packs(design: Design, packs: Sequence[Pack], folder: Path) -> list[Pack]:
