@@ -192,7 +192,7 @@ def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01.published = lambda _: n01.shares.published_rows(shipped())
     whole = findings(n01, recipe_first)
     primary = whole[f"order.{PRIMARY}"]
-    assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95
+    assert len(whole) == 11 and primary.posterior is not None and primary.posterior.probability > 0.95
     for finding in whole.values():
         if finding.draw is not None:
             assert is_drawn(finding) and finding.caption

@@ -18,6 +18,8 @@ from thermostats.claims.result import TooFew
 from thermostats.claims.scripts import scripts
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
+IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in {"n02", "n03"} else name for name in CLAIMS]
+"""Claims by how long their worlds take."""
 
 
 @cache
@@ -54,7 +56,7 @@ def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("claim", IN_TURN)
 def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,11 +88,13 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("claim", IN_TURN)
 def test_rates_hold_again(claim: str) -> None:
-    n = 40
+    n = 15
     for name, (question, rows) in tried(claim).items():
         known = operating.rates(question, len(rows)).set_index("world")
+        if known.empty and not (operating.table()["rule"] == key(question)).any():
+            continue  # not tried yet, and its page says so
         for world in question.trial.worlds:
             again = simulated(question, rows, replace(world, id=f"{world.id} again", declared=False), n)
             for side in ("supported", "not_supported"):

@@ -13,7 +13,7 @@ from thermostats.modelling.inference.sensitivity import NU, SAME_SD
 
 def line(pm: Any, data: Mapping[str, Any]) -> None:
     """y_i ~ N(X_i β + u_g(i), σ² + error_i²), u_g = τ z_g; `heavy`: t_4 errors of the same variance."""
-    beta = pm.Normal("beta", data["mean"], data["sd"], shape=data["mean"].size)
+    beta = pm.Normal("beta", data["mean"], data["sd"], shape=data["n_columns"])
     sigma = pm.HalfNormal("sigma", data["sigma_scale"])
     mean = pm.math.dot(data["X"], beta)
     if data["n_groups"]:
@@ -30,5 +30,5 @@ def sampled(lines: Lines, *, heavy: bool = False, draws: int = 1000) -> Draws:
     """Draws by the sampler."""
     data = {name: np.asarray(value) for name, value in vars(lines).items() if name != "n_groups"}
     settings = Settings(target_accept=0.97, draws=draws)
-    data |= {"n_groups": lines.n_groups, "heavy": heavy}
+    data |= {"n_groups": lines.n_groups, "n_columns": lines.mean.size, "heavy": heavy}
     return sampling.fit(line, data, seed=1, settings=settings, cache=False)

@@ -111,6 +111,7 @@ def agree(one: HeritageFit, other: HeritageFit, rel: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sampled_averages_give_what_their_prompts_give(monkeypatch: pytest.MonkeyPatch) -> None:
     """Normal prompts one by one, the same known by average alone, and the closed form of either."""
     monkeypatch.setenv(CACHE_VARIABLE, "off")

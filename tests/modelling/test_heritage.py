@@ -118,6 +118,7 @@ def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """What docs/how-to/heritage.md says of the closed form holds of the sampled model too, prompt by prompt."""
     monkeypatch.setenv(CACHE_VARIABLE, "off")

@@ -233,7 +233,9 @@ def test_alternatives_are_weighed_and_their_weights_are_ratios_of_densities(fitt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("levels", "categories"), [(LEVELS, 5), ([-0.2, 0.3], 1), (7 * [0.1], 3)])
+@pytest.mark.parametrize(
+    ("levels", "categories"), [(LEVELS, 5), ([-0.2, 0.3], 1), pytest.param(7 * [0.1], 3, marks=pytest.mark.long)]
+)
 def test_gibbs_sampling_and_pymc_agree(levels, categories):
     cells = crossed(benchmark_table(np.random.default_rng(6), levels, categories=categories).iloc[3:])
     settings = Settings(draws=3000, target_accept=0.98)
