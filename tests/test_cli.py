@@ -96,6 +96,7 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     [good] = [path for path in shipped_models() if path.name == "r07-5"]
@@ -135,6 +136,7 @@ def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["analyses"]
 
 
+@pytest.mark.slow
 def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
     join(table("models", model("own/one")), data=tmp_path / "mine")

@@ -162,6 +162,7 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
     assert not report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
 
 
+@pytest.mark.slow
 def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
     path = new_heritage("My own", tmp_path)
     done = command(path, THERMOSTATS_DATA=small_store)

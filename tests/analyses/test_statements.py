@@ -18,6 +18,7 @@ from thermostats.modelling.inference.parts import Part
 from thermostats.modelling.inference.sampling import exact_draws
 from thermostats.modelling.inference.statements import AS_FITTED
 
+pytestmark = pytest.mark.slow
 CLAIMS = [path.name[:3] for path in sorted((ROOT / "analyses").glob("[cn][0-9]*.py"))]
 OF_DRAWS_ALONE = {"N01.carry_over", "N02.effect", "N02.sign"}
 """Findings whose statement is of the fit's own draws, which no refit can answer and a stand-in has not."""

@@ -95,6 +95,7 @@ def test_a_row_changes_the_sets_that_it_enters_and_no_other(five: Path) -> None:
         pd.testing.assert_frame_equal(found, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CLAIMS))
 def test_every_view_has_a_verdict_or_says_what_it_takes(name: str) -> None:
     for question in asked(CLAIMS[name]):

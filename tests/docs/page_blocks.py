@@ -7,7 +7,7 @@ A page is read from top to bottom in an empty folder. Fences with these words do
 - any other: shown, not run.
 
 A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a file of that name,
-``<!-- slow -->`` leaves it to the slow tests, and with it all that follows, ``<!-- not run: WHY -->`` leaves it out,
+``<!-- not run: WHY -->`` leaves it out,
 ``<!-- needs: MODULE -->`` skips the page where that module is not installed.
 In what is printed, ``...`` stands for anything.
 """
@@ -80,13 +80,11 @@ def loaded(path: str) -> Any:
     return module
 
 
-def run(page: Path, found: list[Block], environment: Mapping[str, str], *, all_of_it: bool) -> None:
+def run(page: Path, found: list[Block], environment: Mapping[str, str]) -> None:
     """Run the blocks of a page in the current folder; AssertionError names page and line."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:
         where = f"{page.relative_to(ROOT)}:{block.line}"
-        if block.note == "slow" and not all_of_it:
-            return
         if block.note.startswith("file: "):
             path = Path(block.note.removeprefix("file: "))
             path.parent.mkdir(parents=True, exist_ok=True)

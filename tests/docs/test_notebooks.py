@@ -16,8 +16,8 @@ pytest.importorskip("ipykernel")
 
 RUN = loaded("notebooks/run.py")
 SAMPLED = {"heritage_with_checks"}
-"""Slow, and their digits are another processor's: what they say is compared, their numbers are not."""
-NAMES = [pytest.param(script.stem, marks=pytest.mark.slow if script.stem in SAMPLED else ()) for script in RUN.SCRIPTS]
+"""Their digits are another processor's: what they say is compared, their numbers are not."""
+NAMES = [script.stem for script in RUN.SCRIPTS]
 
 
 def _printed(notebook: Any) -> list[str]:
@@ -45,6 +45,7 @@ def test_notebook_is_paired(script: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_runs(name: str, tmp_path: Path) -> None:
     script = ROOT / "notebooks" / f"{name}.py"

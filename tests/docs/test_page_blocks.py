@@ -29,17 +29,11 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNNING)
 def test_page(name: str, page_folder: Path) -> None:
     _lay(name, page_folder)
-    run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in RUNNING if any(block.note == "slow" for block in FOUND[name])])
-def test_page_to_the_end(name: str, page_folder: Path) -> None:
-    _lay(name, page_folder)
-    run(ROOT / name, FOUND[name], ENVIRONMENT, all_of_it=True)
+    run(ROOT / name, FOUND[name], ENVIRONMENT)
 
 
 def _lay(name: str, folder: Path) -> None:
@@ -63,9 +57,7 @@ def test_what_is_not_run_says_why() -> None:
         for block in found:
             shell = block.language in {"sh", "bash"}
             assert not shell or block.note.startswith("not run: "), f"{name}:{block.line} neither runs nor says why not"
-            assert block.note in {"", "slow"} or block.note.startswith(("file: ", "not run: ", NEEDS)), (
-                f"{name}: {block.note}"
-            )
+            assert not block.note or block.note.startswith(("file: ", "not run: ", NEEDS)), f"{name}: {block.note}"
 
 
 def test_most_blocks_run() -> None:
@@ -89,4 +81,4 @@ def test_a_failing_block_is_named(page_folder: Path) -> None:
         "```console\n$ false\n```\n",
     ):
         with pytest.raises(AssertionError, match=r"docs/none\.md:1"):
-            run(page, blocks(text), ENVIRONMENT, all_of_it=False)
+            run(page, blocks(text), ENVIRONMENT)

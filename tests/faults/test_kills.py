@@ -57,6 +57,7 @@ def test_the_harness_sees_a_file_that_is_torn_and_one_that_stays(tmp_path: Path)
     assert any("neither as it was nor as it will be" in fault for fault in tally.faults)
 
 
+@pytest.mark.slow
 def test_every_file_operation_of_a_join_is_survived(tmp_path: Path) -> None:
     import shutil
 

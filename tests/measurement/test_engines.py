@@ -44,6 +44,7 @@ def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> 
     return clusters.rows(data)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_again(
     asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_model_that_fails_on_a_cluster_does_not_stop_the_others(
     assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
 
 
+@pytest.mark.slow
 def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Path) -> None:
     listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in asked[:2]]
     path = tmp_path / "specs.jsonl"

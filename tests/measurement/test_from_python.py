@@ -52,6 +52,7 @@ def test_a_string_is_one_kind_and_prompts_are_a_list(folder: Path, tmp_path: Pat
     assert store.load("runs", tmp_path / "mine")["source"].tolist().count("thermostats") >= 1
 
 
+@pytest.mark.slow
 def test_a_model_in_memory_gives_the_gains_of_its_folder(
     folder: Path, model: Any, tokenizer: Any, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+@pytest.mark.slow
 def test_from_the_hub_to_the_page_and_the_bundle(root: Path, texts: Path, tmp_path: Path) -> None:
     shutil.copytree(texts, tmp_path / "mine")
     with study_hub.serving(root, [SMALL, LOCKED], {LOCKED: study_hub.GATED}, {}) as (url, _):

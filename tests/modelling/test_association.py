@@ -158,6 +158,7 @@ def test_hc3_error_by_its_formula() -> None:
     assert fit.p_value == pytest.approx(2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_agrees_with_statsmodels(p: list[float]) -> None:
@@ -227,6 +228,7 @@ def test_every_model_has_scipys_correlation(method: str) -> None:
     assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx([alone.lower, alone.upper])
 
 
+@pytest.mark.slow
 def test_false_alarms_stay_rare_although_models_share_their_prompts() -> None:
     p = [within_correlation(*crossed(0.0, seed), seed=seed, resamples=199).p_value for seed in range(200)]
     assert 0.02 <= np.mean(np.array(p) <= 0.1) <= 0.17

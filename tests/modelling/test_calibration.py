@@ -163,6 +163,7 @@ def noisy(laid_out: Design, error: float) -> Simulator:
     return replace(told, joint=joint)
 
 
+@pytest.mark.slow
 def test_closed_form_is_calibrated_and_with_a_wrong_error_is_not() -> None:
     laid_out = blank(24, 8)
     found = calibration.calibrate(by_weights(laid_out, total_sd=0.5, concentration=1.0), 60, seed=3)

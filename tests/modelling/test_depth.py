@@ -85,6 +85,7 @@ def test_frontier_agrees_with_a_sum_over_its_posterior(fitted):
         assert draws[name].mean() == pytest.approx(expected, abs=0.15 * draws[name].std())
 
 
+@pytest.mark.slow
 def test_result_says_what_it_is_about(fitted):
     record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
     assert record["estimand"] == "penultimate_gain"
@@ -212,6 +213,7 @@ def test_quantile_line_has_the_loss_of_the_linear_programme(tau):
     assert row["beta_lower"] <= row["beta"] <= row["beta_upper"]
 
 
+@pytest.mark.slow
 def test_bootstrap_of_quantile_lines_covers_the_exponent():
     """150 tables of y = L^(−1) e^ε: every quantile line has the exponent 1."""
     rng, covered = np.random.default_rng(4), []
@@ -272,6 +274,7 @@ def test_density_of_the_envelope_is_a_proper_one_and_that_of_its_parts():
     assert np.trapezoid(density * grid, grid) == pytest.approx(y.mean(), abs=0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("envelope", [False, True])
 def test_intervals_cover_tables_from_the_prior(envelope):
     inside = []
@@ -308,6 +311,7 @@ def test_transforms_of_left_out_models_are_uniform_on_average():
     assert abs(np.mean(pits) - 0.5) < 4 * (1 / 12 / 96) ** 0.5
 
 
+@pytest.mark.slow
 def test_a_curve_with_two_modes_is_summed_over_both():
     """Gains on a curve: labs alike and β about 0.45, or labs apart and β about 1; against 3000 nodes of equal spacing.
 

@@ -80,6 +80,7 @@ def compare(draws: Mapping[str, np.ndarray], name: str) -> None:
         assert values.std() / truth["sd"] == pytest.approx(1, abs=0.05), quantity
 
 
+@pytest.mark.slow
 def test_eight_schools() -> None:
     draws = sampling.fit(eight_schools, schools_data(), seed=1, settings=Settings(draws=4000, target_accept=0.95))
     assert draws.status == "passed"
@@ -87,6 +88,7 @@ def test_eight_schools() -> None:
     compare({"mu": draws["mu"], "tau": draws["tau"], **named}, "eight_schools_noncentered")
 
 
+@pytest.mark.slow
 def test_log_mesquite() -> None:
     draws = sampling.fit(mesquite, mesquite_data(), seed=2, settings=Settings(draws=3000))
     assert draws.status == "passed"

@@ -100,6 +100,7 @@ def test_one_network_a_lab_is_fitted_and_said():
     assert found.status == "passed"
 
 
+@pytest.mark.slow
 def test_intervals_cover_tables_from_the_prior_and_other_labs_are_foretold():
     """Layers are whole: intervals of left-out networks hold at least their share."""
     inside, foretold = [], []

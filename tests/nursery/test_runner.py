@@ -37,6 +37,7 @@ def through(steps):
     return [trained.model for step in steps for trained in step.trained]
 
 
+@pytest.mark.slow
 def test_the_longest_begin_and_nothing_is_trained_a_second_time(made):
     wanted = [pack("short", steps=3), pack("long")]
     steps = list(train_all(wanted, made, processes=1))

@@ -53,6 +53,7 @@ def test_documents_are_the_same_everywhere_and_do_not_depend_on_each_other(docum
     assert documents[0].startswith(FIRST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [64, 96])
 def test_words_far_apart_depend_on_each_other_through_the_document(documents, distance):
     """Mutual information at the distance against the same sentences in other documents, which keep all that is local.

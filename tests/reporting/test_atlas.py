@@ -133,6 +133,7 @@ def test_names_with_markup_stay_text(tmp_path: Path) -> None:
     assert "<" not in atlas.script_json("</script>")
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere() -> None:
     page = atlas.page(SHIPPED)
     assert not re.search(r"""(src|href)=["'](https?:)?//""", page.replace(_bundle(page), ""))

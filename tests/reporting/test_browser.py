@@ -20,7 +20,8 @@ ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
 OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
 PAGES = (*OURS, "atlas.html", "thermostats-report.html")
 LINES, POINTS = "#atlas .mark-line path", "#atlas .mark-symbol path"
-WIDTHS = [1280, pytest.param(390, marks=pytest.mark.slow)]
+WIDTHS = [1280, 390]
+pytestmark = pytest.mark.slow
 axe = pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
 
 
@@ -81,7 +82,7 @@ def test_pages_open_from_disk_and_are_no_wider_than_a_phone(opened: Any, out: Pa
 
 
 @axe
-@pytest.mark.parametrize("name", [*OURS, pytest.param("thermostats-report.html", marks=pytest.mark.slow), "atlas"])
+@pytest.mark.parametrize("name", [*OURS, "thermostats-report.html", "atlas"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_axe_finds_nothing(opened: Any, out: Path, shipped: Path, name: str, width: int) -> None:
     page = opened(shipped if name == "atlas" else out / name, width)

@@ -103,6 +103,7 @@ def test_a_joined_measurement_stands_on_the_data_page(build: Build, workplace: d
     assert statuses(build(check=True))["data"] == "fresh"
 
 
+@pytest.mark.slow
 def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     build: Build, workplace: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     assert "C02" not in (workplace["out"] / "index.md").read_text()
 
 
+@pytest.mark.slow
 def test_claims_of_another_folder_stay_in_a_report_of_some(workplace: dict[str, Path], tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -381,6 +383,7 @@ def is_there(pid: int | None) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processes(workplace: dict[str, Path]) -> None:
     """Two processes: one leaves in the middle of its analysis; another would go on for ten minutes."""
     killer = workplace["analyses"] / "c03_dies.py"

@@ -73,6 +73,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return places["out"]
 
 
+@pytest.mark.slow
 def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: Path) -> None:
     pages = sorted(out.rglob("*.html")) + sorted(out.rglob("*.svg"))
     assert len(pages) > 8

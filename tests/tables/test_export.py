@@ -26,6 +26,7 @@ def release(path: Path) -> str:
     return path.stem.removeprefix(path.stem.partition("-")[0]) if path.suffix == ".parquet" else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["shipped", "exported"])
 def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
     frictionless = pytest.importorskip("frictionless")

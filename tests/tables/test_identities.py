@@ -192,6 +192,7 @@ def test_published_rows_are_passed_over() -> None:
     identities.check_identities({**tables, "runs": tables["runs"].assign(measure_version="published")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a gain", "a trace", "a proxy", "a mean"])
 def test_a_join_refuses_rows_that_disagree_with_those_that_are_there(tmp_path: Path, name: str) -> None:
     data = tmp_path / "mine"

@@ -132,6 +132,7 @@ def test_every_number_of_every_file_has_a_fate() -> None:
     assert account.sum() == seen > 7000
 
 
+@pytest.mark.slow
 def test_changed_figures_replace_the_tables_and_are_named(data: Path, source: Path) -> None:
     import_published(source, data)
     path = source / "ffn_expansion_results.json"
