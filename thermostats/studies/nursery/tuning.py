@@ -28,9 +28,9 @@ def tuned_packs(design: Design, packs: Sequence[Pack], folder: Path) -> list[Pac
     """Packs of the tuned models of a design whose own are all trained; before that none."""
     if not all(pack.records(folder) for pack in packs):
         return []
-    found = []
+    chosen, found = set(bases(packs, folder)), []
     for pack in packs:
-        own = [member for member in pack.members if member.model in set(bases(packs, folder))]
+        own = [member for member in pack.members if member.model in chosen]
         parents = {member.model: f"{member.model}/step{pack.steps:05d}" for member in own}
         members = [
             Member(f"{member.model}-{kind}", tuned(member.recipe, kind), member.seed, parent=parents[member.model])
