@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.studies.nursery import corpora, pack_training, stacked  # noqa: E402
+from thermostats.studies.nursery.pack_training import run as run_pack  # noqa: E402
 from thermostats.studies.nursery.packs import Member, Pack  # noqa: E402
 from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
@@ -56,7 +57,7 @@ def folder(made, tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(made):
-    return pack().run(made)
+    return run_pack(pack(), made)
 
 
 def content(folder, model):
@@ -154,7 +155,7 @@ def test_a_neighbour_changes_nothing_but_rounding(made, trained, folder):
     for number in (2, 4):
         own = pack(RECIPES[number : number + 1], name="one").members[0]
         own = replace(own, seed=40 + number)
-        done = Pack("one", NARROW, (own,), CONTEXT, (0.0, 1.0)).run(folder)[0]
+        done = run_pack(Pack("one", NARROW, (own,), CONTEXT, (0.0, 1.0)), folder)[0]
         assert done.loss == pytest.approx(trained[number].loss, rel=1e-4)
 
 
@@ -169,16 +170,16 @@ def test_what_is_killed_goes_on_to_the_same_bits(made, trained, folder, monkeypa
             raise KilledError
 
     with pytest.raises(KilledError):
-        pack().run(folder, progress=kill)
+        run_pack(pack(), folder, progress=kill)
     assert not (folder / "models").exists()
     seen = []
-    pack().run(folder, progress=lambda done, total: seen.append(done))
+    run_pack(pack(), folder, progress=lambda done, total: seen.append(done))
     assert seen[0] in (7, 8) and seen[-1] == STEPS
     for member in pack().members:
         assert content(folder, member.model) == content(made, member.model)
     assert not list((folder / "packs").glob("*.pt"))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert pack().run(folder) == [read_record(folder, member.model) for member in pack().members]
+    assert run_pack(pack(), folder) == [read_record(folder, member.model) for member in pack().members]
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
@@ -205,7 +206,7 @@ def test_gains_and_spectra_along_training_are_the_instruments(made, trained, tmp
 
 def test_a_model_that_comes_apart_is_kept_and_harms_no_other(made, trained, folder):
     wild = replace(PLAIN, name="wild", optimiser="sgd", rate=1e30, clip=0.0, decay=0.0)
-    done = pack((PLAIN, wild)).run(folder)
+    done = run_pack(pack((PLAIN, wild)), folder)
     assert (done[1].loss, done[1].learned) == (None, False)
     assert done[0].loss == pytest.approx(trained[0].loss, rel=1e-4)
 

@@ -18,6 +18,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import designs, measuring
 from thermostats.studies.nursery.cli import app
 from thermostats.studies.nursery.designs import Design
+from thermostats.studies.nursery.pack_training import run as run_pack
 from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.recipes import drawn, shape_of
 from thermostats.tables import store
@@ -30,7 +31,7 @@ PACK = Pack("small", shape_of(2, 0.125, 32), (Member("small-1", RECIPE, 7),), 12
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = small_corpora(tmp_path_factory.mktemp("corpora"))
-    PACK.run(folder)
+    run_pack(PACK, folder)
     return folder
 
 

@@ -14,6 +14,7 @@ from small_corpora import small_corpora
 
 from thermostats.errors import UsageError
 from thermostats.measurement.settings import Settings
+from thermostats.studies.nursery.pack_training import run as run_pack
 from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.plan import read_record
 from thermostats.studies.nursery.recipes import Recipe, shape_of
@@ -61,7 +62,7 @@ def test_a_failed_training_is_raised_when_the_others_are_through(made):
 def test_a_cluster_trains_to_the_same_bits(made, tmp_path, engine, library):
     pytest.importorskip(library)
     folder, here = small_corpora(tmp_path), pack("there")
-    losses = [one.loss for one in here.run(made)]
+    losses = [one.loss for one in run_pack(here, made)]
     steps = list(train_all([here], folder, engine=Settings(engine)))
     assert [one.loss for step in steps for one in step.trained] == losses
     assert list(train_all([here], folder, engine=Settings(engine)))[-1].share == 1.0  # nothing is begun again

@@ -18,6 +18,7 @@ from small_corpora import small_corpora
 from thermostats.errors import DataError
 from thermostats.studies.nursery import designs, measuring, second, tuning
 from thermostats.studies.nursery.designs import Design
+from thermostats.studies.nursery.pack_training import run as run_pack
 from thermostats.studies.nursery.plan import GAINS, RECORD, model_folder, read_record
 from thermostats.studies.nursery.recipes import OPTIMISERS, Recipe
 
@@ -33,7 +34,7 @@ def trained(tmp_path_factory):
     packs = DESIGN.packs()
     assert tuning.tuned_packs(DESIGN, packs, folder) == []
     for pack in packs:
-        for record in pack.run(folder):
+        for record in run_pack(pack, folder):
             own = model_folder(folder, record.model)
             (own / RECORD).write_text(json.dumps(vars(record) | {"learned": record.model != "d-L02d32h8"}))
             rows = pd.read_csv(own / GAINS)
@@ -52,7 +53,7 @@ def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
     packs = tuning.tuned_packs(DESIGN, DESIGN.packs(), trained)
     members = {member.model: member for pack in packs for member in pack.members}
     assert len(members) == 7 * 3 and {member.recipe.steps for member in members.values()} == {3}
-    packs[0].run(trained)
+    run_pack(packs[0], trained)
     for member in packs[0].members:
         base = member.parent.partition("/")[0]
         before, after = (pd.read_csv(model_folder(trained, name) / GAINS) for name in (base, member.model))
@@ -67,7 +68,7 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     with pytest.raises(DataError, match="models are not trained, such as"):
         second.write(tmp_path / "own.toml", trained, tmp_path)
     for pack in tuning.tuned_packs(DESIGN, DESIGN.packs(), trained):
-        pack.run(trained)
+        run_pack(pack, trained)
     second.write(tmp_path / "own.toml", trained, tmp_path)
     models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
     kept = {"second_models": models, "second_gains": gains}

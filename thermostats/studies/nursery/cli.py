@@ -14,16 +14,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from thermostats.errors import DataError, not_installed
+from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
-from thermostats.studies.nursery.plan import (
-    check_corpora,
-    check_names,
-    read_record,
-    records,
-    shipped_design,
-    shipped_models,
-)
+from thermostats.studies.nursery.plan import check_corpora, read_record, records, shipped_design, shipped_models
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, Verbs, check_file
@@ -245,8 +238,23 @@ def _chosen(models: list[str], recipes: list[str], design: Path) -> list[Pack]:
     from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
 
     packs = designs.read(design).packs()
-    check_names(models, recipes, [member for pack in packs for member in pack.members])
+    _check_names(models, recipes, [member for pack in packs for member in pack.members])
     return [pack for pack in packs if any(_is_asked(member, models, recipes) for member in pack.members)]
+
+
+def _check_names(models: Sequence[str], recipes: Sequence[str], members: Sequence[Member]) -> None:
+    """Raise UsageError for a model or a recipe that a design does not have."""
+    there = {"model": {member.model for member in members}, "recipe": {member.recipe.name for member in members}}
+    for what, names in (("model", models), ("recipe", recipes)):
+        known = sorted(there[what])
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"no such {what} in the design",
+                    got=name,
+                    allowed=" … ".join(known[:1] + known[-1:]),
+                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
+                )
 
 
 def _is_asked(member: Member, models: list[str], recipes: list[str]) -> bool:

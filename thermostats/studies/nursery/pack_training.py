@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import filelock
 import numpy as np
 import pandas as pd
 import torch
@@ -25,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from thermostats.measurement.prompts import load_prompts
 from thermostats.studies.nursery import corpora, stacked, tokenizer
 from thermostats.studies.nursery.corpora import Corpus, bigram_loss, unigram_loss
-from thermostats.studies.nursery.packs import STATES, Member, Pack
+from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.plan import GAINS, Trained, model_folder, step_folder, write_record
 from thermostats.studies.nursery.rates import Optimiser
 from thermostats.tables.atomic import write_atomically
@@ -35,8 +36,23 @@ from thermostats.tables.vocabulary import NURSERY
 SAVED_EVERY = 120.0
 """Seconds of work that a kill may cost."""
 HELD_OUT_WINDOWS, AT_ONCE = 64, 16
+STATES = "packs"
+"""Folder of the states of packs that are under way."""
 LOSSES_EVERY = 10
 """Training losses are kept as means over so many steps."""
+
+
+def run(pack: Pack, folder: Path, *, device: str = "cpu", progress: Any = None) -> list[Trained]:
+    """Train a pack, or go on; what is trained is not trained again."""
+    states = folder / STATES
+    states.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(states / f".{pack.name}.lock"):
+        if known := pack.records(folder):
+            return known
+        training = PackTraining(pack, folder, device)
+        found = training.result(progress)
+        training.place.unlink(missing_ok=True)
+        return found
 
 
 class PackTraining:

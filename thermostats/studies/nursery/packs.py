@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import filelock
 
 from thermostats.studies.nursery.plan import Trained, read_record
 from thermostats.studies.nursery.recipes import Recipe, Shape
-
-STATES = "packs"
-"""Folder of the states of packs that are under way."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +52,3 @@ class Pack:
         """What its models came to, where all of them are trained."""
         known = [read_record(folder, member.model) for member in self.members]
         return [record for record in known if record is not None] if all(known) else []
-
-    def run(self, folder: Path, *, device: str = "cpu", progress: Any = None) -> list[Trained]:
-        """Train it, or go on; what is trained is not trained again."""
-        from thermostats.studies.nursery.pack_training import PackTraining  # noqa: PLC0415 - torch
-
-        states = folder / STATES
-        states.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(states / f".{self.name}.lock"):
-            if known := self.records(folder):
-                return known
-            training = PackTraining(self, folder, device)
-            found = training.result(progress)
-            training.place.unlink(missing_ok=True)
-            return found

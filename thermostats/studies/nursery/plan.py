@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError
 from thermostats.tables.folders import shipped
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from thermostats.studies.nursery.packs import Member
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
@@ -108,21 +105,6 @@ def check_corpora(folder: Path) -> None:
     """Raise DataError where a folder has no corpora to train on."""
     if not (folder / CORPORA).is_file():
         raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
-
-
-def check_names(models: Sequence[str], recipes: Sequence[str], members: Sequence[Member]) -> None:
-    """Raise UsageError for a model or a recipe that a design does not have."""
-    there = {"model": {member.model for member in members}, "recipe": {member.recipe.name for member in members}}
-    for what, names in (("model", models), ("recipe", recipes)):
-        known = sorted(there[what])
-        for name in names:
-            if name not in known:
-                raise UsageError(
-                    f"no such {what} in the design",
-                    got=name,
-                    allowed=" … ".join(known[:1] + known[-1:]),
-                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
-                )
 
 
 def _table(path: Path, *, keep_default_na: bool) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import sleep
 
 from thermostats.measurement.settings import Settings
+from thermostats.studies.nursery.pack_training import run
 from thermostats.studies.nursery.packs import Pack
 from thermostats.studies.nursery.plan import Trained
 from thermostats.studies.nursery.pools import Submit, pool
@@ -89,4 +90,4 @@ def _train(
         if shares is not None and done % 10 == 0:
             shares.put((number, done / total))
 
-    return pack.run(folder, device=device, progress=progress)
+    return run(pack, folder, device=device, progress=progress)
