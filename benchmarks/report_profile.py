@@ -1,6 +1,6 @@
 """Where the time and the memory of a cold report go: per claim, by function of the package, from samples of the stack.
 
-    python benchmarks/report_profile.py             # every claim, each in a process with empty caches; ten minutes
+    python benchmarks/report_profile.py             # every claim, each in a process with empty caches; seven minutes
     python benchmarks/report_profile.py C14 N01     # some
 
 A hundredth of a second apart, the processor time since the last sample is given to the innermost function of the
@@ -78,7 +78,7 @@ def main(chosen: list[str]) -> None:
     table = table.sort_values("cpu seconds", ascending=False)
     table.to_csv(path, index=False, float_format="%.3g", lineterminator="\n")
     total = f"Together {table['cpu seconds'].sum():.0f} processor seconds; each process also loads libraries."
-    text = f"# Where a cold report goes\n\n{__doc__.split(chr(10), 1)[1].strip()}\n\n{total}\n\n{markdown(table)}\n"
+    text = f"# Where a cold report goes\n\n{__doc__.strip()}\n\n{total}\n\n{markdown(table)}\n"
     (RESULTS / "report-profile.md").write_text(text, encoding="utf-8")
 
 

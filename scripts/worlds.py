@@ -86,6 +86,8 @@ def main(chosen: list[str], seconds: float) -> None:
     with Progress(*columns) as bar, ProcessPoolExecutor(cores_there_are(), get_context("spawn")) as pool:
         task = bar.add_task("worlds", total=len(jobs))
         for future in as_completed([pool.submit(tried, *job, seconds) for job in jobs]):
+            if future.exception() is not None:
+                pool.shutdown(cancel_futures=True)
             made = pd.DataFrame([future.result()])
             kept = pd.concat([made, kept], ignore_index=True).drop_duplicates(["rule", "n_models", "world"])
             kept.sort_values(["rule", "n_models", "world"]).to_csv(
