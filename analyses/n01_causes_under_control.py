@@ -18,6 +18,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, second, shares, together
+from thermostats.studies.nursery.component_worlds import worlds_of_components
 from thermostats.studies.nursery.glance import at_a_glance
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
@@ -271,7 +272,7 @@ def by_both(rows: pd.DataFrame) -> Result:
     "second",
     primary=Above(OVER, 1) & Above(ABOVE, 1),
     robustness=IN_ORDER,
-    trial=Trial(of_second, by_components, "recipe", worlds_of_causes("log_gain", GEOMETRY, *SCALE)),
+    trial=Trial(of_second, by_components, "recipe", worlds_of_components()),
     evidence=NURSERY,
     needs=HALF,
 )
@@ -296,7 +297,7 @@ def of_both(evidence: Evidence) -> pd.DataFrame:
     "together",
     primary=Above(OVER, 1) & Above(ABOVE, 1),
     robustness=IN_ORDER,
-    trial=Trial(of_both, by_both, "recipe", worlds_of_causes("log_gain", GEOMETRY, *SCALE)),
+    trial=Trial(of_both, by_both, "recipe", worlds_of_components()),
     evidence=NURSERY,
     needs=HALF,
 )

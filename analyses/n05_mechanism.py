@@ -6,7 +6,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V
-from thermostats.claims.worlds import worlds_of_line
+from thermostats.claims.worlds import worlds_of_exponent, worlds_of_line
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, ends, mediated, slope
@@ -14,6 +14,8 @@ from thermostats.tables.vocabulary import NURSERY
 
 LOW, HIGH = 0.5, 1.5
 """A slope of 1 is what a balance of rate and decay comes to; at half of it the spectra do not follow."""
+SCATTER = 0.3
+"""SD of what else differs between recipes, as in the design's simulation (rules.csv)."""
 ENOUGH, RECIPES = AtLeast(models=192, groups=16), AtLeast(models=8)
 """Half of the design's models, and recipes with decay whose steps have a set size."""
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
@@ -46,7 +48,7 @@ def by_line(rows: pd.DataFrame) -> Result:
     "spectra",
     primary=Decide((SLOPE.lower > LOW) & (SLOPE.upper < HIGH), SLOPE.upper < LOW),
     over=MATRICES,
-    trial=Trial(of_matrix, by_line, "recipe", worlds_of_line("spectrum", "log_ratio", 0.9)),
+    trial=Trial(of_matrix, by_line, "recipe", worlds_of_exponent("spectrum", "log_ratio", 1.0, 0.5, SCATTER)),
     evidence=NURSERY,
     needs=RECIPES,
 )

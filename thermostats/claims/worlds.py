@@ -294,6 +294,11 @@ def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
     return normal
 
 
+def errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
+    """Errors of a kind of ERRORS, with variance 1 but for what is aberrant, for worlds of a study's own."""
+    return _errors(rows, kind, rng)
+
+
 def _standard(values: Array) -> Array:
     centred = values - values.mean()
     return np.asarray(centred / (centred.std() or 1.0))

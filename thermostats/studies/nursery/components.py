@@ -124,6 +124,11 @@ class World:
     t: float = np.inf
     """Degrees of freedom of the recipes' effects; infinite: normal."""
 
+    @property
+    def left_over(self) -> float:
+        """Standard deviation of what neither recipe nor shape makes."""
+        return float(np.hypot(self.residual, self.seed))
+
 
 WORLDS = (
     World("as claimed", 0.053, 0.042, 0.019),
@@ -136,18 +141,26 @@ WORLDS = (
 """As claimed: what the first study estimated, taken as over the reference. In all others the order is not so."""
 
 
-def simulated(world: World, recipes: int, x: Array, rng: np.random.Generator, reference: Array = REFERENCE) -> Array:
-    """A table of log gains (recipes, shapes) from a world; geometry acts through depth and density as the first study
-    found, about −5 to 1 in slope."""
+def means(world: World, recipe: npt.NDArray[np.int64], x: Array, rng: np.random.Generator, reference: Array) -> Array:
+    """Log gains (n,) of a world without what is left over, of models of `recipe` (0, 1, …) at `x` (n, 3).
+
+    Geometry acts through depth and density as the first study found, about −5 to 1 in slope.
+    """
     direction = np.array([-5.0, 1.0]) / np.sqrt(np.array([-5, 1]) @ reference[GEOMETRY, GEOMETRY] @ np.array([-5, 1]))
     slopes = np.array([*world.geometry * direction, -world.scale / np.sqrt(reference[SCALE, SCALE])])
-    centred = x - x.mean(axis=0)
+    recipes, centred = int(recipe.max()) + 1, x - x.mean(axis=0)
     effects = rng.normal(size=recipes)
     if np.isfinite(world.t):
         effects = rng.standard_t(world.t, size=recipes) / np.sqrt(world.t / (world.t - 2))
     tilt = rng.normal(size=recipes) * world.depth / np.sqrt(reference[DEPTH, DEPTH])
-    noise = rng.normal(size=(recipes, len(x))) * np.hypot(world.residual, world.seed)
-    return np.asarray(world.recipe * effects[:, None] + centred @ slopes + np.outer(tilt, centred[:, DEPTH]) + noise)
+    return np.asarray(world.recipe * effects[recipe] + centred @ slopes + tilt[recipe] * centred[:, DEPTH])
+
+
+def simulated(world: World, recipes: int, x: Array, rng: np.random.Generator, reference: Array = REFERENCE) -> Array:
+    """A table of log gains (recipes, shapes) from a world."""
+    recipe = np.repeat(np.arange(recipes), len(x))
+    made = means(world, recipe, np.tile(x, (recipes, 1)), rng, reference).reshape(recipes, len(x))
+    return np.asarray(made + rng.normal(size=made.shape) * world.left_over)
 
 
 def logs(grid: Mapping[str, Sequence[float]]) -> Array:
