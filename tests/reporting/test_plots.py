@@ -93,7 +93,7 @@ def test_names_cover_neither_each_other_nor_points_where_there_is_room() -> None
         x, y = points[index] + (dx, dy)
         boxes.append((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     names_and_points = [(a, b) for a, b in combinations(range(30), 2) if b >= 15]
-    assert sum(labels._overlap(boxes[a], boxes[b]) for a, b in names_and_points) == 0
+    assert sum(labels._overlap([boxes[a]], [boxes[b]])[0] for a, b in names_and_points) == 0
     assert all(min(x0, y0) >= 0 and max(x1, y1) <= 500 for x0, y0, x1, y1 in boxes)
 
 
@@ -104,7 +104,7 @@ def test_a_name_without_room_is_left_out(count: int) -> None:
     placed = list(labels._places(points, names, (0, 0, 100, 100)))
     boxes = [labels._box(points[index], offset, *labels._size(names[index])) for index, offset, _ in placed]
     assert 0 < len(placed) < count
-    assert max(labels._overlap(a, b) for a, b in combinations(boxes, 2)) <= labels.COVERED
+    assert max(labels._overlap([a], [b])[0] for a, b in combinations(boxes, 2)) <= labels.COVERED
     assert any(far for _, _, far in placed) is (count <= labels.MANY)
 
 

@@ -65,7 +65,7 @@ def claim_of(path: Path) -> Claim:
 def run_all(
     jobs: Mapping[str, Path | str], data: Path, processes: int | None = None, keys: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, Run]]:
-    """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
+    """Run jobs side by side, each result as it comes; a single one, or with `processes=1` all, here, one by one.
 
     jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
     by claim of all that its findings depend on but rows; findings of a claim without one are all made anew.
@@ -73,7 +73,7 @@ def run_all(
     keys = keys or {}
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
-    if processes == 1:
+    if processes == 1 or (processes is None and count == 1):
         tables = Evidence(data)
         yield from ((name, run_one(job, data, tables.fork(), keys.get(name, ""))) for name, job in jobs.items())
         return

@@ -87,36 +87,25 @@ def _places(
     points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE, lines: Sequence[Box] = ()
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
     """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room."""
-    taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points]
+    named: list[Box] = []
     drawn: list[Box] = []
+    marks = np.column_stack([points - 3.5, points + 3.5])
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
         offsets = _offsets(width, height)[: FAR if len(points) > MANY else None]
-        boxes = {offset: _box(points[index], offset, width, height) for offset in offsets}
-        crossed = {offset: sum(_overlap(box, line) for line in lines) for offset, box in boxes.items()}
+        boxes = [_box(points[index], offset, width, height) for offset in offsets]
+        leaders = [list(_leader(points[index], box, offset)) for offset, box in zip(offsets, boxes, strict=True)]
         others = np.delete(points, index, axis=0)
-        wrong = {offset: _nearer(box, points[index], others) for offset, box in boxes.items()}
-        leaders = {offset: list(_leader(points[index], box, offset)) for offset, box in boxes.items()}
-        struck = {
-            offset: sum(_overlap(bit, name) for bit in bits for name in taken[len(points) :])
-            + sum(_overlap(boxes[offset], bit) for bit in drawn)
-            for offset, bits in leaders.items()
-        }
-        place = min(
-            boxes,
-            key=lambda offset: (
-                _cost(boxes[offset], taken, bounds, offset)
-                + LINE * crossed[offset]
-                + WRONG * wrong[offset]
-                + STRUCK * struck[offset]
-            ),
-        )
-        covered = sum(_overlap(boxes[place], other) for other in taken)
-        if covered > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
+        wrong = np.array([_nearer(box, points[index], others) for box in boxes])
+        covered, crossed = _overlap(boxes, marks) + _overlap(boxes, named), _overlap(boxes, lines)
+        struck = _overlap(boxes, drawn) + np.array([_overlap(bits, named).sum() for bits in leaders])
+        away = np.array([_away(box, bounds, offset) for offset, box in zip(offsets, boxes, strict=True)])
+        place = int(np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck))
+        if covered[place] > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
             continue
-        taken.append(boxes[place])
+        named.append(boxes[place])
         drawn += leaders[place]
-        yield int(index), place, bool(leaders[place])
+        yield int(index), offsets[place], bool(leaders[place])
 
 
 def _leader(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
@@ -176,12 +165,16 @@ def _nearer(box: Box, own: np.ndarray, others: np.ndarray) -> int:
     return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
 
 
-def _cost(box: Box, taken: Sequence[Box], bounds: Box, offset: tuple[float, float]) -> float:
-    covered = sum(_overlap(box, other) for other in taken)
+def _away(box: Box, bounds: Box, offset: tuple[float, float]) -> float:
+    """What it costs to be beyond the axes, and away from where a name stands best."""
     beyond = (bounds[0] - box[0], bounds[1] - box[1], box[2] - bounds[2], box[3] - bounds[3])
     outside = sum(max(0.0, by) for by in beyond)
-    return 10.0 * covered + 20.0 * outside + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
+    return 20.0 * outside + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
 
 
-def _overlap(a: Box, b: Box) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+def _overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.ndarray:
+    """Area of every box that others cover, together."""
+    a, b = (np.reshape(np.asarray(some, dtype=float), (-1, 4)) for some in (boxes, others))
+    a = a[:, None]
+    low, high = np.maximum(a[..., :2], b[:, :2]), np.minimum(a[..., 2:], b[:, 2:])
+    return np.asarray(np.maximum(0.0, high - low).prod(axis=2).sum(axis=1))
