@@ -11,6 +11,9 @@ from thermostats.modelling.heritage.model import HeritagePosterior, explained
 from thermostats.modelling.inference.draws import Array, Draws
 from thermostats.modelling.inference.sums import logsumexp
 
+HELD = 500_000
+"""Numbers held at a time: draws × models × nodes."""
+
 
 def log_density_of(posterior: HeritagePosterior, draws: Draws, models: NDArray[np.int64]) -> Array:
     """Log density of the means of some models given the blocks and the law of the residuals, all draws × models."""
@@ -25,8 +28,9 @@ def log_density_of(posterior: HeritagePosterior, draws: Draws, models: NDArray[n
     shapes = np.abs(draws.flat("shape")[:, None] - given.shape).argmin(axis=1)
     found = np.empty(centre.shape)
     for h in np.unique(shapes):
-        rows = np.flatnonzero(shapes == h)
-        spread = np.sqrt(own[rows, :, None] ** 2 * given.factor[h] + error[:, None] ** 2)
-        density = stats.norm.logpdf((mean - centre[rows])[..., None], own[rows, :, None] * given.shift[h], spread)
-        found[rows] = logsumexp(density + given.log_p[h], axis=-1)
+        every = np.flatnonzero(shapes == h)
+        for rows in np.array_split(every, -(-every.size * models.size * given.factor.shape[1] // HELD)):
+            spread = np.sqrt(own[rows, :, None] ** 2 * given.factor[h] + error[:, None] ** 2)
+            density = stats.norm.logpdf((mean - centre[rows])[..., None], own[rows, :, None] * given.shift[h], spread)
+            found[rows] = logsumexp(density + given.log_p[h], axis=-1)
     return found
