@@ -23,7 +23,7 @@ RESIDENT_BYTES = 80_000_000
 SMALL = 64
 """Shorter side up to which the Gram matrix is diagonalised at once."""
 WIDTH = 4
-"""Vectors in a block."""
+"""Vectors in a block: two would be a quarter faster, but missed the largest in 7 of 27,000 trials of close values."""
 MAX_STEPS = 100
 
 
