@@ -176,7 +176,7 @@ def mediator(evidence: Evidence) -> Result:
     return replace(found, words={**found.words, "moves": list(tests.loc[tests["p_holm"] <= ALPHA, "factor"])})
 
 
-HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(models=16)
+HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(groups=16)
 """Half of the second study's models, and of its recipes."""
 MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
 STRONGEST = "F of the strongest factor"
@@ -215,7 +215,8 @@ def by_nine(rows: pd.DataFrame) -> Result:
 )
 def of_drawn_recipes(evidence: Evidence) -> Result:
     """Does a factor of recipes that were drawn at random move the gain?"""
-    return by_nine(of_second(evidence))
+    rows = of_second(evidence)
+    return replace(by_nine(rows), n_models=int(rows["n"].sum()))
 
 
 def of_both(evidence: Evidence) -> pd.DataFrame:
@@ -235,7 +236,8 @@ def by_shared(rows: pd.DataFrame) -> Result:
 )
 def of_both_studies(evidence: Evidence) -> Result:
     """Does a factor that both studies have move the gain?"""
-    return by_shared(of_both(evidence))
+    rows = of_both(evidence)
+    return replace(by_shared(rows), n_models=int(rows["n"].sum()))
 
 
 if __name__ == "__main__":

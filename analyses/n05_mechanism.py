@@ -1,5 +1,8 @@
 """N05: weight decay and rate set the spectra of W_V and W_O, and the gain follows the spectra."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -8,6 +11,7 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Tr
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_line
 from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, ends, mediated, slope
 from thermostats.tables.vocabulary import NURSERY
@@ -16,7 +20,7 @@ LOW, HIGH = 0.5, 1.5
 """A slope of 1 is what a balance of rate and decay comes to; at half of it the spectra do not follow."""
 SCATTER = 0.3
 """SD of what else differs between recipes, as in the design's simulation (rules.csv)."""
-ENOUGH, RECIPES = AtLeast(models=192, groups=16), AtLeast(models=8)
+ENOUGH, RECIPES = AtLeast(models=192, groups=16), AtLeast(groups=8)
 """Half of the design's models, and recipes with decay whose steps have a set size."""
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 SLOPE, INDIRECT = V("slope on log √(rate/decay)"), V("effect through the spectra")
@@ -54,7 +58,10 @@ def by_line(rows: pd.DataFrame) -> Result:
 )
 def spectra(evidence: Evidence, matrix: Case) -> Result:
     """Does the spectral norm follow √(rate/decay)?"""
-    return by_line(of_matrix(evidence, matrix))
+    rows = of_matrix(evidence, matrix)
+    draw = partial(glance.spectra, rows, what=matrix.words)
+    table = rows[["recipe", "optimiser", "n", "log_ratio", "spectrum"]]
+    return replace(by_line(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
 def by_mediation(rows: pd.DataFrame) -> Result:
@@ -73,7 +80,9 @@ def by_mediation(rows: pd.DataFrame) -> Result:
 )
 def mediation(evidence: Evidence) -> Result:
     """Does the gain follow the spectra?"""
-    return by_mediation(recipes(evidence))
+    rows = recipes(evidence)
+    table = rows[["recipe", "optimiser", "n", "log_ratio", "log_norm", "log_gain"]]
+    return replace(by_mediation(rows), n_models=int(rows["n"].sum()), table=table)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """N06: where models end on both sides of 1, is the side settled early, and can tuning cross 1?"""
 
+from dataclasses import replace
+from functools import partial
+
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Given, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
+from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.second import early_and_late, pairs
 from thermostats.studies.nursery.signs import kappa, within_cells
 from thermostats.tables.vocabulary import NURSERY
@@ -48,7 +52,8 @@ def by_ranks(rows: pd.DataFrame) -> Result:
 )
 def sign(evidence: Evidence) -> Result:
     """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
-    return by_ranks(moments(evidence))
+    rows = moments(evidence)
+    return replace(by_ranks(rows), draw=partial(glance.early_and_late, rows))
 
 
 def tuned(evidence: Evidence) -> pd.DataFrame:

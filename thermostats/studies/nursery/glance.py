@@ -1,4 +1,4 @@
-"""All models of the second study in one figure: recipes × shapes."""
+"""Figures of the second study: all models at a glance, spectra against rate and decay, early against late."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.studies.nursery.second import LOGS
+from thermostats.plots.general import INK, MUTED, legend_above, reference
+from thermostats.studies.nursery.second import LOGS, slope
+
+SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), "muon": ("Muon", "^", "#3B7A78")}
+"""Optimisers whose steps have a set size."""
 
 
 def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
@@ -28,3 +32,25 @@ def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
     if figure is not None:
         figure.colorbar(mesh, ax=axes, label="log penultimate gain", fraction=0.05)
     return axes
+
+
+def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
+    """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted line, and slope 1."""
+    for name, own in rows.groupby("optimiser"):
+        words, marker, color = SHAPES[str(name)]
+        axes.scatter(own["log_ratio"], own["spectrum"], s=28, marker=marker, color=color, label=words)
+    ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
+    axes.plot(ends, slope(rows, "spectrum", "log_ratio")[0] * ends, color=INK, linewidth=1.2, label="fitted")
+    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="slope 1")
+    legend_above(axes)
+    axes.set_xlabel("log √(rate/decay), off the optimiser's mean")
+    axes.set_ylabel(f"log {what}, off the optimiser's mean")
+
+
+def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
+    """Log gain at the end (`end`) against that at a tenth of training (`early`), a point a model."""
+    axes.scatter(rows["early"], rows["end"], s=10, color=INK, alpha=0.4, linewidth=0)
+    reference(axes, 0.0)
+    reference(axes, 0.0, vertical=True)
+    axes.set_xlabel("log penultimate gain at a tenth of training")
+    axes.set_ylabel("log penultimate gain at the end")

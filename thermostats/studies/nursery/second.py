@@ -139,7 +139,7 @@ FACTORS = {
 
 
 def recipes(tables: Evidence) -> pd.DataFrame:
-    """One row per recipe that has a gain at every shape: its mean log gain, and FACTORS.
+    """One row per recipe that has a gain at every shape: its mean log gain, number of models `n`, and FACTORS.
 
     `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps).
     """
@@ -153,7 +153,8 @@ def recipes(tables: Evidence) -> pd.DataFrame:
         log_init=np.log(own["init"]),
         log_embed=np.log(own["embed"]),
     )
-    table = own.groupby("recipe", as_index=False).agg({"log_gain": "mean", **dict.fromkeys(FACTORS, "first")})
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
+    table = own.assign(n=1).groupby("recipe", as_index=False).agg(by)
     table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
     return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
 
@@ -168,12 +169,14 @@ def slopes(rows: pd.DataFrame) -> pd.DataFrame:
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
 
-    Means over shapes, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both spectra.
+    Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
+    spectra.
     """
     kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"].astype(float) > 0)]
     kept = kept.assign(log_ratio=0.5 * np.log(kept["rate"].astype(float) / kept["decay"].astype(float)))
     columns = ["log_ratio", "log_wv", "log_wo", "log_gain"]
-    means = kept.groupby(["recipe", "optimiser"], as_index=False)[columns].mean()
+    by = dict.fromkeys(columns, "mean") | {"n": "sum"}
+    means = kept.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
     means[columns] -= means.groupby("optimiser")[columns].transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
