@@ -28,8 +28,9 @@ def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
         np.arange(wide.shape[1]) + 0.5, [f"L {L}, ρ {rho:g}, d {d}" for L, rho, d in wide.columns], rotation=90
     )
     axes.set_ylabel("recipe, by its mean")
-    figure = axes.get_figure()
+    figure = axes.get_figure(root=True)
     if figure is not None:
+        figure.set_figheight(1.6 + 0.11 * len(wide))
         figure.colorbar(mesh, ax=axes, label="log penultimate gain", fraction=0.05)
     return axes
 
