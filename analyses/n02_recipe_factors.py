@@ -216,7 +216,11 @@ def by_nine(rows: pd.DataFrame) -> Result:
 def of_drawn_recipes(evidence: Evidence) -> Result:
     """Does a factor of recipes that were drawn at random move the gain?"""
     rows = of_second(evidence)
-    return replace(by_nine(rows), n_models=int(rows["n"].sum()))
+    found = by_nine(rows)
+    factor, by_level = found.words["factor"], {}
+    if second.FACTORS[factor] == "levels":
+        by_level = np.exp(rows.groupby(factor)["log_gain"].mean()).to_dict()
+    return replace(found, n_models=int(rows["n"].sum()), words={**found.words, "gains": by_level})
 
 
 def of_both(evidence: Evidence) -> pd.DataFrame:
