@@ -18,7 +18,8 @@ from thermostats.claims.result import TooFew
 from thermostats.claims.scripts import scripts
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
-IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in {"n02", "n03"} else name for name in CLAIMS]
+LONG = {"n01", "n02", "n03", "n04", "n06"}
+IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
 
 

@@ -85,9 +85,9 @@ def jackknife(
 
     figures: of the rows that a mask keeps.
     """
-    names = sorted(set(units))
+    codes, names = pd.factorize(units, sort=True)
     whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
-    left = np.array([np.atleast_1d(figures((units != name).to_numpy())) for name in names])
+    left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
     n = len(names)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
     return whole, left, np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)

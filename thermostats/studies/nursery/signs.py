@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +65,19 @@ def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, *, seed: int, shu
         raise UsageError("nothing to correlate inside cells", got=f"{len(x)} rows, {len(names)} cells")
     (a, b), place = (ranks / size).T, np.argsort(cell, kind="stable")
     r = float(a @ b)
-    keys = cell + np.random.default_rng(seed).random((shuffles, len(cell)))
-    null = b[np.argsort(keys, axis=1)] @ a[place]
+    null = b[_shuffled(cell.astype(np.int64).tobytes(), seed, shuffles)] @ a[place]
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + r * r / 2) / free)
     with np.errstate(divide="ignore"):
         lower, upper = (float(np.tanh(np.arctanh(np.clip(r, -1, 1)) + side * half)) for side in (-1, 1))
     return WithinCells(r, lower, upper, float((np.sum(np.abs(null) >= abs(r) - 1e-12) + 1) / (shuffles + 1)))
+
+
+@lru_cache(maxsize=64)
+def _shuffled(cells: bytes, seed: int, shuffles: int) -> npt.NDArray[np.int32]:
+    """Rows in order of their cells, shuffled inside them; a rule that leaves units out asks for the same again."""
+    cell = np.frombuffer(cells, dtype=np.int64)
+    keys = cell + np.random.default_rng(seed).random((shuffles, len(cell)))
+    return np.argsort(keys, axis=1).astype(np.int32)
 
 
 def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
