@@ -38,6 +38,9 @@ class Page(HTMLParser):
             self.fetched.add(found["src"])
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, from a copy, so that nothing is left in the project."""
@@ -56,7 +59,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work / "site"
 
 
-@pytest.mark.slow
 def test_no_link_is_dead(site: Path) -> None:
     pages = {path: Page(path) for path in site.rglob("*.html")}
     assert len(pages) > 20

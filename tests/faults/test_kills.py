@@ -18,10 +18,10 @@ from thermostats.tables.folders import MARK, layers, writable_folder
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("measure", "import")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("report", "measure", "import")]
 
 
-@pytest.mark.parametrize("name", ["join", "report", *SLOW])
+@pytest.mark.parametrize("name", ["join", *SLOW])
 def test_a_killed_command_run_again_ends_as_if_it_had_not_been(name: str) -> None:
     if name == "measure":
         pytest.importorskip("torch")
