@@ -90,6 +90,65 @@ def published(evidence: Evidence) -> pd.DataFrame:
     return shares.published_rows(evidence.named(PUBLISHED))
 
 
+HALF = AtLeast(models=192, groups=16)
+"""Half of the second study's models and recipes."""
+OVER, ABOVE = "SD of recipe / SD of geometry", "SD of geometry / SD of scale"
+IN_ORDER = Posterior("recipe > geometry > scale, over the published models' shapes")
+
+
+def of_second(evidence: Evidence) -> pd.DataFrame:
+    """Models of the second study, recipes drawn at random, first seeds."""
+    return HALF.of(second.ends(evidence))
+
+
+def ratios(rows: pd.DataFrame, found: components.Components) -> Result:
+    """Ratios of the components of variance, geometry and scale over the published models' shapes."""
+    own = components.ratios(found)
+    interval = "95% interval of draws, recipes as the unit"
+    quantities = {OVER: Estimate(*own.first, interval), ABOVE: Estimate(*own.second, interval)}
+    names = ("recipe", "geometry", "scale", "depth", "residual")
+    words = {"sizes": {name: float(np.median(getattr(found, name))) for name in names}}
+    statements = {IN_ORDER.statement: (found.recipe > found.geometry) & (found.geometry > found.scale)}
+    return Result.of(rows, quantities, words=words, statements=statements)
+
+
+def by_components(rows: pd.DataFrame) -> Result:
+    """Of the second study, recipes that were seen at every shape."""
+    found = ratios(rows, components.components(*second.whole(rows), seed=SEED))
+    return replace(found, words={**found.words, "learned": int(rows["learned"].astype(bool).sum())})
+
+
+def by_both(rows: pd.DataFrame) -> Result:
+    """Of both studies, each with a level of its own."""
+    return ratios(rows, together.components(rows, seed=SEED))
+
+
+@CLAIM.finding(
+    "second",
+    primary=Above(OVER, 1) & Above(ABOVE, 1),
+    robustness=IN_ORDER,
+    trial=Trial(of_second, by_components, "recipe", worlds_of_components()),
+    evidence=NURSERY,
+    needs=HALF,
+)
+def ratio(evidence: Evidence) -> Result:
+    """In the second study, how do recipe, geometry and scale compare in size over the published shapes?"""
+    rows = of_second(evidence)
+    found = by_components(rows)
+    learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
+    seeds = second.repeats(evidence)
+    words = {**found.words, "seed": float(np.sqrt(np.square(seeds).mean() / 2)), "repeats": len(seeds)}
+    if learned.sum() and not learned.all():
+        words["without"] = by_components(rows[learned]).quantities
+    table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
+    alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
+    words |= {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
+    foretold = table[table["inside"].notna()]
+    outside = foretold.loc[~foretold["inside"].astype(bool), "quantity"]
+    words |= {"foretold": len(foretold), "outside": list(outside.str.replace("_", " "))}
+    return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
+
+
 def by_shares(rows: pd.DataFrame) -> Result:
     """Corrected shares of the design's blocks and their differences."""
     table = shares.shares(rows, shares.design_blocks(rows), seed=SEED, level=SURE)
@@ -235,59 +294,6 @@ def carry_over(evidence: Evidence) -> Result:
     )
 
 
-HALF = AtLeast(models=192, groups=16)
-"""Half of the second study's models and recipes."""
-OVER, ABOVE = "SD of recipe / SD of geometry", "SD of geometry / SD of scale"
-IN_ORDER = Posterior("recipe > geometry > scale, over the published models' shapes")
-
-
-def of_second(evidence: Evidence) -> pd.DataFrame:
-    """Models of the second study, recipes drawn at random, first seeds."""
-    return HALF.of(second.ends(evidence))
-
-
-def ratios(rows: pd.DataFrame, found: components.Components) -> Result:
-    """Ratios of the components of variance, geometry and scale over the published models' shapes."""
-    own = components.ratios(found)
-    interval = "95% interval of draws, recipes as the unit"
-    quantities = {OVER: Estimate(*own.first, interval), ABOVE: Estimate(*own.second, interval)}
-    names = ("recipe", "geometry", "scale", "depth", "residual")
-    words = {"sizes": {name: float(np.median(getattr(found, name))) for name in names}}
-    statements = {IN_ORDER.statement: (found.recipe > found.geometry) & (found.geometry > found.scale)}
-    return Result.of(rows, quantities, words=words, statements=statements)
-
-
-def by_components(rows: pd.DataFrame) -> Result:
-    """Of the second study, recipes that were seen at every shape."""
-    found = ratios(rows, components.components(*second.whole(rows), seed=SEED))
-    return replace(found, words={**found.words, "learned": int(rows["learned"].astype(bool).sum())})
-
-
-def by_both(rows: pd.DataFrame) -> Result:
-    """Of both studies, each with a level of its own."""
-    return ratios(rows, together.components(rows, seed=SEED))
-
-
-@CLAIM.finding(
-    "second",
-    primary=Above(OVER, 1) & Above(ABOVE, 1),
-    robustness=IN_ORDER,
-    trial=Trial(of_second, by_components, "recipe", worlds_of_components()),
-    evidence=NURSERY,
-    needs=HALF,
-)
-def ratio(evidence: Evidence) -> Result:
-    """In the second study, how do recipe, geometry and scale compare in size over the published shapes?"""
-    rows = of_second(evidence)
-    found = by_components(rows)
-    learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
-    words = {**found.words, "all": bool(learned.all())}
-    if learned.sum() and not learned.all():
-        words["without"] = by_components(rows[learned]).quantities
-    table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
-    return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
-
-
 def of_both(evidence: Evidence) -> pd.DataFrame:
     """Models of both studies, where the second is enough."""
     return together.models(evidence) if len(of_second(evidence)) else pd.DataFrame()
@@ -303,7 +309,10 @@ def of_both(evidence: Evidence) -> pd.DataFrame:
 )
 def of_both_studies(evidence: Evidence) -> Result:
     """The same of both studies together."""
-    return by_both(of_both(evidence))
+    rows = of_both(evidence)
+    widths = {str(study): together.slope(own, "log_d") for study, own in rows.groupby("study")}
+    found = by_both(rows)
+    return replace(found, words={**found.words, "widths": widths})
 
 
 def of_published_by_both(evidence: Evidence) -> pd.DataFrame:

@@ -59,6 +59,68 @@ def read(evidence: Evidence) -> pd.DataFrame:
     return read_by_tests(models(evidence), "log_L2", "log_rho2")
 
 
+HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(groups=16)
+"""Half of the second study's models, and of its recipes."""
+MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
+STRONGEST, BONFERRONI = "F of the strongest factor", "p-value, Bonferroni"
+A_LINE = worlds_of_line("log_gain", "embed", SIZE)
+LEVELS = dict.fromkeys(together.LEVELS, "levels")
+
+
+def with_number(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Recipes with the factor that worlds make the gain by."""
+    return table.assign(embed=table[name] - table[name].mean())
+
+
+def of_second(evidence: Evidence) -> pd.DataFrame:
+    """Recipes of the second study, means over shapes."""
+    HALF.of(second.ends(evidence))
+    return with_number(LEAST.of(second.recipes(evidence)), "log_embed")
+
+
+def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
+    """Every factor alone; the strongest."""
+    tests = together.factor_tests(rows, factors)
+    best = tests.loc[tests["p"].idxmin()]
+    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind=BONFERRONI)
+    return Result.of(
+        rows, {STRONGEST: strongest}, rows={"factors": tests}, table=tests, words={"factor": best["factor"]}
+    )
+
+
+def by_nine(rows: pd.DataFrame) -> Result:
+    """The second study's nine factors."""
+    return by_tests(rows.assign(log_embed=rows["embed"]), second.FACTORS)
+
+
+@CLAIM.finding(
+    "second", primary=MOVED, trial=Trial(of_second, by_nine, "recipe", A_LINE), evidence=NURSERY, needs=LEAST
+)
+def of_drawn_recipes(evidence: Evidence) -> Result:
+    """Does a factor of recipes that were drawn at random move the gain?"""
+    rows = of_second(evidence)
+    return with_ratios(by_nine(rows), rows, second.FACTORS)
+
+
+def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str]) -> Result:
+    """The same, headed by the strongest factor's ratio of geometric mean gains."""
+    table = together.contrasts(rows, factors)
+    own = table.set_index("factor").loc[found.words["factor"]]
+    interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
+    ratio = Estimate(own["ratio"], own["lower"], own["upper"], interval, found.quantities[STRONGEST].p, BONFERRONI)
+    words = {"factor": own.name, "what": own["what"], "of_variance": own["share"], "tests": len(table)}
+    named = table.assign(row=table["factor"].str.replace("_", " ") + ": " + table["what"])
+    xlabel = "ratio of geometric mean gains"
+    return replace(
+        found,
+        quantities={RATIO: ratio, **found.quantities},
+        n_models=int(rows["n"].sum()),
+        table=table,
+        words=words,
+        draw=drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x"),
+    )
+
+
 def by_factors(rows: pd.DataFrame) -> Result:
     """Every factor against the variance between recipes, and its contrasts."""
     given = effects.covariates(rows)
@@ -176,53 +238,6 @@ def mediator(evidence: Evidence) -> Result:
     return replace(found, words={**found.words, "moves": list(tests.loc[tests["p_holm"] <= ALPHA, "factor"])})
 
 
-HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(groups=16)
-"""Half of the second study's models, and of its recipes."""
-MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
-STRONGEST = "F of the strongest factor"
-A_LINE = worlds_of_line("log_gain", "embed", SIZE)
-LEVELS = dict.fromkeys(together.LEVELS, "levels")
-
-
-def with_number(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Recipes with the factor that worlds make the gain by."""
-    return table.assign(embed=table[name] - table[name].mean())
-
-
-def of_second(evidence: Evidence) -> pd.DataFrame:
-    """Recipes of the second study, means over shapes."""
-    HALF.of(second.ends(evidence))
-    return with_number(LEAST.of(second.recipes(evidence)), "log_embed")
-
-
-def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
-    """Every factor alone; the strongest."""
-    tests = together.factor_tests(rows, factors)
-    best = tests.loc[tests["p"].idxmin()]
-    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
-    return Result.of(
-        rows, {STRONGEST: strongest}, rows={"factors": tests}, table=tests, words={"factor": best["factor"]}
-    )
-
-
-def by_nine(rows: pd.DataFrame) -> Result:
-    """The second study's nine factors."""
-    return by_tests(rows.assign(log_embed=rows["embed"]), second.FACTORS)
-
-
-@CLAIM.finding(
-    "second", primary=MOVED, trial=Trial(of_second, by_nine, "recipe", A_LINE), evidence=NURSERY, needs=LEAST
-)
-def of_drawn_recipes(evidence: Evidence) -> Result:
-    """Does a factor of recipes that were drawn at random move the gain?"""
-    rows = of_second(evidence)
-    found = by_nine(rows)
-    factor, by_level = found.words["factor"], {}
-    if second.FACTORS[factor] == "levels":
-        by_level = np.exp(rows.groupby(factor)["log_gain"].mean()).to_dict()
-    return replace(found, n_models=int(rows["n"].sum()), words={**found.words, "gains": by_level})
-
-
 def of_both(evidence: Evidence) -> pd.DataFrame:
     """Recipes of both studies, the log gain at one shape."""
     HALF.of(second.ends(evidence))
@@ -241,7 +256,8 @@ def by_shared(rows: pd.DataFrame) -> Result:
 def of_both_studies(evidence: Evidence) -> Result:
     """Does a factor that both studies have move the gain?"""
     rows = of_both(evidence)
-    return replace(by_shared(rows), n_models=int(rows["n"].sum()))
+    named = rows.assign(corpus=np.where(rows["corpus"] > 0, "english", "synthetic"))
+    return with_ratios(by_shared(rows), named, LEVELS)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.rule import NEVER, AtLeast, Below, Decide, Given, Pick, Posterior, V, Within
+from thermostats.claims.rule import NEVER, AtLeast, Decide, Given, Pick, Posterior, Rule, V, Within
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
@@ -69,15 +69,25 @@ def read(evidence: Evidence, gain: str = PENULTIMATE, *more: str) -> pd.DataFram
     return read_by_tests(rows_of(evidence, gain), *more)
 
 
-def falls(term: str) -> dict[str, Any]:
+def doubled(slope: Estimate) -> list[float]:
+    """What a slope comes to where its logarithm's argument doubles, as a change of the gain, with its interval."""
+    return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
+
+
+def below(slope: V) -> Rule:
     """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
-    known, on = V("slope"), f"slope on {WORDS[term]}"
+    return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
+
+
+def falls(term: str) -> dict[str, Any]:
+    """What findings of a slope declare."""
+    on = f"slope on {WORDS[term]}"
 
     def by_slope(rows: pd.DataFrame) -> Result:
         return Result.of(rows, {"slope": slope_within(rows, term)}, table=None)
 
     return {
-        "primary": Decide((known < 0) & (known.p <= ALPHA), known.lower > -SMALL),
+        "primary": below(V("slope")),
         "robustness": Posterior(f"{on} < 0", draws=V(f"slope on {term}") < 0, against=f"{on} < −{SMALL:.3g}"),
         "trial": Trial(read, by_slope, "recipe", worlds_in_groups("log_gain", term, -QUARTER, BETWEEN)),
     }
@@ -91,15 +101,54 @@ def slope(evidence: Evidence, term: str, words: dict[str, Any] | None = None, **
     columns = [*others, term]  # influence is checked of the last column
     fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
     found: Result = rule["trial"].test(read(evidence))
-    own = found.quantities["slope"]
-    doubled = [float(np.expm1(v * np.log(2))) for v in (own.value, own.lower, own.upper)]
     return replace(
         found,
         fit=fit,
         statements={rule["robustness"].against: lambda q: q[f"slope on {term}"] < -SMALL},
-        words={"on": WORDS[term], "doubled": doubled, **(words or {})},
+        words={"on": WORDS[term], "doubled": doubled(found.headline), **(words or {})},
         **shown,
     )
+
+
+HALF = AtLeast(models=192, groups=16)
+"""Half of the second study's models and recipes."""
+TERMS = (Case("depth", "log L"), Case("density", "log ρ"))
+TERM = {"depth": "log_L", "density": "log_rho"}
+MEAN = "mean slope over recipes"
+FALLS = below(V(MEAN))
+A_FALL = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
+
+
+def of_second(evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models of the second study; `term`: the one that is asked about, `column`: its values."""
+    return HALF.of(second.ends(evidence)).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
+
+
+def by_recipes(rows: pd.DataFrame) -> Result:
+    """Mean over recipes of the slope at the shapes that all have."""
+    own = second.slopes(rows)[rows["term"].iloc[0]]
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem())
+    mean = float(own.mean())
+    p = float(stats.ttest_1samp(own, 0).pvalue)
+    return Result.of(rows, {MEAN: Estimate(mean, mean - half, mean + half, "95% t interval over recipes", p)})
+
+
+@CLAIM.finding(
+    "second",
+    primary=FALLS,
+    over=TERMS,
+    trial=Trial(of_second, by_recipes, "recipe", A_FALL),
+    evidence=NURSERY,
+    needs=HALF,
+)
+def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
+    """Slopes of the second study, recipes drawn at random as the unit."""
+    rows = of_second(evidence, term)
+    found = by_recipes(rows)
+    gains = rows.assign(**{PENULTIMATE: np.exp(rows["log_gain"])})
+    mean = float(found.headline.value or 0)
+    draw = draw_depth(gains, mean, seed=SEED) if term.id == "depth" else draw_density(gains, seed=SEED)
+    return replace(found, draw=draw, words={"doubled": doubled(found.headline)})
 
 
 @CLAIM.finding("depth", **falls("log_L"), **CONTROLLED)
@@ -338,29 +387,6 @@ def through_trace(evidence: Evidence) -> Result:
     return replace(by_trace(of_traces(evidence)), table=mediated(rows_of(evidence, PENULTIMATE)))
 
 
-HALF = AtLeast(models=192, groups=16)
-"""Half of the second study's models and recipes."""
-TERMS = (Case("depth", "log L"), Case("density", "log ρ"))
-TERM = {"depth": "log_L", "density": "log_rho"}
-MEAN = "mean slope over recipes"
-FALLS = Below(MEAN, 0)
-A_FALL = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
-
-
-def of_second(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of the second study; `term`: the one that is asked about, `column`: its values."""
-    return HALF.of(second.ends(evidence)).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
-
-
-def by_recipes(rows: pd.DataFrame) -> Result:
-    """Mean over recipes of the slope at the shapes that all have."""
-    own = second.slopes(rows)[rows["term"].iloc[0]]
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem())
-    mean = float(own.mean())
-    p = float(stats.ttest_1samp(own, 0).pvalue)
-    return Result.of(rows, {MEAN: Estimate(mean, mean - half, mean + half, "95% t interval over recipes", p)})
-
-
 def of_both(evidence: Evidence, term: Case) -> pd.DataFrame:
     """Models of both studies, where the second is enough."""
     HALF.of(second.ends(evidence))
@@ -370,19 +396,6 @@ def of_both(evidence: Evidence, term: Case) -> pd.DataFrame:
 def by_both(rows: pd.DataFrame) -> Result:
     """Slope within recipes of both studies."""
     return Result.of(rows, {MEAN: together.slope(rows, rows["term"].iloc[0])}, table=None)
-
-
-@CLAIM.finding(
-    "second",
-    primary=FALLS,
-    over=TERMS,
-    trial=Trial(of_second, by_recipes, "recipe", A_FALL),
-    evidence=NURSERY,
-    needs=HALF,
-)
-def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
-    """Slopes of the second study, recipes drawn at random as the unit."""
-    return by_recipes(of_second(evidence, term))
 
 
 @CLAIM.finding(

@@ -1,6 +1,7 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from thermostats.modelling.laws.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, checkpoints
 from thermostats.studies.nursery.second import early_and_late
 from thermostats.studies.nursery.signs import (
@@ -84,7 +86,7 @@ def at_moment(evidence: Evidence, moment: Moment) -> pd.DataFrame:
 
 
 R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
-KAPPA = "agreement beyond chance (κ)"
+KAPPA, INTERVAL = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
 PREDICTS = Decide((R.p <= ALPHA) & (R.lower > HALF), R.upper < HALF)
 FREE = 5 / 8
 """Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
@@ -102,16 +104,48 @@ WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
 
 def by_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of a moment with the end inside cells; agreement of the signs."""
-    found = within_cells(rows["early"], rows["end"], rows["cell"], seed=SEED)
+    found = within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"])
     up = rows["end"] > 0
-    interval = "95% Fisher-z interval, p of shuffles inside cells"
     agreed, low, high = (None if np.isnan(end) else end for end in kappa(rows["early"] > 0, up, rows["recipe"]))
     quantities = {
-        R.name: Estimate(found.estimate, found.lower, found.upper, interval, found.p),
-        KAPPA: Estimate(agreed, low, high, "95% jackknife t interval over recipes"),
+        R.name: Estimate(found.estimate, found.lower, found.upper, INTERVAL, found.p),
+        KAPPA: Estimate(agreed, low, high, INTERVAL),
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
+
+
+HALF_OF_BOTH = AtLeast(models=216, groups=18)
+"""Half of the second study's models and recipes."""
+
+
+def of_both(evidence: Evidence) -> pd.DataFrame:
+    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
+    later = HALF_OF_BOTH.of(early_and_late(evidence)).assign(study="second")
+    logs = log_gains(
+        checkpoints(evidence)[lambda rows: rows["comparable"] & (rows["n_layers"] > 2)], "penultimate_gain"
+    )
+    models = checkpoints(evidence)[lambda rows: ~rows["tuned"]].drop_duplicates("model", keep="last")
+    models = models.set_index("model").loc[logs.index].reset_index()
+    cells = "first " + models[CELL].astype(str).agg(" ".join, axis=1)
+    first = models[["model_id", "recipe", "heritage"]].assign(
+        cell=cells, study="first", early=logs[0.1].to_numpy(), end=logs.iloc[:, -1].to_numpy()
+    )
+    both = pd.concat([first, later[list(first)]], ignore_index=True)
+    return both.assign(ranked=ranked_in(both["early"], both["cell"]))
+
+
+@CLAIM.finding(
+    "together",
+    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
+    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED)),
+    evidence=NURSERY,
+    needs=HALF_OF_BOTH,
+)
+def of_both_studies(evidence: Evidence) -> Result:
+    """Does a tenth of training go with the end, among models of one shape and study?"""
+    rows = of_both(evidence)
+    return replace(by_ranks(rows), draw=partial(glance.early_and_late, rows))
 
 
 @CLAIM.finding(
@@ -270,38 +304,6 @@ def tuning_magnitude(evidence: Evidence) -> Result:
     found, fit = by_prompts(ratios(evidence)), fit_pairs(evidence)
     statements = {SOME_MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1)}
     return replace(found, fit=fit, fit_tables=("pairs",), statements=statements)
-
-
-HALF_OF_BOTH = AtLeast(models=216, groups=18)
-"""Half of the second study's models and recipes."""
-
-
-def of_both(evidence: Evidence) -> pd.DataFrame:
-    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
-    later = HALF_OF_BOTH.of(early_and_late(evidence)).assign(study="second")
-    logs = log_gains(
-        checkpoints(evidence)[lambda rows: rows["comparable"] & (rows["n_layers"] > 2)], "penultimate_gain"
-    )
-    models = checkpoints(evidence)[lambda rows: ~rows["tuned"]].drop_duplicates("model", keep="last")
-    models = models.set_index("model").loc[logs.index].reset_index()
-    cells = "first " + models[CELL].astype(str).agg(" ".join, axis=1)
-    first = models[["model_id", "recipe", "heritage"]].assign(
-        cell=cells, study="first", early=logs[0.1].to_numpy(), end=logs.iloc[:, -1].to_numpy()
-    )
-    both = pd.concat([first, later[list(first)]], ignore_index=True)
-    return both.assign(ranked=ranked_in(both["early"], both["cell"]))
-
-
-@CLAIM.finding(
-    "together",
-    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
-    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED)),
-    evidence=NURSERY,
-    needs=HALF_OF_BOTH,
-)
-def of_both_studies(evidence: Evidence) -> Result:
-    """Does a tenth of training go with the end, among models of one shape and study?"""
-    return by_ranks(of_both(evidence))
 
 
 if __name__ == "__main__":

@@ -8,20 +8,19 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Given, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_share
-from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.counts import clustered_share
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.second import early_and_late, pairs
+from thermostats.studies.nursery.second import CHOSEN, SHARES, early_and_late, pairs
 from thermostats.studies.nursery.signs import kappa, within_cells
 from thermostats.tables.vocabulary import NURSERY
 
-SEED = 106
 HALF, RARER = 0.71, 10
 """As N04: half of the variance of the ranks, and the least on the rarer side."""
 SOME, MANY, SHOULD = 0.01, 0.10, 0.20
 """Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
 ENOUGH, PAIRS = AtLeast(models=216, groups=18), AtLeast(models=40)
 R, RARE, CROSSED = V("within-cell rank correlation"), V("models on the rarer side"), V("share of pairs that cross 1")
-KAPPA = "agreement beyond chance (κ)"
+KAPPA, INTERVAL = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
 CLAIM = Claim.read(__file__)
 
 
@@ -32,12 +31,12 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 
 def by_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of a tenth of training with the end inside cells of one shape; agreement of the sides."""
-    found = within_cells(rows["early"], rows["end"], rows["cell"], seed=SEED)
+    found = within_cells(rows["early"], rows["end"], rows["cell"], rows["heritage"])
     up = rows["end"] > 0
     agreed, low, high = (None if pd.isna(end) else end for end in kappa(rows["early"] > 0, up, rows["heritage"]))
     quantities = {
-        R.name: Estimate(found.estimate, found.lower, found.upper, "95% Fisher-z interval", found.p),
-        KAPPA: Estimate(agreed, low, high, "95% jackknife t interval over recipes"),
+        R.name: Estimate(found.estimate, found.lower, found.upper, INTERVAL, found.p),
+        KAPPA: Estimate(agreed, low, high, INTERVAL),
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
@@ -53,7 +52,26 @@ def by_ranks(rows: pd.DataFrame) -> Result:
 def sign(evidence: Evidence) -> Result:
     """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
     rows = moments(evidence)
-    return replace(by_ranks(rows), draw=partial(glance.early_and_late, rows))
+    found, table = by_ranks(rows), along_training(evidence)
+    words = {
+        "settled": table.to_dict("records"),
+        "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
+        "chosen": int(((rows["end"] < 0) & rows["recipe"].astype(str).str.startswith(CHOSEN)).sum()),
+    }
+    return replace(found, table=table, words=words, draw=partial(glance.settling, table))
+
+
+def along_training(evidence: Evidence) -> pd.DataFrame:
+    """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
+    rows = []
+    for share in SHARES:
+        own = early_and_late(evidence, share)
+        known = by_ranks(own).quantities
+        row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
+        for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):
+            row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def tuned(evidence: Evidence) -> pd.DataFrame:
@@ -63,11 +81,7 @@ def tuned(evidence: Evidence) -> pd.DataFrame:
 
 def by_pairs(rows: pd.DataFrame) -> Result:
     """Share of pairs that cross 1 clearly."""
-    flips = int(rows["flips"].sum())
-    share = Estimate.of(proportion(flips, len(rows)), "Clopper–Pearson exact interval, 95%")
-    kinds = rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index")
-    words = {"flips": flips, "dampened": int(rows["dampens"].sum()), "pairs": len(rows), "kinds": kinds}
-    return Result.of(rows, {CROSSED.name: share}, words=words)
+    return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
 
 
 @CLAIM.finding(
@@ -79,7 +93,17 @@ def by_pairs(rows: pd.DataFrame) -> Result:
 )
 def tuning(evidence: Evidence) -> Result:
     """Can tuning cross 1?"""
-    return by_pairs(tuned(evidence))
+    rows = tuned(evidence)
+    crossing = rows[rows["flips"]]
+    words = {
+        "flips": len(crossing),
+        "pairs": len(rows),
+        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
+        "bases": rows["pair"].nunique(),
+        "crossed": crossing["pair"].nunique(),
+        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
+    }
+    return replace(by_pairs(rows), words=words)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from thermostats.tables.describe import codebook
 from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04")
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05", "N06")
 SETTING = """
 import thermostats
 
@@ -111,7 +111,7 @@ def verdicts(reports: Path) -> str:
     """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
     found = store.read(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
-    lines = ["| claim | verdict | estimate [interval] | models / labs |", "|---|---|---|---|"]
+    lines = ["| claim | verdict | estimate [interval] | models / labs or recipes |", "|---|---|---|---|"]
     for row in first[first["claim"].isin(IN_README)].to_dict("records"):
         page = f"{row['claim'].lower()}.md"
         title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]

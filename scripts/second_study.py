@@ -86,7 +86,7 @@ def ranks(rng: np.random.Generator, r: float) -> str:
     end = rng.normal(size=432)
     early = r * end + np.sqrt(1 - r * r) * rng.normal(size=432)
     cells = pd.Series(np.repeat(np.arange(12), 36))
-    found = within_cells(pd.Series(early), pd.Series(end), cells, seed=1, shuffles=199)
+    found = within_cells(pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12)))
     return "supported" if found.lower > 0.71 else "not supported" if found.upper < 0.71 else "inconclusive"
 
 

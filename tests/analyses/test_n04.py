@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, judged, shipped
+from scipy import stats
 
+from thermostats.errors import UsageError
 from thermostats.studies.nursery.factors import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.studies.nursery.signs import (
@@ -135,18 +137,33 @@ def test_with_few_models_on_the_rarer_side_there_is_too_little_data():
 
 def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
     rng = np.random.default_rng(1)
-    cells = pd.Series(np.repeat(list("abcdefgh"), 5))
+    cells, groups = pd.Series(np.repeat(list("abcdefgh"), 5)), pd.Series(np.tile(np.arange(5), 8))
     x = pd.Series(rng.normal(size=40)) + cells.map({c: 9.0 * i for i, c in enumerate("abcdefgh")})
     y = pd.Series(rng.normal(size=40)) + 0.8 * (x - x.groupby(cells).transform("mean")) - x
-    found = within_cells(x, y, cells, seed=1)
-    dummies = pd.get_dummies(cells).to_numpy(float)
-    off = [r - dummies @ np.linalg.lstsq(dummies, r, rcond=None)[0] for r in (x.rank(), y.rank())]
-    assert found.estimate == pytest.approx(np.corrcoef(off)[0, 1]) and found.lower < found.estimate < found.upper
-    shuffled = [y.groupby(cells).transform(rng.permutation) for _ in range(200)]
-    null = [within_cells(x, own, cells, seed=2, shuffles=9).estimate for own in shuffled]
-    assert found.p == pytest.approx(np.mean(np.abs(null) >= abs(found.estimate)), abs=0.08)
+    found = within_cells(x, y, cells, groups)
+    ranks = pd.DataFrame({"x": x.rank(), "y": y.rank()})
+
+    def z(kept: pd.Series) -> float:
+        off = ranks[kept] - ranks[kept].groupby(cells[kept]).transform("mean")
+        return np.arctanh(np.corrcoef(off["x"], off["y"])[0, 1])
+
+    whole, left = z(groups >= 0), np.array([z(groups != group) for group in range(5)])
+    half = stats.t.ppf(0.975, 4) * np.sqrt(4 / 5 * np.square(left - left.mean()).sum())
+    assert [found.estimate, found.lower, found.upper] == pytest.approx(np.tanh([whole, whole - half, whole + half]))
     signs = pd.DataFrame({"a": [True] * 62 + [False] * 2, "b": [True] * 61 + [False, True, True]})
     assert kappa(signs["a"], signs["b"], pd.Series(np.arange(64) % 16))[0] == pytest.approx(-0.0213, abs=1e-3)
+    with pytest.raises(UsageError, match="nothing to correlate"):
+        within_cells(x * 0, y, cells, groups)
+
+
+def test_the_interval_inside_cells_covers_where_models_of_a_recipe_are_alike():
+    rng, inside = np.random.default_rng(2), 0
+    recipes, cells = (pd.Series(which.ravel()) for which in np.meshgrid(np.arange(24), np.arange(8), indexing="ij"))
+    for _ in range(300):
+        x, y = (pd.Series((rng.normal(size=(24, 1)) + 0.5 * rng.normal(size=(24, 8))).ravel()) for _ in range(2))
+        found = within_cells(x, y, cells, recipes)
+        inside += found.lower < 0 < found.upper
+    assert stats.binomtest(inside, 300, 0.95).pvalue > 0.001
 
 
 def test_few_trainings_need_measurement():

@@ -132,9 +132,10 @@ class Known:
         if len(false):
             worst = false.loc[false["supported"].idxmax()]
             low, high = false["not_supported"].min(), false["not_supported"].max()
+            most = f"in at most {worst['supported']:.1%} ({worst['words']})" if worst["supported"] else "in none"
+            against = " to ".join(dict.fromkeys((f"{low:.0%}", f"{high:.0%}")))
             said.append(
-                f"Where the statement does not hold it says “supported” in at most {worst['supported']:.1%} "
-                f"({worst['words']}), and “not supported” in {low:.0%} to {high:.0%}."
+                f"Where the statement does not hold it says “supported” {most}, and “not supported” in {against}."
             )
         return " ".join(said)
 

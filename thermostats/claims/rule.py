@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -366,7 +367,7 @@ class Posterior:
 
     def words(self) -> str:
         """Both limits of the probability."""
-        said = self.statement if not self.pick else f"{self.statement} of {self.pick.words}"
+        said = re.sub(r"{(\w+)[^}]*}", r"the \1", self.statement) + (f", for {self.pick.words}" if self.pick else "")
         refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
         other = f"P({self.against}) is" if self.against else "it is"
         limits = f"at least {declared(self.sure)}, not supported where {other} at most {declared(1 - self.sure)}"

@@ -5,7 +5,7 @@
   const order = ["supported", "not supported", "inconclusive", "needs measurement", "analysis failed", "not built"];
   const heads = [...tables[0].tHead.rows[0].cells].map((cell) => cell.textContent);
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
-  const numbered = { "models / labs": -1 };
+  const numbered = { [heads.at(-1)]: -1 };
   const verdict = (row) => row.cells[heads.indexOf("verdict")].textContent.replace(/^\S+ | \(.*$/g, "");
   const number = (row, head) => {
     const found = row.cells[heads.indexOf(head)].textContent.match(/\d+(\.\d+)?/);

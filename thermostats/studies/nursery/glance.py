@@ -1,4 +1,4 @@
-"""Figures of the second study: all models at a glance, spectra against rate and decay, early against late."""
+"""Figures of the second study: all models at a glance, spectra against rate and decay, training against its end."""
 
 from __future__ import annotations
 
@@ -48,10 +48,24 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
     axes.set_ylabel(f"log {what}, off the optimiser's mean")
 
 
-def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
-    """Log gain at the end (`end`) against that at a tenth of training (`early`), a point a model."""
-    axes.scatter(rows["early"], rows["end"], s=10, color=INK, alpha=0.4, linewidth=0)
+def settling(table: pd.DataFrame, axes: Axes) -> None:
+    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of training, with intervals."""
+    measures = {"r": "gain: rank correlation within shape", "kappa": "side of 1: κ"}
+    for place, (name, words) in enumerate(measures.items()):
+        at = np.arange(len(table)) + 0.12 * place
+        value = table[name].astype(float)
+        off = np.abs(table[[f"{name}_lower", f"{name}_upper"]].astype(float).to_numpy().T - value.to_numpy())
+        color = (INK, SHAPES["lion"][2])[place]
+        axes.errorbar(at, value, off, label=words, marker="os"[place], markersize=5, color=color, linewidth=1.2)
     reference(axes, 0.0)
-    reference(axes, 0.0, vertical=True)
-    axes.set_xlabel("log penultimate gain at a tenth of training")
-    axes.set_ylabel("log penultimate gain at the end")
+    axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
+    axes.set(xlabel="share of training", ylabel="agreement with the end")
+    legend_above(axes)
+
+
+def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
+    """Log gain at the end (`end`) against that at a tenth of training (`early`), off the mean of their `cell`."""
+    own = rows[["early", "end"]] - rows.groupby("cell")[["early", "end"]].transform("mean")
+    axes.scatter(own["early"], own["end"], s=10, color=INK, alpha=0.4, linewidth=0)
+    axes.set_xlabel("log penultimate gain at a tenth of training, off the mean of its shape")
+    axes.set_ylabel("at the end, off the mean of its shape")

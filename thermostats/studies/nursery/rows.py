@@ -88,9 +88,14 @@ def jackknife(
     codes, names = pd.factorize(units, sort=True)
     whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
     left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    n = len(names)
+    return whole, left, half_width(left, level)
+
+
+def half_width(left: Array, level: float = LEVEL) -> Array:
+    """Of the jackknife's t interval, from the figures without each unit in turn."""
+    n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
-    return whole, left, np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)
+    return np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)
 
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)

@@ -26,6 +26,8 @@ from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
+"""Shares of training at which gains were kept, before its end."""
 TENTH, PROMPTS = 0.1, 6
 """Share of training that is early, and prompts that gains are means over."""
 SET_STEPS = ("adamw", "lion", "muon")
@@ -95,6 +97,14 @@ def ends(tables: Evidence, *, drawn: bool = True) -> pd.DataFrame:
     if drawn:
         own &= ~rows["recipe"].astype(str).str.startswith(CHOSEN)
     return rows[own & np.isfinite(rows["log_gain"].astype(float))].reset_index(drop=True)
+
+
+def repeats(tables: Evidence) -> pd.Series:
+    """Of models trained again with another seed: log gain less that of the first, both at the end."""
+    rows = along(tables)
+    rows = rows[rows["step"] == rows["steps"]].set_index("model")
+    again = rows[rows["replicate_of"].fillna("") != ""]
+    return (again["log_gain"] - again["replicate_of"].map(rows["log_gain"])).astype(float)
 
 
 def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
@@ -206,15 +216,15 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
     return float(first * second), float(np.corrcoef(errors.T)[0, 1])
 
 
-def early_and_late(tables: Evidence) -> pd.DataFrame:
-    """One row per model of the design, first seeds: `early` and `end`, log gains at a tenth of training and at the end.
+def early_and_late(tables: Evidence, share: float = TENTH) -> pd.DataFrame:
+    """One row per model of the design, first seeds: `early` and `end`, log gains at a share of training and at the end.
 
     `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
     """
     late, rows = ends(tables, drawn=False), along(tables)
-    tenth = rows[rows["step"] == (TENTH * rows["steps"].astype(float)).round()].set_index("model")["log_gain"]
+    then = rows[rows["step"] == (share * rows["steps"].astype(float)).round()].set_index("model")["log_gain"]
     cells = late["n_layers"].astype(str) + " " + late["rho"].astype(str) + " " + late["d_model"].astype(str)
-    late = late.assign(end=late["log_gain"], early=late["model"].map(tenth), cell=cells)
+    late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
     return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])
 

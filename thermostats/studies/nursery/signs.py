@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.tuned_pairs import ratio_of_pair
 from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
-from thermostats.studies.nursery.rows import jackknife
+from thermostats.studies.nursery.rows import half_width
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
@@ -50,34 +49,41 @@ class WithinCells:
     estimate: float
     lower: float
     upper: float
-    """95% Fisher-z interval (Bonett and Wright 2000, doi:10.1007/BF02294183), a degree of freedom less a cell."""
+    """95% jackknife t interval over groups, of Fisher's z."""
     p: float
-    """Two-sided, of shuffles within cells, (b + 1)/(m + 1)."""
+    """Two-sided, of the same t."""
 
 
-def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, *, seed: int, shuffles: int = 999) -> WithinCells:
-    """How far one column goes with another inside cells. Raises UsageError where nothing varies inside cells."""
-    cell, names = pd.factorize(cells, sort=True)
-    ranks = np.column_stack([ranked_in(x, cells), ranked_in(y, cells)])
-    size = np.sqrt(np.square(ranks).sum(axis=0))
-    free = len(x) - len(names) - 2
-    if not size.all() or free < 1:
-        raise UsageError("nothing to correlate inside cells", got=f"{len(x)} rows, {len(names)} cells")
-    (a, b), place = (ranks / size).T, np.argsort(cell, kind="stable")
-    r = float(a @ b)
-    null = b[_shuffled(cell.astype(np.int64).tobytes(), seed, shuffles)] @ a[place]
-    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + r * r / 2) / free)
-    with np.errstate(divide="ignore"):
-        lower, upper = (float(np.tanh(np.arctanh(np.clip(r, -1, 1)) + side * half)) for side in (-1, 1))
-    return WithinCells(r, lower, upper, float((np.sum(np.abs(null) >= abs(r) - 1e-12) + 1) / (shuffles + 1)))
+NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
+"""The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 
 
-@lru_cache(maxsize=64)
-def _shuffled(cells: bytes, seed: int, shuffles: int) -> npt.NDArray[np.int32]:
-    """Rows in order of their cells, shuffled inside them; a rule that leaves units out asks for the same again."""
-    cell = np.frombuffer(cells, dtype=np.int64)
-    keys = cell + np.random.default_rng(seed).random((shuffles, len(cell)))
-    return np.argsort(keys, axis=1).astype(np.int32)
+def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> WithinCells:
+    """How far one column goes with another inside cells, where rows of one group are not independent.
+
+    Raises UsageError where nothing varies inside cells.
+    """
+    cell, group = pd.factorize(cells)[0], pd.factorize(groups)[0]
+    a, b = (ranked_in(values, cells) for values in (x, y))
+    size = np.maximum(_without(np.ones(len(a)), group, cell), 1)
+    a1, b1 = _without(a, group, cell), _without(b, group, cell)
+    pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
+    aa, bb, ab = ((_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs)
+    if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
+        raise UsageError("nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups")
+    z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
+    half = float(half_width(z[1:]))
+    quantile = stats.t.ppf((1 + LEVEL) / 2, len(z) - 2)
+    p = float(2 * stats.t.sf(abs(z[0]) / max(half / quantile, 1e-300), len(z) - 2))
+    r, lower, upper = (float(np.tanh(z[0] + side * half)) for side in (0, -1, 1))
+    return WithinCells(r, lower, upper, p)
+
+
+def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
+    """Sums by cell (columns) of all rows, then of all without each group in turn."""
+    size = (int(group.max()) + 1, int(cell.max()) + 1)
+    own = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
+    return np.concatenate([own.sum(axis=0, keepdims=True), own.sum(axis=0) - own])
 
 
 def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
@@ -88,15 +94,15 @@ def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
 
 def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> tuple[float, float, float]:
     """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; NaN where undefined."""
-    a, b = first.to_numpy(bool), second.to_numpy(bool)
-
-    def beyond(kept: npt.NDArray[np.bool_]) -> float:
-        p, q = a[kept].mean(), b[kept].mean()
-        chance = p * q + (1 - p) * (1 - q)
-        return float(((a == b)[kept].mean() - chance) / (1 - chance)) if chance < 1 else np.nan
-
-    (whole,), _, (half,) = jackknife(groups, beyond)
-    return float(whole), float(whole - half), float(whole + half)
+    a, b, group = first.to_numpy(bool), second.to_numpy(bool), pd.factorize(groups)[0]
+    columns = (np.ones(len(a)), a, b, a == b)
+    n, p, q, same = (_without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns)
+    p, q, same = p / n, q / n, same / n
+    chance = p * q + (1 - p) * (1 - q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
+    half = float(half_width(found[1:]))
+    return float(found[0]), float(found[0] - half), float(found[0] + half)
 
 
 def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.DataFrame:

@@ -7,6 +7,7 @@ doi:10.1093/biomet/73.1.13), so that slopes may differ between recipes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,11 +131,47 @@ def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
     found = []
     for name, kind in factors.items():
-        own = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
-        whole = np.column_stack([studies, own.to_numpy(np.float64)])
+        whole = np.column_stack([studies, _columns(table, name, kind)])
         squares = [np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum() for x in (studies, whole)]
         ranks = [int(np.linalg.matrix_rank(x)) for x in (studies, whole)]
         df, rest = ranks[1] - ranks[0], len(y) - ranks[1]
         f = (squares[0] - squares[1]) / df / (squares[1] / rest) if df and rest else np.nan
         found.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
     return pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
+
+
+def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
+    own = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
+    return np.asarray(own, dtype=np.float64)
+
+
+def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
+    """Of every factor alone, given the study, how far apart it sets the gain: `factor_tests` with further columns.
+
+    `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
+    `lower` and `upper`, 95% t interval, Bonferroni over factors and pairs of levels; `share` of the variance between
+    recipes of a study.
+    """
+    tests = factor_tests(table, factors)
+    y = table["log_gain"].to_numpy(np.float64)
+    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    rows = []
+    for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
+        own = _columns(table, name, kind)
+        x = np.column_stack([studies, own if kind == "levels" else own / own.std(ddof=1)])
+        inverse = np.linalg.pinv(x.T @ x)
+        slopes = inverse @ x.T @ y
+        contrast, pairs, what = np.zeros(own.shape[1]), 1, "one standard deviation more"
+        contrast[-1] = 1.0
+        if kind == "levels":
+            effects, levels = slopes[studies.shape[1] :], pd.get_dummies(table[name]).columns
+            high, low = int(effects.argmax()), int(effects.argmin())
+            contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
+            pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
+        contrast = np.append(np.zeros(studies.shape[1]), contrast)
+        variance = np.square(y - x @ slopes).sum() / known.df_error
+        half = stats.t.isf((1 - LEVEL) / 2 / len(factors) / pairs, known.df_error)
+        ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
+        rows.append((what, *np.exp(ends), known.F * known.df / (known.F * known.df + known.df_error)))
+    names = ["what", "ratio", "lower", "upper", "share"]
+    return tests.join(pd.DataFrame(rows, columns=names))
