@@ -62,7 +62,7 @@ def read(evidence: Evidence) -> pd.DataFrame:
 HALF, LEAST = AtLeast(models=192, groups=16), AtLeast(groups=16)
 """Half of the second study's models, and of its recipes."""
 MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
-STRONGEST, BONFERRONI = "F of the strongest factor", "p-value, Bonferroni"
+STRONGEST = "F of the strongest factor"
 A_LINE = worlds_of_line("log_gain", "embed", SIZE)
 LEVELS = dict.fromkeys(together.LEVELS, "levels")
 
@@ -82,7 +82,7 @@ def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
     """Every factor alone; the strongest."""
     tests = together.factor_tests(rows, factors)
     best = tests.loc[tests["p"].idxmin()]
-    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind=BONFERRONI)
+    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
     return Result.of(
         rows, {STRONGEST: strongest}, rows={"factors": tests}, table=tests, words={"factor": best["factor"]}
     )
@@ -107,7 +107,9 @@ def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str]) -> R
     table = together.contrasts(rows, factors)
     own = table.set_index("factor").loc[found.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
-    ratio = Estimate(own["ratio"], own["lower"], own["upper"], interval, found.quantities[STRONGEST].p, BONFERRONI)
+    ratio = replace(
+        found.quantities[STRONGEST], value=own["ratio"], lower=own["lower"], upper=own["upper"], interval=interval
+    )
     words = {"factor": own.name, "what": own["what"], "of_variance": own["share"], "tests": len(table)}
     named = table.assign(row=table["factor"].str.replace("_", " ") + ": " + table["what"])
     xlabel = "ratio of geometric mean gains"
