@@ -137,7 +137,9 @@ def ratio(evidence: Evidence) -> Result:
     found = by_components(rows)
     learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
     seeds = second.repeats(evidence)
-    words = {**found.words, "seed": float(np.sqrt(np.square(seeds).mean() / 2)), "repeats": len(seeds)}
+    words = {**found.words, "repeats": len(seeds)}
+    if len(seeds):
+        words["seed"] = float(np.sqrt(np.square(seeds).mean() / 2))
     if learned.sum() and not learned.all():
         words["without"] = by_components(rows[learned]).quantities
     table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))

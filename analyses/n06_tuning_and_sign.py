@@ -65,7 +65,8 @@ def along_training(evidence: Evidence) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
     rows = []
     for share in SHARES:
-        own = early_and_late(evidence, share)
+        if (own := early_and_late(evidence, share)).empty:
+            continue
         known = by_ranks(own).quantities
         row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
         for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):

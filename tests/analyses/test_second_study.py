@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, judged, shipped
 from matplotlib.figure import Figure
+from statsmodels.formula.api import ols
 
 from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.components import REFERENCE
@@ -173,6 +174,42 @@ def test_a_factor_of_drawn_recipes_is_found_where_it_is(monkeypatch, embed, verd
 
 def test_the_sign_of_both_studies_is_one_question(monkeypatch):
     assert verdicts(monkeypatch, "n04", study(early=0.0), "together") == {"together": NO}
+
+
+def test_every_share_of_training_is_compared_with_the_end(monkeypatch):
+    rows = study(early=0.0)
+    middle = rows[rows["share"] == 1].assign(share=0.4, step=lambda own: (0.4 * own["steps"]).round())
+    monkeypatch.setattr(second, "along", lambda tables: pd.concat([rows, middle], ignore_index=True))
+    found = judged(analysis("n06"), shipped().fork(), "sign")["sign"]
+    table = found.table.set_index("share")
+    assert list(table.index) == [0.1, 0.4] and table.loc[0.4, ["r", "kappa"]].tolist() == pytest.approx([1, 1])
+    assert "The correlation is 1.0 at 40% of training." in found.plain
+    found.draw(Figure().add_subplot())
+
+
+def test_crossings_are_counted_by_base(monkeypatch):
+    rows = with_tuned(study(), 6)
+    tuned = rows["parent"] != ""
+    rows.loc[tuned, "parent"] = [f"b{i - i % 3}/step00400" for i in range(42)]
+    monkeypatch.setattr(second, "along", lambda tables: rows)
+    found = judged(analysis("n06"), shipped().fork(), "tuning")["tuning"]
+    assert "6 of 42 pairs cross it" in found.plain and "14 bases, of which 14 dampened" in found.plain
+    assert "those that cross 1 come from 2 bases" in found.plain and found.upper > 0.35  # 6 of 42 alone: 0.29
+
+
+def test_contrasts_of_factors_are_those_of_least_squares():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"study": list("ab") * 20, "kind": list("xyzz") * 10, "size": rng.normal(size=40)})
+    table["log_gain"] = 0.3 * (table["kind"] == "y") + 0.1 * (table["study"] == "b") + 0.1 * rng.normal(size=40)
+    found = together.contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
+    fitted = ols("log_gain ~ C(kind, Treatment('x')) + C(study)", table).fit()
+    low, high = fitted.conf_int(0.05 / 2 / 3).loc["C(kind, Treatment('x'))[T.y]"]
+    assert found.loc["kind", "what"] == "y against x"
+    assert np.log(found.loc["kind", ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
+    line = ols("log_gain ~ size + C(study)", table).fit()
+    assert np.log(found.loc["size", "ratio"]) == pytest.approx(line.params["size"] * table["size"].std())
+    alone = ols("log_gain ~ C(study)", table).fit()
+    assert found.loc["size", "share"] == pytest.approx(1 - line.ssr / alone.ssr)
 
 
 def test_components_of_both_studies_are_those_they_were_made_of():

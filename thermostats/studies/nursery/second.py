@@ -104,7 +104,8 @@ def repeats(tables: Evidence) -> pd.Series:
     rows = along(tables)
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
     again = rows[rows["replicate_of"].fillna("") != ""]
-    return (again["log_gain"] - again["replicate_of"].map(rows["log_gain"])).astype(float)
+    first = rows["log_gain"].astype(float).reindex(again["replicate_of"])
+    return again["log_gain"].astype(float) - first.to_numpy()
 
 
 def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
