@@ -145,9 +145,9 @@ def ratio(evidence: Evidence) -> Result:
     table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
     alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
     words |= {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
-    foretold = table[table["inside"].notna()]
-    outside = foretold.loc[~foretold["inside"].astype(bool), "quantity"]
-    words |= {"foretold": len(foretold), "outside": list(outside.str.replace("_", " "))}
+    scored = table[table["inside"].notna()]
+    outside = scored.loc[~scored["inside"].astype(bool), "quantity"]
+    words |= {"predicted": len(scored), "outside": list(outside.str.replace("_", " "))}
     return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
 
 

@@ -10,7 +10,8 @@ from thermostats.claims.rule import AtLeast, Decide, Given, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.second import CHOSEN, SHARES, early_and_late, pairs
+from thermostats.studies.nursery.plan import SHARES
+from thermostats.studies.nursery.second import CHOSEN, early_and_late, pairs
 from thermostats.studies.nursery.signs import kappa, within_cells
 from thermostats.tables.vocabulary import NURSERY
 
@@ -64,7 +65,7 @@ def sign(evidence: Evidence) -> Result:
 def along_training(evidence: Evidence) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
     rows = []
-    for share in SHARES:
+    for share in SHARES[:-1]:
         if (own := early_and_late(evidence, share)).empty:
             continue
         known = by_ranks(own).quantities

@@ -50,8 +50,8 @@ LIGHT_GOAL, MEMORY_GOAL, REPEATS = "≤ 0.5 CPU-s", "≤ 1.5 GB", 5
 WORDS = """# The report and the commands of every day
 
 CPU-seconds of a command and all its processes, and wall-clock seconds. Caches of draws and of compiled code are empty
-at first; of what takes less than some seconds the least of five runs. Made by `python benchmarks/report.py`; where a cold
-report goes is in [report-profile.md](report-profile.md)."""
+at first; of what takes less than some seconds the least of five runs. Made by `python benchmarks/report.py`; where a
+cold report goes is in [report-profile.md](report-profile.md)."""
 
 
 def alone(cache: Path) -> dict[str, str]:

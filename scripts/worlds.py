@@ -55,6 +55,12 @@ def tried(claim: str, design: Key, number: int, seconds: float) -> dict[str, Any
     return operating.simulated(question, rows, question.trial.worlds[number], seconds=seconds)
 
 
+def named(claim: str, design: Key, number: int) -> str:
+    """Rule of a claim, number of rows and world of a job, in words."""
+    rule, rows = design
+    return f"{rule} on {rows} rows, world {designs(claim)[design][0].trial.worlds[number].id}"
+
+
 def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
     """Claim, design and number of every world that is missing, or was cut short and is not to be now."""
     for claim in claims:
@@ -79,21 +85,31 @@ def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
 
 
 def main(chosen: list[str], seconds: float) -> None:
-    """Fill the table, a row as soon as it is known."""
+    """Fill the table, a row as soon as it is known.
+
+    Raises RuntimeError that names the worlds that failed, once the others are written.
+    """
     claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in chosen]
     jobs, kept = list(todo(claims, seconds)), current(operating.table(), claims)
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar, ProcessPoolExecutor(cores_there_are(), get_context("spawn")) as pool:
         task = bar.add_task("worlds", total=len(jobs))
-        for future in as_completed([pool.submit(tried, *job, seconds) for job in jobs]):
-            if future.exception() is not None:
-                pool.shutdown(cancel_futures=True)
+        running = {pool.submit(tried, *job, seconds): job for job in jobs}
+        failed: dict[str, BaseException] = {}
+        for future in as_completed(running):
+            if error := future.exception():
+                failed[named(*running[future])] = error
+                bar.console.print(f"{[*failed][-1]} failed: {error}", markup=False)
+                bar.update(task, advance=1)
+                continue
             made = pd.DataFrame([future.result()])
             kept = pd.concat([made, kept], ignore_index=True).drop_duplicates(["rule", "n_models", "world"])
             kept.sort_values(["rule", "n_models", "world"]).to_csv(
                 TABLE, index=False, float_format="%.4g", lineterminator="\n"
             )
             bar.update(task, advance=1, description=f"{made['rule'].iloc[0]}: {made['world'].iloc[0]}")
+    if failed:
+        raise RuntimeError(f"failed: {'; '.join(failed)}") from next(iter(failed.values()))
 
 
 if __name__ == "__main__":

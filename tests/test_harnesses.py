@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from thermostats.tables import store
@@ -30,6 +33,34 @@ def test_the_page_about_kills_adds_them_up(tmp_path: Path, monkeypatch: pytest.M
     assert rows[4] == "| all | 9 | 6 | 3 | 0 | 12 | 3 |"
     assert rows[-1] == "| 8 | 80 | 2 | 0 |"
     assert not (tmp_path / "clusters.md").exists()
+
+
+def test_worlds_that_are_finished_are_written_though_another_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds = module("scripts", "worlds", monkeypatch)
+    design = ("C01.depth", 22)
+    question = SimpleNamespace(trial=SimpleNamespace(worlds=[SimpleNamespace(id=name) for name in ("a", "bad", "c")]))
+
+    def tried(claim: str, design: tuple[str, int], number: int, seconds: float) -> dict[str, object]:
+        if number == 1:
+            raise ValueError("no such rows")
+        return {"rule": design[0], "n_models": design[1], "world": "abc"[number], "digest": "", "supported": 0.5}
+
+    changed = {
+        "TABLE": tmp_path / "worlds.csv",
+        "tried": tried,
+        "designs": lambda claim: {design: (question, None)},
+        "todo": lambda claims, seconds: [("C01", design, number) for number in (0, 1, 2)],
+        "current": lambda table, claims: table.iloc[:0],
+        "ProcessPoolExecutor": lambda *_: ThreadPoolExecutor(1),
+    }
+    for name, value in changed.items():
+        monkeypatch.setattr(worlds, name, value)
+    with pytest.raises(RuntimeError, match=r"failed: C01\.depth on 22 rows, world bad") as raised:
+        worlds.main(["C01"], 1.0)
+    assert str(raised.value.__cause__) == "no such rows"
+    assert pd.read_csv(tmp_path / "worlds.csv")["world"].tolist() == ["a", "c"]
 
 
 def test_simulated_runs_are_sound_and_grow_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage import expansion
+from thermostats.modelling.heritage import densities, expansion
 from thermostats.modelling.heritage.averages import known
 from thermostats.modelling.heritage.blocks import INTERACTION, ORDER, design
 from thermostats.modelling.heritage.calibration import by_weights
@@ -62,6 +62,15 @@ def test_laws_have_mean_0_and_unit_variance_for_every_shape(name: str) -> None:
         return
     density = stats.norm.pdf(grid[:, None, None], own.shift, np.sqrt(own.factor))
     assert np.einsum("gsk,sk->sg", density, p) == pytest.approx(expected, abs=0.01)
+
+
+def test_of_no_models_there_are_no_densities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(densities, "explained", lambda *_: (np.zeros((5, 3)), np.ones((5, 1))))
+    posterior, draws = MagicMock(residuals=STUDENT), MagicMock()
+    posterior.design.means.return_value = np.zeros(3), np.ones(3)
+    draws.flat.return_value = np.full(5, 4.0)
+    assert densities.log_density_of(posterior, draws, np.arange(0)).shape == (5, 0)
+    assert densities.log_density_of(posterior, draws, np.arange(2)).shape == (5, 2)
 
 
 def given(name: str, n: int = 7) -> tuple[Means, np.ndarray]:

@@ -111,6 +111,15 @@ def test_damaged_tokens_are_not_loaded(folder):
     assert corpora.load(folder, "synthetic").name == "synthetic"
 
 
+def test_a_corpus_without_a_window_is_not_trained_on(folder):
+    held = len(corpora.load(folder, "english").heldout)
+    assert corpora.load(folder, "english", held - 1).name == "english"
+    with pytest.raises(
+        DataError, match=rf"too short.*english-heldout.npy.*got {held} tokens.*more than {held},.*longer"
+    ):
+        corpora.load(folder, "english", held)
+
+
 def test_an_own_text_that_was_damaged_is_asked_for_again(folder, text):
     (folder / "english.txt").write_text("x")
     with pytest.raises(DataError, match="give it again with --text"):
@@ -148,6 +157,8 @@ def test_an_interrupted_build_is_not_loaded_and_is_taken_up(tmp_path, text, monk
     ("content", "message"),
     [
         (b"Chapter 1\n\nShort.\n", r"too few documents.*got 1.*20 or more.*form feeds"),
+        (b"", r"too few documents.*got 0.*20 or more"),
+        (b"No chapters at all.\n", r"too few documents.*got 0.*20 or more"),
         (b"\xff\xfe", "not UTF-8 text"),
         (None, "cannot be read"),
     ],

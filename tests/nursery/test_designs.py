@@ -63,7 +63,7 @@ def test_shapes_have_their_density_exactly(rho, d, heads, width):
     assert 0.8 <= shape.inner / d <= 1.2
 
 
-@pytest.mark.parametrize("L, rho, d", [(4, 2, 50), (1, 2, 32), (4, 0.37, 32), (4, 64, 32)])
+@pytest.mark.parametrize("L, rho, d", [(4, 2, 50), (1, 2, 32), (4, 0.37, 32), (4, 64, 32), (4, 1e308, 32)])
 def test_a_shape_that_does_not_divide_is_named(L, rho, d):
     with pytest.raises(UsageError, match=f"d={d}"):
         shape_of(L, rho, d)
@@ -107,6 +107,24 @@ BAD = {
     "repeats = 5000": "repeats",
     "context = [": "not a design",
     "colour = 1": "colour",
+    'repeats = "a"': "repeats: a whole number",
+    "repeats = 1.5": "repeats: a whole number",
+    "repeats = true": "repeats: a whole number",
+    "seed = -1": "seed: 0 or more",
+    'context = "b"': "context: a whole number",
+    "context = 0": "context: 1 or more",
+    "core_hours = nan": "core_hours: a number above 0",
+    'rate = "a"': "rate: a number",
+    'batch = "8"': "batch: a whole number",
+    "steps = 1.5": "steps: a whole number",
+    "depth_power = nan": "depth_power: a finite number",
+    "rho = [nan]": "finite numbers above 0",
+    'L = "48"': "grid = {'L': '48'",
+    "d = [32, 32]": "L04d32h2",
+    'shares = ["a"]': "shares: numbers from 0 to 1",
+    "shares = [2.0]": "shares: numbers from 0 to 1",
+    "shares = [0.5]": "with 1 among them",
+    "shares = 1": "shares: numbers from 0 to 1",
 }
 
 
@@ -124,15 +142,30 @@ def test_a_file_that_cannot_be_trained_is_refused_by_name(tmp_path, line):
     assert BAD[line] in str(raised.value)
 
 
+def test_a_design_without_recipes_is_refused():
+    with pytest.raises(UsageError, match="recipes: one or more"):
+        design(recipes=(), repeats=0).check()
+
+
 def test_recipes_of_one_name_are_refused(tmp_path):
     with pytest.raises(UsageError, match="c001"):
         design(apart=(drawn(1, 9, 64)[0],)).check()
 
 
-@pytest.mark.parametrize("text", ["L=4 rho=2", "L=4 rho=2 d=a", "L=4.5 rho=2 d=32", "depth=4 rho=2 d=32"])
+BAD_GRIDS = ("L=4 rho=2", "L=4 rho=2 d=a", "L=4.5 rho=2 d=32", "depth=4 rho=2 d=32", "L=4 L=8 rho=2 d=32")
+NO_DENSITY = ("L=4 rho=nan d=32", "L=4 rho=inf d=32", "L=4 rho=-2 d=32", "L=4 rho=0 d=32")
+
+
+@pytest.mark.parametrize("text", [*BAD_GRIDS, *NO_DENSITY])
 def test_a_grid_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match="grid"):
+    with pytest.raises(UsageError, match=r"grid.*densities rho.*finite numbers above 0"):
         designs.parse_grid([text])
+
+
+@pytest.mark.parametrize("grid", ["L=4,4 rho=2 d=32", "L=4 rho=1.5,2 d=80"])
+def test_shapes_of_one_name_are_refused(grid):
+    with pytest.raises(UsageError, match="several models have the same name"):
+        design(grid=designs.parse_grid([grid])).check()
 
 
 def test_two_designs_do_not_share_a_folder(tmp_path):
@@ -188,6 +221,18 @@ def test_a_design_is_proposed_and_written(tmp_path):
     assert len(own.recipes) == 2 and len(own.shapes) == 2 and "core-hours" in said.stderr
     again = CliRunner().invoke(app, ["design", "--recipes", "2", "--shapes", "L=4 rho=0.37 d=32", "--repeats", "0"])
     assert isinstance(again.exception, UsageError) and "rho=0.37" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shapes", "L=4", "rho=2", "d=32"], "--shapes needs --recipes"),
+        (["--recipes", "2", "--shapes", "L=4 rho=2 d=32", "--repeats", "0", "--core-hours", "nan"], "core_hours = nan"),
+    ],
+)
+def test_a_proposal_that_cannot_be_is_wrong_use(options, message):
+    said = CliRunner().invoke(app, ["design", *options])
+    assert isinstance(said.exception, UsageError) and message in str(said.exception)
 
 
 def test_the_second_study_is_the_design_that_was_frozen():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -88,17 +89,50 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
 
 
+def shipped(trained, members, monkeypatch, changed=lambda rows: rows):
+    """Let the gains of trained models, or what is made of them, be those that ship."""
+    gains = [pd.read_csv(model_folder(trained, m.model) / GAINS).assign(model=m.model) for m in members]
+    monkeypatch.setattr(measuring, "shipped_table", {"gains": changed(pd.concat(gains))}.get)
+
+
 @pytest.mark.parametrize("factor, same", [(1.0, True), (1.1, False)])
 def test_a_training_is_compared_with_the_shipped_gains(trained, monkeypatch, factor, same):
     members = DESIGN.packs()[0].members
-    gains = [pd.read_csv(model_folder(trained, m.model) / GAINS).assign(model=m.model) for m in members]
-    shipped = pd.concat(gains)
-    shipped["log_gain"] += np.log(factor)
-    monkeypatch.setattr(measuring, "shipped_table", {"gains": shipped}.get)
+    shipped(trained, members, monkeypatch, lambda rows: rows.assign(log_gain=rows["log_gain"] + np.log(factor)))
     found = measuring.compare(members, trained)
     assert set(found["checkpoint"]) == {"step00000", "step00010"} and len(found) == 2 * len(members)
     assert found["difference"].to_numpy() == pytest.approx([-np.log(factor)] * len(found))
     assert found["same"].all() == same
+
+
+def test_layers_that_differ_in_turn_are_not_the_same(trained, monkeypatch):
+    members = DESIGN.packs()[0].members[:1]
+    shipped(trained, members, monkeypatch, lambda rows: rows.assign(log_gain=rows["log_gain"] + [0.2, -0.2, 0.2, -0.2]))
+    found = measuring.compare(members, trained)
+    assert found["largest"].to_numpy() == pytest.approx([0.2, 0.2])
+    assert found["difference"].to_numpy() == pytest.approx([0, 0]) and not found["same"].any()
+
+
+@pytest.mark.parametrize("gone", ["nan", "inf", "", None])
+def test_a_gain_that_is_not_finite_or_not_there_is_not_the_same(trained, tmp_path, monkeypatch, gone):
+    members = DESIGN.packs()[0].members[:1]
+    shipped(trained, members, monkeypatch)
+    place = model_folder(tmp_path, members[0].model)
+    shutil.copytree(model_folder(trained, members[0].model), place)
+    rows = pd.read_csv(place / GAINS, dtype=str)
+    if gone is None:
+        rows = rows[rows["step"] == "0"]
+    else:
+        rows.loc[rows["step"] == "10", "log_gain"] = gone
+    rows.to_csv(place / GAINS, index=False)
+    found = measuring.compare(members, tmp_path)
+    assert found["checkpoint"].tolist() == ["step00000", "step00010"] and found["same"].tolist() == [True, False]
+
+
+def test_a_model_that_does_not_ship_is_not_compared(trained, monkeypatch):
+    members = DESIGN.packs()[0].members
+    shipped(trained, members[:1], monkeypatch)
+    assert set(measuring.compare(members, trained)["model"]) == {members[0].model}
 
 
 @pytest.mark.parametrize("decay, more", [(0.5, 5.0), (0.0, 1 / (3e-3 * 3))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import sys
 from dataclasses import asdict
@@ -15,11 +16,13 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from thermostats.errors import DataError
 from thermostats.measurement import settings
 from thermostats.measurement.session import Outcome
 from thermostats.studies.nursery import corpora, measuring, training
 from thermostats.studies.nursery.cli import _progress, app
-from thermostats.studies.nursery.plan import CORPORA, RECORD, Trained, model_folder
+from thermostats.studies.nursery.plan import CORPORA, GAINS, RECORD, SECOND, Trained, model_folder
+from thermostats.studies.nursery.tuning import penultimate
 
 MODEL = "c005-L04d32h8"
 
@@ -44,7 +47,9 @@ def asked(monkeypatch, tmp_path):
             yield training.Step(pack, 1.0, [record(member.model, pack.steps) for member in pack.members])
 
     monkeypatch.setattr(training, "train_all", train_all)
-    monkeypatch.setattr(corpora, "load", lambda folder, name: told.setdefault("corpora", []).append(name))
+    monkeypatch.setattr(
+        corpora, "load", lambda folder, name, context: told.setdefault("corpora", []).append((name, context))
+    )
     (tmp_path / CORPORA).write_text("{}")
     return told
 
@@ -55,7 +60,7 @@ def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
     assert said.exit_code == 0, said.exception
     held = {member.model for pack in asked["packs"] for member in pack.members}
     assert len(asked["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
-    assert asked["corpora"] == ["english", "synthetic"]
+    assert asked["corpora"] == [("english", 64), ("synthetic", 64)]
     assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
     assert asked["engine"].name == "ray"
     lines = said.stdout.splitlines()
@@ -127,6 +132,44 @@ def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code)
     assert said.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
     assert "differ by at most 0.05" in said.stderr
     assert "differ by at most" not in run("compare", MODEL, "--folder", trained, "--json").stderr
+
+
+def test_compare_prints_a_gain_that_is_not_finite(trained, monkeypatch):
+    table = pd.DataFrame({"model": [MODEL], "largest": [math.nan], "same": [False]})
+    monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
+    said = run("compare", MODEL, "--folder", trained, "--json")
+    assert (said.exit_code, json.loads(said.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', json.dumps(asdict(record("another")))])
+def test_a_damaged_record_is_named_with_what_to_do(trained, text):
+    path = model_folder(trained, MODEL) / RECORD
+    path.write_text(text)
+    for verb in (["compare"], ["measure", "--data", trained / "mine"]):
+        said = run(*verb, MODEL, "--folder", trained)
+        assert isinstance(said.exception, DataError) and said.exception.where == str(path)
+        assert f"remove the folder {path.parent}" in said.exception.next_step
+
+
+COLUMNS = ",".join(SECOND["gains"][1:])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", f"{COLUMNS}\n", "step,layer\n0,1\n", f"{COLUMNS}\n0,1,a,0,1,1\n"),
+        f"{COLUMNS}\n0,1,0,0,1,1\n0,2,0,0,1,1\n9,1,0,0,1,1\n",
+    ],
+)
+def test_damaged_gains_are_named_with_what_to_do(trained, text):
+    path = model_folder(trained, MODEL) / GAINS
+    if text is not None:
+        path.write_text(text)
+    said = run("compare", MODEL, "--folder", trained)
+    assert isinstance(said.exception, DataError) and said.exception.where == str(path)
+    assert f"remove the folder {path.parent}" in said.exception.next_step
+    with pytest.raises(DataError, match=GAINS):
+        penultimate(trained, MODEL)
 
 
 def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):

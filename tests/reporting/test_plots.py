@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from itertools import combinations
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,27 @@ def test_names_cover_neither_each_other_nor_points_where_there_is_room() -> None
     names_and_points = [(a, b) for a, b in combinations(range(30), 2) if b >= 15]
     assert sum(labels._overlap([boxes[a]], [boxes[b]])[0] for a, b in names_and_points) == 0
     assert all(min(x0, y0) >= 0 and max(x1, y1) <= 500 for x0, y0, x1, y1 in boxes)
+
+
+def test_a_point_without_a_place_leaves_the_names_of_others_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.column_stack([np.linspace(0.1, 0.9, 6), np.full(6, 0.5)])
+
+    def drawn(x: np.ndarray, y: np.ndarray, names: list[str]) -> list[tuple[object, ...]]:
+        written: list[tuple[object, ...]] = []
+        monkeypatch.setattr(
+            labels, "Annotation", lambda name, at, *, xytext, **_: written.append((name, at, xytext)) or MagicMock()
+        )
+        figure = Figure()
+        labels.place_labels(figure.add_subplot(xlim=(0, 1), ylim=(0, 1)), x, y, names)
+        figure.savefig(io.BytesIO(), format="svg")
+        return written
+
+    names = [f"a-rather-long-name-{number}" for number in range(6)]
+    alone = drawn(*points.T, names)
+    assert len({offset for *_, offset in alone}) > 1
+    among = np.insert(points, 2, (0.3, np.nan), axis=0)
+    assert drawn(*among.T, [*names[:2], "nowhere", *names[2:]]) == alone
+    assert drawn(np.array([np.inf]), np.array([0.5]), ["nowhere"]) == []
 
 
 @pytest.mark.parametrize("count", [13, 22])

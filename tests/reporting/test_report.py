@@ -22,6 +22,7 @@ from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
 from thermostats.reporting.stale import PAGE_CODE, read_manifest
 from thermostats.tables import store
+from thermostats.tables.folders import shipped
 
 Build = Callable[..., Result]
 
@@ -373,6 +374,50 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
         assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
 
 
+HOW = """
+import os, sys
+from thermostats.reporting import report as engine
+def report(*claims, processes, **options):
+    print(processes, os.environ.get("OMP_NUM_THREADS"), "numpy" in sys.modules)
+    sys.exit()
+engine.report = report
+{first}
+from thermostats.cli.app import main
+sys.argv = ["thermostats", "report", *{arguments}]
+main()
+"""
+ONE = ["C17"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "told"),
+    [
+        (ONE, "", "1 1 False"),
+        ([*ONE, "c17"], "os.environ['OMP_NUM_THREADS'] = '2'", "1 2 False"),
+        ([*ONE, "C18"], "", "None None False"),
+        ([*ONE, "--analyses", str(shipped("analyses"))], "", "None None False"),
+        (ONE, "import numpy", "None None True"),
+    ],
+)
+def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], first: str, told: str
+) -> None:
+    """Processes; threads of linear algebra, where they can still be limited; and whether they cannot."""
+    for name in runner.ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    done = command(code=HOW.format(first=first, arguments=arguments))
+    assert done.stdout.strip() == told, done.stderr
+
+
+def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "u01_own.py"
+    script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
+    ((_, run),) = run_all({"U01": script}, tmp_path)
+    pid, threads = run.error.split(": ")[1].split()[:2]
+    assert int(pid) != os.getpid()
+    assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ
+
+
 def is_there(pid: int | None) -> bool:
     """Asked of the system: a child that the pool's own thread waited for stays alive in what `multiprocessing` says."""
     assert pid is not None
@@ -388,9 +433,9 @@ def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processe
     """Two processes: one leaves in the middle of its analysis; another would go on for ten minutes."""
     killer = workplace["analyses"] / "c03_dies.py"
     killer.write_text("import os\nos._exit(7)\n")
-    ((name, run),) = run_all({"C03": killer}, workplace["data"], 2)
-    assert (name, run.claim) == ("C03", None)
-    assert "the process that ran it, or another process of the run, died" in run.error
+    done = command("report", "C03", "--analyses", killer.parent, "--data", workplace["data"], "--out", workplace["out"])
+    assert done.returncode == 1
+    assert "the process that ran it, or another process of the run, died" in done.stdout
     sleeper = workplace["analyses"] / "c04_sleeps.py"
     sleeper.write_text("import time\ntime.sleep(600)\n")
     runs = run_all({"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -103,3 +103,37 @@ def test_code_that_a_file_does_not_import_makes_it_not_stale() -> None:
     assert {"plots/general.py", "plots/labels.py", "tables/store.py"} <= found
     assert not {"reporting/pages/claim.py", "tables/join.py"} & found
     assert stale.code_sha(path) == stale.code_sha(path)
+
+
+STYLES = {
+    "backslash": "from thermostats.tables \\\n    import export",
+    "after a semicolon": "a = 1; from thermostats.tables import export",
+    "try on one line": "try: import thermostats.tables.export\nexcept ImportError: pass",
+    "a # in a string before": "a = '#'; import thermostats.tables.export",
+    "parentheses": "import thermostats.tables.store\n(thermostats\n .export('there'))",
+    "another part imported": "import thermostats.tables.store\nthermostats.export('there')",
+    "by another name": "import thermostats as own\nown.export('there')",
+}
+
+
+@pytest.mark.parametrize("source", STYLES.values(), ids=list(STYLES))
+def test_imports_of_a_user_s_script_count_in_every_style(tmp_path: Path, source: str) -> None:
+    (tmp_path / "u01_own.py").write_text(f"{source}\n")
+    assert stale.HERE / "tables" / "export.py" in stale.closure(tmp_path / "u01_own.py")
+
+
+@pytest.mark.parametrize("reader", [stale._imported, stale._imported_by])
+def test_imports_for_the_type_checker_alone_do_not_count(reader: Callable[[bytes], frozenset[Path]]) -> None:
+    source = b"if TYPE_CHECKING:  # x\n    from thermostats.tables import export\n\nfrom thermostats import errors\n"
+    assert reader(source) == {stale.HERE / "errors.py"}
+
+
+def test_a_script_with_a_mistake_imports_nothing_that_is_known() -> None:
+    for source in (b"from thermostats.tables import (", b"\0"):
+        assert stale._imported_by(source) == frozenset()
+
+
+def test_the_text_of_the_package_s_files_says_all_that_their_syntax_does() -> None:
+    files = [*stale.HERE.rglob("*.py"), *stale.folders.shipped("analyses").glob("*.py")]
+    sources = {str(path): path.read_bytes() for path in files}
+    assert [name for name, text in sources.items() if stale._imported_by(text) - stale._imported(text)] == []

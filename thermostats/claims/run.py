@@ -24,13 +24,12 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Kept
-from thermostats.claims.scripts import scripts
+from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
 from thermostats.tables import folders
 
 BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def claim_of(path: Path) -> Claim:
 def run_all(
     jobs: Mapping[str, Path | str], data: Path, processes: int | None = None, keys: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, Run]]:
-    """Run jobs side by side, each result as it comes; a single one, or with `processes=1` all, here, one by one.
+    """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
 
     jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
     by claim of all that its findings depend on but rows; findings of a claim without one are all made anew.
@@ -73,7 +72,7 @@ def run_all(
     keys = keys or {}
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
-    if processes == 1 or (processes is None and count == 1):
+    if processes == 1:
         tables = Evidence(data)
         yield from ((name, run_one(job, data, tables.fork(), keys.get(name, ""))) for name, job in jobs.items())
         return

@@ -9,6 +9,8 @@ from pathlib import Path
 from thermostats.claims.study import study_of
 from thermostats.errors import DataError, UsageError, did_you_mean
 
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that limit linear algebra to one thread, so that sums come in one order; read when numpy is loaded."""
 NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
 """A letter for whose claim it is (a study's, or u: the user's), two digits, what it is about."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -348,16 +349,20 @@ def report(
     """
     if claims and all_:
         raise UsageError("name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
-    from thermostats.claims.scripts import chosen, is_own, scripts  # noqa: PLC0415
+    from thermostats.claims.scripts import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
 
     try:
-        chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+        asked = chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
     except UsageError as error:
         raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
     folders.data_folder(data)
+    here = analyses is None and len(asked) == 1 and "numpy" not in sys.modules
+    if here:  # starts no process, but computes as one would; a user's script, which might end its process, gets one
+        os.environ.update({name: os.environ.get(name) or "1" for name in ONE_THREAD})
     from thermostats.reporting import report as engine  # noqa: PLC0415
 
-    result = engine.report(claims or None, data=data, out=out, analyses=analyses, check=check_only, snapshot=snapshot)
+    options: dict[str, Any] = {"check": check_only, "snapshot": snapshot, "processes": 1 if here else None}
+    result = engine.report(claims or None, data=data, out=out, analyses=analyses, **options)
     if as_json:
         print_json(asdict(result))
     else:

@@ -52,7 +52,7 @@ class Names(Artist):
         self.set_in_layout(False)
 
     def draw(self, renderer: RendererBase) -> None:
-        """Place and draw every name."""
+        """Place and draw the names of the points that have a place."""
         figure = self.get_figure(root=True)
         if self.axes is None or figure is None or not self.names or not self.get_visible():
             return
@@ -62,11 +62,13 @@ class Names(Artist):
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
         lines = [box for line in self.axes.get_lines() for box in _along(line, scale)]
         lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
-        for index, offset, far in _places(points, self.names, bounds, self.size, lines):
+        shown = np.flatnonzero(np.isfinite(points).all(axis=1))
+        names = [self.names[index] for index in shown]
+        for place, offset, far in _places(points[shown], names, bounds, self.size, lines):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
-                self.names[index],
-                tuple(self.points[index]),
+                names[place],
+                tuple(self.points[shown[place]]),
                 xytext=offset,
                 textcoords="offset points",
                 ha="center",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import platform
@@ -17,6 +18,7 @@ from typing import Any
 import thermostats
 from thermostats.errors import DataError
 from thermostats.reporting.names import MANIFEST, SECONDS
+from thermostats.tables import folders
 from thermostats.tables.atomic import write_all
 
 PAGE_CODE = "the code of its page, or what the page links to, changed"
@@ -24,12 +26,12 @@ PAGE_CODE = "the code of its page, or what the page links to, changed"
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
 PACKAGE = "thermostats"
-FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:\n(?:\1[ \t]+[^\n]*\n|[ \t]*\n)*", re.MULTILINE)
+FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:[ \t]*\n(?:\1[ \t]+[^\n]*\n|[ \t]*\n)*", re.MULTILINE)
 """Statements for the type checker alone."""
 IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n]+)", re.MULTILINE)
 FROM = re.compile(rf"^[ \t]*from[ \t]+({PACKAGE}[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 NAMED = re.compile(rf"\b{PACKAGE}\.\w+")
-"""Import statements by their text: reading the syntax of all files takes ten times as long."""
+"""Imports of files that ship with the package, by their text: reading the syntax of all takes ten times as long."""
 HERE = Path(__file__).resolve().parents[1]
 OWN = HERE / "reporting"
 
@@ -154,7 +156,8 @@ def closure(path: Path) -> tuple[Path, ...]:
     Imports for the type checker alone do not count. The package's own `__init__` loads nothing before it is asked.
     """
     found: set[Path] = set()
-    waiting = list(_imported(path.read_bytes()))
+    ours = any(path.is_relative_to(folder) for folder in (HERE, folders.shipped("analyses")))
+    waiting = list((_imported if ours else _imported_by)(path.read_bytes()))
     while waiting:
         module = waiting.pop()
         if module not in found:
@@ -231,13 +234,44 @@ def _own(module: Path) -> bytes:
 
 @cache
 def _imported(source: bytes) -> frozenset[Path]:
-    """Files of the package that a source imports by name, and the packages that they are in."""
+    """Files of the package that a source imports by name, and the packages that they are in; as ruff formats it."""
     text = FOR_TYPES.sub("", re.sub(r"#[^\n]*", "", source.decode(errors="replace")))
     names = {name for line in IMPORT.findall(text) for name in re.split(r"[\s,]+", line)}
     for module, imported in FROM.findall(text):
         names |= {module, *(_public(f"{module}.{name}") for name in re.findall(r"\w+", imported))}
     if PACKAGE in names:
         names |= {_public(name) for name in NAMED.findall(text)}
+    return _files(names)
+
+
+@cache
+def _imported_by(source: bytes) -> frozenset[Path]:
+    """The same of a source of any style."""
+    names: set[str] = set()
+    called: dict[str, str] = {}
+    attributes: set[tuple[str, str]] = set()
+    waiting: list[ast.AST] = []
+    with suppress(SyntaxError, ValueError):  # running it says so
+        waiting.append(ast.parse(source))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+            called |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(_public(f"{node.module}.{alias.name}") for alias in node.names)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.add((node.value.id, node.attr))
+    names |= {_public(f"{called.get(of, of)}.{name}") for of, name in attributes}
+    return _files(names)
+
+
+def _files(names: Iterable[str]) -> frozenset[Path]:
+    """Files of the modules of the package among some names, and of the packages that they are in."""
     parts = (name.split(".") for name in names)
     whole = {".".join(part[:depth]) for part in parts if part[0] == PACKAGE for depth in range(2, len(part) + 1)}
     return frozenset(file for name in whole if (file := module_file(name)) is not None)

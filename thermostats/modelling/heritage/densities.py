@@ -29,7 +29,8 @@ def log_density_of(posterior: HeritagePosterior, draws: Draws, models: NDArray[n
     found = np.empty(centre.shape)
     for h in np.unique(shapes):
         every = np.flatnonzero(shapes == h)
-        for rows in np.array_split(every, -(-every.size * models.size * given.factor.shape[1] // HELD)):
+        parts = -(-every.size * models.size * given.factor.shape[1] // HELD)
+        for rows in np.array_split(every, max(1, parts)):
             spread = np.sqrt(own[rows, :, None] ** 2 * given.factor[h] + error[:, None] ** 2)
             density = stats.norm.logpdf((mean - centre[rows])[..., None], own[rows, :, None] * given.shift[h], spread)
             found[rows] = logsumexp(density + given.log_p[h], axis=-1)

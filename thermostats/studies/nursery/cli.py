@@ -66,6 +66,12 @@ def design(
     from thermostats.studies.nursery import components, designs  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery.recipes import drawn  # noqa: PLC0415
 
+    if recipes is None and (shapes or factors):
+        raise UsageError(
+            "--shapes needs --recipes, the number of recipes to draw",
+            got=" ".join([*shapes, *factors]),
+            next_step="thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
+        )
     if recipes is None:
         own = designs.read(shipped_design())
     else:
@@ -138,7 +144,7 @@ def train(
     from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
     for name in NAMES:
-        load(folder, name)
+        load(folder, name, packs[0].context)
     _check_installed()
     from thermostats.studies.nursery.training import train_all  # noqa: PLC0415 - torch
 
@@ -194,9 +200,12 @@ def compare(
     folder: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Compare models trained here with the shipped tables; exit code 1 if a gain differs by more than the tolerance.
+    """Compare the gains of models trained here with the shipped ones; exit code 1 if any checkpoint is not the same.
 
-    Example: `thermostats nursery compare c005-L04d32h8`
+    Compared is the log gain of every layer, a mean over prompts, at every shipped checkpoint. A checkpoint is the same
+    if no layer differs by more than 0.05 nat; a gain that is missing or not finite is not the same.
+    On another processor or torch build, rounding alone can make late checkpoints of some models differ by more.
+    Example: `thermostats nursery compare c012-L04d32h8`
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
@@ -205,7 +214,7 @@ def compare(
     table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
-        print(f"equal if mean log gains differ by at most {measuring.TOLERANCE:g}", file=sys.stderr)
+        print(f"same: log gains of every layer differ by at most {measuring.TOLERANCE:g} nat", file=sys.stderr)
     if not table["same"].all():
         raise typer.Exit(1)
 

@@ -83,10 +83,11 @@ def build(folder: Path, text: Path | None = None) -> None:
         _write(folder, own, "text" if text is not None else known.get("english", english.PACKAGE))
 
 
-def load(folder: Path, name: str) -> Corpus:
-    """Corpus `english` or `synthetic` of a folder that `build` made.
+def load(folder: Path, name: str, context: int = 0) -> Corpus:
+    """Corpus `english` or `synthetic` of a folder that `build` made, long enough for windows of `context` tokens.
 
-    Raises UsageError for another name, DataError where the folder has no corpora or a file is not the one recorded.
+    Raises UsageError for another name, DataError where the folder has no corpora, a file is not the one recorded, or
+    the tokens for training or held out are no more than a window.
     """
     if name not in NAMES:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
@@ -102,6 +103,14 @@ def load(folder: Path, name: str) -> Corpus:
                 next_step=f"thermostats nursery corpora --folder {folder}",
             )
         parts[part] = np.load(folder / file, mmap_mode="r")
+        if len(parts[part]) <= context:
+            raise DataError(
+                "a corpus is too short for the windows of the design",
+                where=folder / file,
+                got=f"{len(parts[part])} tokens",
+                allowed=f"more than {context}, the context of the design",
+                next_step="make corpora of a longer text in another folder, or design a shorter context",
+            )
     return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])
 
 

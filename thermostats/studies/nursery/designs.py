@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -14,14 +15,13 @@ import numpy as np
 
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery.packs import Member, Pack
-from thermostats.studies.nursery.recipes import Recipe, Shape, shape_of
+from thermostats.studies.nursery.plan import SHARES
+from thermostats.studies.nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
 from thermostats.tables.atomic import write_atomically
 
 GRID = ("L", "rho", "d")
 WIDEST = 8
 """Models in a pack: more take no less time each on a processor, and a kill costs the more."""
-SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""Shares of training after which gains are kept."""
 SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
 PLACED = "design.sha256"
@@ -73,17 +73,32 @@ class Design:
 
     def check(self) -> None:
         """Raise UsageError where it cannot be trained as it is."""
+        where = f"design {self.name}"
+        check_types(self, where)
+        check_grid(self.grid)
         for recipe in (*self.recipes, *self.apart):
             recipe.check()
-        names = [recipe.name for recipe in (*self.recipes, *self.apart)]
-        if double := sorted({name for name in names if names.count(name) > 1}):
+        models = len(self.recipes) * len(self.shapes)
+        limits = {
+            "recipes": (len(self.recipes) + len(self.apart) > 0, "one or more"),
+            "seed": (self.seed >= 0, "0 or more"),
+            "context": (self.context >= 1, "1 or more"),
+            "core_hours": (0 < self.core_hours < math.inf, "a number above 0"),
+            "repeats": (0 <= self.repeats <= models, f"0 to {models}, the models of drawn recipes"),
+            "shares": (
+                _numbers(self.shares) and all(0 <= share <= 1 for share in self.shares) and 1 in self.shares,
+                "numbers from 0 to 1, with 1 among them",
+            ),
+        }
+        check_limits(self, where, limits)
+        names = [member.model for pack in self.packs() for member in pack.members]
+        if len(set(names)) < len(names):
             raise UsageError(
-                "several recipes have the same name",
-                got=", ".join(double),
-                next_step="give every recipe a separate name",
+                "several models have the same name",
+                got=next(name for name in names if names.count(name) > 1),
+                next_step="give every recipe a separate name, and every depth and width head densities that differ in "
+                "the number of heads; give no value of the grid twice",
             )
-        if not 0 <= self.repeats <= len(self.recipes) * len(self.shapes):
-            raise UsageError("more repeats than models", got=str(self.repeats))
         if self.hours > self.core_hours:
             raise UsageError(
                 "the budget does not fit",
@@ -121,21 +136,34 @@ def grouped(
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
     """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises UsageError for others."""
-    found = {}
+    found: dict[str, list[float]] = {}
     for text in " ".join(texts).split():
         key, _, values = text.partition("=")
         try:
-            found[key] = [float(value) for value in values.split(",")]
+            found["" if key in found else key] = [float(value) for value in values.split(",")]
         except ValueError:
             found[""] = []
-    if set(found) != set(GRID) or any(value % 1 or value < 1 for key in ("L", "d") for value in found[key]):
+    check_grid(found, " ".join(texts))
+    return found
+
+
+def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
+    """Raise UsageError for what is no grid of shapes; got: what was given, where not the grid itself."""
+    if (
+        not isinstance(grid, Mapping)
+        or set(grid) != set(GRID)
+        or not all(
+            _numbers(values) and all(0 < value < math.inf and (key == "rho" or value % 1 == 0) for value in values)
+            for key, values in grid.items()
+        )
+    ):
         raise UsageError(
             "not a grid of shapes",
-            got=" ".join(texts),
-            allowed="depths L, head densities rho and widths d, whole numbers but for rho",
+            got=got or f"grid = {grid!r}",
+            allowed="depths L, head densities rho and widths d, each given once: finite numbers above 0, whole "
+            "for L and d",
             next_step="--shapes L=4,8,16 rho=0.125,2 d=32,80",
         )
-    return found
 
 
 def read(path: Path) -> Design:
@@ -143,9 +171,10 @@ def read(path: Path) -> Design:
     try:
         known = tomllib.loads(path.read_text(encoding="utf-8"))
         known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in TABLES[1:]}
-        design = Design(**known | {"shares": tuple(known.get("shares", SHARES))})
-        parse_grid([f"{key}={','.join(map(str, values))}" for key, values in design.grid.items()])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        if isinstance(shares := known.get("shares"), list):
+            known["shares"] = tuple(shares)
+        design = Design(**known)
+    except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
         step = "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
         raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
     design.check()
@@ -187,8 +216,15 @@ def claim_folder(folder: Path, path: Path) -> None:
 
 def _recipe(found: Mapping[str, Any]) -> Recipe:
     broken = {f.name for f in fields(Recipe) if f.type == "float"}
-    values: dict[str, Any] = {key: float(value) if key in broken else value for key, value in found.items()}
-    return Recipe(**values)
+    whole = {key: float(value) for key, value in found.items() if key in broken and type(value) is int}
+    return Recipe(**{**found, **whole})
+
+
+def _numbers(values: object) -> bool:
+    """Whether this is a list of numbers that is not empty."""
+    if not isinstance(values, (list, tuple)) or not values:
+        return False
+    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def _toml(value: Any) -> str:

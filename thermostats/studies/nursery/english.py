@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from thermostats.errors import DataError, ThermostatsError
@@ -96,7 +97,7 @@ def documents(text: str) -> list[str]:
         parts = text.split("\f")
     else:
         starts = [match.start() for match in _HEADING.finditer(text)]
-        chapters = [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        chapters = [text[start:end] for start, end in pairwise([*starts, len(text)])]
         parts = [_END.split(chapter, maxsplit=1)[0] for chapter in chapters]
     paragraphs = [[" ".join(found.split()) for found in re.split(r"\n\s*\n", part) if found.strip()] for part in parts]
     return ["\n".join(part) + "\n" for part in paragraphs if part]

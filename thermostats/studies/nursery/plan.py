@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, first_line
 from thermostats.tables.folders import shipped
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SECOND: dict[str, tuple[str, ...]] = {
     "gains": ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm"),
 }
 """Tables of the second study: one row per model, and one row per model, checkpoint and layer (means over prompts)."""
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Shares of training after which gains are kept, where a design does not say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,11 @@ def shipped_models() -> list[Path]:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries."""
-    return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+    """Rows as dictionaries; a number that is not finite is None."""
+    return [
+        {str(k): None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        for row in frame.to_dict("records")
+    ]
 
 
 def model_folder(folder: Path, model: str) -> Path:
@@ -90,9 +96,37 @@ def step_folder(folder: Path, model: str, step: int) -> Path:
 
 
 def read_record(folder: Path, model: str) -> Trained | None:
-    """The record of a finished training, None where there is none."""
+    """The record of a finished training, None where there is none. Raises DataError where it is damaged."""
     path = model_folder(folder, model) / RECORD
-    return Trained(**json.loads(path.read_text())) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        found = Trained(**json.loads(path.read_text(encoding="utf-8")))
+        if found.model != model or type(found.steps) is not int:
+            raise ValueError(f"model = {found.model!r}, steps = {found.steps!r}")
+    except (OSError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from error
+    return found
+
+
+def read_gains(folder: Path, model: str) -> pd.DataFrame:
+    """Gains and spectra along a model's training: the columns of `gains` in SECOND. Raises DataError where damaged."""
+    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+
+    path = model_folder(folder, model) / GAINS
+    types = {name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]}
+    try:
+        found = pd.read_csv(path)[list(types)].astype(types)
+        if found.value_counts("step").nunique() != 1:
+            raise ValueError("no rows, or not every layer at every step")
+    except (OSError, ValueError, KeyError) as error:
+        raise _damaged(path, error) from error
+    return found.assign(model=model)
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    step = f"remove the folder {path.parent}, and repeat the thermostats nursery train that made it"
+    return DataError("a file of a trained model is damaged", where=path, got=first_line(error), next_step=step)
 
 
 def write_record(part: Path, trained: Trained, losses: pd.DataFrame) -> None:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thermostats.errors import UsageError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 CORPORA = ("english", "synthetic")
 OPTIMISERS = ("adamw", "lion", "muon", "sgd")
 SCHEDULES = ("cosine", "constant", "linear")
+TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "str": (str, "text"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+}
+"""Of a field declared so: what its value may be, and that in words."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ def shape_of(n_layers: int, rho: float, d_model: int) -> Shape:
     found = [
         Shape(n_layers, d_model, round(rho * d_head), d_head)
         for d_head in range(2, 2 * d_model + 1, 2)
-        if round(rho * d_head) == rho * d_head >= 1
+        if 1 <= rho * d_head < math.inf and round(rho * d_head) == rho * d_head
     ]
     best = min(found, key=lambda shape: abs(math.log(shape.inner / d_model)), default=None)
     if n_layers < 2 or best is None or not 0.8 <= best.inner / d_model <= 1.2:
@@ -105,7 +114,9 @@ class Recipe:
 
     def check(self) -> None:
         """Raise UsageError where it cannot run."""
-        limits: Mapping[str, tuple[bool, str]] = {
+        where = f"recipe {self.name}"
+        check_types(self, where)
+        limits = {
             "corpus": (self.corpus in CORPORA, ", ".join(CORPORA)),
             "optimiser": (self.optimiser in OPTIMISERS, ", ".join(OPTIMISERS)),
             "schedule": (self.schedule in SCHEDULES, ", ".join(SCHEDULES)),
@@ -115,14 +126,12 @@ class Recipe:
             "batch": (self.batch >= 1, "1 or more"),
             "steps": (self.steps >= 1, "1 or more"),
             "init": (0 < self.init < math.inf, "a number above 0"),
+            "depth_power": (math.isfinite(self.depth_power), "a finite number"),
             "embed": (0 < self.embed < math.inf, "a number above 0"),
             "dropout": (0 <= self.dropout < 1, "0 or more, below 1"),
             "clip": (0 <= self.clip < math.inf, "0 or more"),
         }
-        for field, (fine, allowed) in limits.items():
-            if not fine:
-                got = f"{field} = {getattr(self, field)!r} in recipe {self.name}"
-                raise UsageError("a recipe cannot run", got=got, allowed=f"{field}: {allowed}")
+        check_limits(self, where, limits)
 
     def factor(self, step: int) -> float:
         """Rate over its peak at step 0, 1, …"""
@@ -133,6 +142,25 @@ class Recipe:
         if self.schedule == "constant":
             return 1.0
         return 1.0 - share if self.schedule == "linear" else 0.1 + 0.45 * (1 + math.cos(math.pi * share))
+
+
+def check_types(record: DataclassInstance, where: str) -> None:
+    """Raise UsageError where a text or number of a record is of another type; a flag is no number."""
+    limits = {}
+    for field in fields(record):
+        if field.type in TYPES:
+            kind, allowed = TYPES[field.type]
+            value = getattr(record, field.name)
+            limits[field.name] = isinstance(value, kind) and not isinstance(value, bool), allowed
+    check_limits(record, where, limits)
+
+
+def check_limits(record: DataclassInstance, where: str, limits: Mapping[str, tuple[bool, str]]) -> None:
+    """Raise UsageError for the first field that is not fine; limits: whether each is, and what is allowed."""
+    for field, (fine, allowed) in limits.items():
+        if not fine:
+            got = f"{field} = {getattr(record, field)!r} in {where}"
+            raise UsageError("this cannot be trained", got=got, allowed=f"{field}: {allowed}")
 
 
 CHOICES: dict[str, dict[Any, float]] = {

@@ -19,15 +19,12 @@ from thermostats.errors import DataError
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.components import Components
-from thermostats.studies.nursery.plan import GAINS as FILE
-from thermostats.studies.nursery.plan import SECOND, model_folder, read_record
+from thermostats.studies.nursery.plan import SECOND, read_gains, read_record
 from thermostats.studies.nursery.signs import ranked_in
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 
-SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
-"""Shares of training at which gains were kept, before its end."""
 TENTH, PROMPTS = 0.1, 6
 """Share of training that is early, and prompts that gains are means over."""
 SET_STEPS = ("adamw", "lion", "muon")
@@ -60,7 +57,7 @@ def write(design: Path, folder: Path, out: Path) -> None:
             kind = member.model.rpartition("-")[2] if member.parent else ""
             facts = asdict(member.recipe) | asdict(pack.shape) | vars(read_record(folder, member.model)) | vars(member)
             models.append(facts | {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": kind})
-            gains.append(pd.read_csv(model_folder(folder, member.model) / FILE).assign(model=member.model))
+            gains.append(read_gains(folder, member.model))
     table = pd.DataFrame(models)[list(SECOND["models"])]
     write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
     stream = io.BytesIO()
@@ -100,7 +97,7 @@ def ends(tables: Evidence, *, drawn: bool = True) -> pd.DataFrame:
 
 
 def repeats(tables: Evidence) -> pd.Series:
-    """Of models trained again with another seed: log gain less that of the first, both at the end."""
+    """How much the log gain at the end of models trained with another seed differs from that with the first."""
     rows = along(tables)
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
     again = rows[rows["replicate_of"].fillna("") != ""]

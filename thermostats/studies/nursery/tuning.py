@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from thermostats.studies.nursery.designs import Design, grouped
 from thermostats.studies.nursery.packs import Member, Pack
-from thermostats.studies.nursery.plan import GAINS, model_folder, read_record
+from thermostats.studies.nursery.plan import read_gains, read_record
 from thermostats.studies.nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
 
 KINDS = ("corpus", "optimiser", "decay")
@@ -60,7 +59,7 @@ def bases(packs: Sequence[Pack], folder: Path) -> list[str]:
 
 def penultimate(folder: Path, model: str) -> float:
     """Mean log penultimate gain (block L − 1) at the end of a model's training."""
-    rows = pd.read_csv(model_folder(folder, model) / GAINS)
+    rows = read_gains(folder, model)
     rows = rows[rows["step"] == rows["step"].max()].sort_values("layer")
     return float(rows["log_gain"].iloc[-2])
 
