@@ -137,7 +137,7 @@ def ratio(evidence: Evidence) -> Result:
     found = by_components(rows)
     learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
     seeds = second.repeats(evidence)
-    words = {**found.words, "repeats": len(seeds)}
+    words = {**found.words, "repeats": len(seeds), "in_order": found.probability(IN_ORDER.statement)}
     if len(seeds):
         words["seed"] = float(np.sqrt(np.square(seeds).mean() / 2))
     if learned.sum() and not learned.all():
@@ -314,7 +314,8 @@ def of_both_studies(evidence: Evidence) -> Result:
     rows = of_both(evidence)
     widths = {str(study): together.slope(own, "log_d") for study, own in rows.groupby("study")}
     found = by_both(rows)
-    return replace(found, words={**found.words, "widths": widths})
+    in_order = found.probability(IN_ORDER.statement)
+    return replace(found, words={**found.words, "widths": widths, "in_order": in_order})
 
 
 def of_published_by_both(evidence: Evidence) -> pd.DataFrame:

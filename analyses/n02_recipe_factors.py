@@ -65,6 +65,14 @@ MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
 STRONGEST = "F of the strongest factor"
 A_LINE = worlds_of_line("log_gain", "embed", SIZE)
 LEVELS = dict.fromkeys(together.LEVELS, "levels")
+IN_WORDS = {
+    "log_rate": "log rate",
+    "shrinking": "decay over training",
+    "depth_power": "init by depth",
+    "log_init": "log init",
+    "log_embed": "log embedding",
+}
+"""Factors whose columns do not say what they are."""
 
 
 def with_number(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -111,7 +119,7 @@ def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str]) -> R
         found.quantities[STRONGEST], value=own["ratio"], lower=own["lower"], upper=own["upper"], interval=interval
     )
     words = {"factor": own.name, "what": own["what"], "of_variance": own["share"], "tests": len(table)}
-    named = table.assign(row=table["factor"].str.replace("_", " ") + ": " + table["what"])
+    named = table.assign(row=table["factor"].replace(IN_WORDS) + ": " + table["what"])
     xlabel = "ratio of geometric mean gains"
     return replace(
         found,

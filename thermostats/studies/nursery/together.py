@@ -161,7 +161,7 @@ def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
         x = np.column_stack([studies, own if kind == "levels" else own / own.std(ddof=1)])
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
-        contrast, pairs, what = np.zeros(own.shape[1]), 1, "one standard deviation more"
+        contrast, pairs, what = np.zeros(own.shape[1]), 1, "one SD more"
         contrast[-1] = 1.0
         if kind == "levels":
             effects, levels = slopes[studies.shape[1] :], pd.get_dummies(table[name]).columns
