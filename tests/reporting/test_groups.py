@@ -33,7 +33,7 @@ def test_each_group_has_its_own_summary() -> None:
     assert [[e.id for e in own] for own in groups.values()] == [["C01", "C02"], ["N01"], ["U01"]]
     text = index_text(entries, {})
     assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in text
-    assert "No verdict rests on more than 48 models or 16 labs" in text
+    assert "No verdict that leads a page rests on more than 48 models or 16 labs" in text
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
 
 
@@ -77,14 +77,14 @@ def test_a_first_page_holds_the_groups_that_there_are(tmp_path: Path) -> None:
     analyses, out = workplace["analyses"], workplace["out"]
     assert report(**workplace, processes=1).ok
     text = (out / "index.md").read_text(encoding="utf-8")
-    assert "Claims of the study" not in text and "recipes assigned by design" not in text
+    assert "Claims of the study" not in text and "drawn at random" not in text
     write_analysis(analyses, "N01", "Meta", p=0.04)
     assert report(**workplace, processes=1).ok
     for name in ("index.html", "index.md"):
         text = (out / name).read_text(encoding="utf-8")
         study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
         assert study < text.index("c02/index", study) < nursery < text.index("n01/index", nursery)
-        assert "recipes assigned by design" in text and "Of 2 claims put to the test" in text
+        assert "drawn at random" in text and "Of 2 claims put to the test" in text
 
 
 def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     index = (workplace["out"] / "index.md").read_text(encoding="utf-8")
     assert "A 2026 preprint" not in index and "study’s own result files" not in index
     assert "1 claim put to the test" in index and "belongs to the author of its script, and so does its rule" in index
-    assert "No verdict rests on more than 1 model or 1 lab" in index
+    assert "No verdict that leads a page rests on more than 1 model or 1 lab" in index
     write_analysis(workplace["analyses"], "U02", "TII", p=0.04)
     assert report(**workplace, processes=1).ok
     both = (workplace["out"] / "index.md").read_text(encoding="utf-8")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from thermostats.errors import UsageError
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 CORPORA = ("english", "synthetic")
 OPTIMISERS = ("adamw", "lion", "muon", "sgd")
@@ -144,7 +141,7 @@ class Recipe:
         return 1.0 - share if self.schedule == "linear" else 0.1 + 0.45 * (1 + math.cos(math.pi * share))
 
 
-def check_types(record: DataclassInstance, where: str) -> None:
+def check_types(record: Any, where: str) -> None:
     """Raise UsageError where a text or number of a record is of another type; a flag is no number."""
     limits = {}
     for field in fields(record):
@@ -155,7 +152,7 @@ def check_types(record: DataclassInstance, where: str) -> None:
     check_limits(record, where, limits)
 
 
-def check_limits(record: DataclassInstance, where: str, limits: Mapping[str, tuple[bool, str]]) -> None:
+def check_limits(record: Any, where: str, limits: Mapping[str, tuple[bool, str]]) -> None:
     """Raise UsageError for the first field that is not fine; limits: whether each is, and what is allowed."""
     for field, (fine, allowed) in limits.items():
         if not fine:
