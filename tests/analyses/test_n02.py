@@ -114,6 +114,6 @@ def test_too_few_models_need_measurement() -> None:
 
 @pytest.mark.slow
 def test_the_fit_decides_with_the_test() -> None:
-    found = analysis("n02").CLAIM.judge(Simulated(lambda x: 0.3 * x["peak"], noise=0.02))
-    assert found[0].posterior is not None and found[0].posterior.probability > 0.95
-    assert "pooled" in found[0].table and "p_flip" in found[0].table
+    found = findings(analysis("n02"), Simulated(lambda x: 0.3 * x["peak"], noise=0.02))["effect"]
+    assert found.posterior is not None and found.posterior.probability > 0.95
+    assert "pooled" in found.table and "p_flip" in found.table

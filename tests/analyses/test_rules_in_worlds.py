@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -14,8 +15,9 @@ from altered import ROOT, analysis, shipped
 
 from thermostats.claims import operating, rule
 from thermostats.claims.operating import LEAST, key, simulated
-from thermostats.claims.result import TooFew
+from thermostats.claims.result import Result, TooFew
 from thermostats.claims.scripts import scripts
+from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
 LONG = {"n01", "n02", "n03", "n04", "n06"}
@@ -35,15 +37,13 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
     return found
 
 
-def verdicts(question: Any, rows: pd.DataFrame, of: Any, times: int) -> list[str]:
-    """What a question's rule says in three studies of each of the worlds of another question, which may be itself.
-
-    times: how many times as large as the rows a study is; in a larger one no unit is left out.
-    """
-    rng, many = np.random.default_rng(1), rows if times == 1 else operating.multiplied(of, rows, times)
-    made = [world.change(many, rng) for world in of.trial.worlds for _ in range(3)]
-    trial = question.trial if times == 1 else replace(question.trial, unit="")
-    return [operating.judged(question.primary, trial, study)[0] for study in (many, *made)]
+def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
+    """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16 times as large."""
+    for times in (1, 4, 16):
+        rng, many = np.random.default_rng(1), rows if times == 1 else operating.multiplied(question, rows, times)
+        for study in (many, *(world.change(many, rng) for world in question.trial.worlds for _ in range(3))):
+            with suppress(UsageError, TooFew):
+                yield question.trial.test(study)
 
 
 @pytest.mark.parametrize("claim", [pytest.param("n01", marks=pytest.mark.slow), *(c for c in CLAIMS if c != "n01")])
@@ -80,21 +80,24 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     for name, (question, rows) in tried(claim).items():
         if len(rows) == 1:
             continue  # nothing to relate: the rule is asked of the claim's other rows
-        seen = np.zeros(3, dtype=bool)
-        for times in (1, 4, 16):  # a rule that a small study leaves open is asked of larger ones
-            if not (seen[0] and seen[1:].any()):
-                said = verdicts(question, rows, question, times)
-                seen |= [verdicts(mutant[question.id], rows, question, times) != said for mutant in mutants]
-        assert (bool(seen[0]), bool(seen[1:].any())) == (True, True), name
+        alike = dict(enumerate(mutants))
+        for result in results(question, rows):
+            said = question.primary.verdict(result)
+            alike = {way: m for way, m in alike.items() if m[question.id].primary.verdict(result) == said}
+            if 0 not in alike and len(alike) < 2:
+                break
+        assert 0 not in alike and len(alike) < 2, name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", IN_TURN)
 def test_rates_hold_again(claim: str) -> None:
+    """In the world of the declared size, and in the one where the statement is most often supported falsely."""
     n = 40
     for name, (question, rows) in tried(claim).items():
         known = operating.rates(question, len(rows)).set_index("world")
-        for world in question.trial.worlds:
+        worst = known.loc[~known["holds"].astype(bool), "supported"].nlargest(1).index
+        for world in (one for one in question.trial.worlds if one.declared or one.id in worst):
             again = simulated(question, rows, replace(world, id=f"{world.id} again", declared=False), n)
             for side in ("supported", "not_supported"):
                 before = known.loc[world.id, "simulations"]
