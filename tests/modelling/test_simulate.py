@@ -61,7 +61,7 @@ def test_false_positives(shares: dict[str, float], at_most: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shares", "at_most"), WRONG)
-@pytest.mark.parametrize(("models", "labs"), [(24, 8), (48, 16)])
+@pytest.mark.parametrize(("models", "labs"), [(24, 8), pytest.param(48, 16, marks=pytest.mark.long)])
 def test_false_positive_rates_with_upper_limits(
     shares: dict[str, float], at_most: float, models: int, labs: int, record_property: pytest.RecordProperty
 ) -> None:
