@@ -6,10 +6,11 @@ nutpie and 1000 of PyMC's own, which has a row with 400 too. `python benchmarks/
 interpreter of an environment that has Bambi (without it that row is left out), pins OMP_NUM_THREADS to 1 and leaves the
 cache of draws unused. Bambi's formula has the same likelihood and groups, its own default priors, and no shares of
 blocks. `ess_min` is over all quantities of each model. `start_s` holds the compilation, `sample_s` sampling alone,
-warmup included. `times` is ESS per second of the warm row over that of the row; of all data sets together it is that
-of the sums. `fit` is `fit_heritage` as users call
-it, with its own settings, compilation and a second attempt, if its gate asked for one, included; `calibration` is 200
-refits, from the time of 20. Ratios carry over to other machines, seconds do not.
+warmup included. `steps` are gradients a kept draw, `us_a_step` the microseconds of one with all that goes with it, if
+a draw of the warmup takes as many. `times` is ESS per second of the warm row over that of the row; of all data sets
+together it is that of the sums. `fit` is `fit_heritage` as users call it, with its own settings, compilation and a
+second attempt, if its gate asked for one, included; `calibration` is 200 refits, from the time of 20. Ratios carry over
+to other machines, seconds do not.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["THERMOSTATS_CACHE"] = "off"
 
 import numpy as np
+import pytest
 
 from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.calibration import sampled
@@ -54,6 +56,8 @@ COLUMNS = (
     "ess_per_s",
     "rhat_max",
     "divergences",
+    "steps",
+    "us_a_step",
     "times",
     "note",
 )
@@ -87,8 +91,13 @@ def measure(sampler: str, tune: int, compiled: str, seed: int) -> dict[str, Any]
     """One attempt by the seam."""
     data = arrays(design(table(seed), "simulated"))
     settings = Settings(sampler=sampler, tune=tune)
-    draws = sampling.fit(heritage_model, data, seed=1, settings=settings, retry=False, cache=False)
-    found = draws.diagnostics
+    traces: list[Any] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sampling, "_values", lambda trace, read=sampling._values: traces.append(trace) or read(trace))
+        draws = sampling.fit(heritage_model, data, seed=1, settings=settings, retry=False, cache=False)
+    found, steps = draws.diagnostics, float(traces[-1].sample_stats["n_steps"].mean())
+    every = settings.chains * (settings.draws + tune) * steps
+    cores = min(settings.chains, os.cpu_count() or 1)
     return row(
         ("this package, nutpie" if sampler == "nutpie" else "PyMC's own sampler") + f", {tune} + {settings.draws}",
         compiled,
@@ -97,6 +106,8 @@ def measure(sampler: str, tune: int, compiled: str, seed: int) -> dict[str, Any]
         ess_min=min(found.ess_bulk_min, found.ess_tail_min),
         rhat_max=found.rhat_max,
         divergences=found.divergences,
+        steps=round(steps, 1),
+        us_a_step=round(1e6 * cores * draws.sample_seconds / every, 1),
         note=f"data {seed}",
     )
 
@@ -113,6 +124,8 @@ def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
         ess_min=sums["ess_min"],
         rhat_max=max(r["rhat_max"] for r in rows),
         divergences=sums["divergences"],
+        steps=round(float(np.mean([r["steps"] for r in rows])), 1),
+        us_a_step=round(float(np.mean([r["us_a_step"] for r in rows])), 1),
     )
 
 
