@@ -90,14 +90,15 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("claim", IN_TURN)
-def test_rates_hold_again(claim: str) -> None:
-    """In the world of the declared size, and in the one where the statement is most often supported falsely."""
+def test_rates_hold_again(claim: str, every: bool) -> None:
+    """In every world, or in that of the declared size and the one where the statement is most often supported falsely."""
     n = 40
     for name, (question, rows) in tried(claim).items():
         known = operating.rates(question, len(rows)).set_index("world")
         worst = known.loc[~known["holds"].astype(bool), "supported"].nlargest(1).index
-        for world in (one for one in question.trial.worlds if one.declared or one.id in worst):
+        for world in (one for one in question.trial.worlds if every or one.declared or one.id in worst):
             again = simulated(question, rows, replace(world, id=f"{world.id} again", declared=False), n)
             for side in ("supported", "not_supported"):
                 before = known.loc[world.id, "simulations"]
