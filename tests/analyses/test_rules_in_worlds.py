@@ -93,7 +93,7 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("claim", IN_TURN)
 def test_rates_hold_again(claim: str, every: bool) -> None:
-    """In every world, or in that of the declared size and the one where the statement is most often supported falsely."""
+    """In every world, or in that of the declared size and the one with most false support."""
     n = 40
     for name, (question, rows) in tried(claim).items():
         known = operating.rates(question, len(rows)).set_index("world")
