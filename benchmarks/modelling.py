@@ -28,12 +28,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["THERMOSTATS_CACHE"] = "off"
 
 import numpy as np
-import pytest
 
 from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.calibration import sampled
@@ -92,8 +92,8 @@ def measure(sampler: str, tune: int, compiled: str, seed: int) -> dict[str, Any]
     data = arrays(design(table(seed), "simulated"))
     settings = Settings(sampler=sampler, tune=tune)
     traces: list[Any] = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sampling, "_values", lambda trace, read=sampling._values: traces.append(trace) or read(trace))
+    read = sampling._values
+    with mock.patch.object(sampling, "_values", lambda trace: traces.append(trace) or read(trace)):
         draws = sampling.fit(heritage_model, data, seed=1, settings=settings, retry=False, cache=False)
     found, steps = draws.diagnostics, float(traces[-1].sample_stats["n_steps"].mean())
     every = settings.chains * (settings.draws + tune) * steps

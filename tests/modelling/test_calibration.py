@@ -224,7 +224,7 @@ def test_a_fit_with_a_wrong_likelihood_is_not() -> None:
     assert "sigma" in wrong.check().reason
 
 
-LONG = {"benchmark", "invariance"}
+LONG = {"benchmark"}
 
 
 @pytest.mark.slow
