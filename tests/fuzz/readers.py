@@ -72,7 +72,7 @@ def read_model(path: Path) -> None:
     """What `measure --what weights` reads of a model's folder."""
     model_row(path.parent, model_id="a/b", revision="main", known=table("models"))
     stored_dtype(checkpoint.open_checkpoint(path.parent))
-    spectra.weights(path.parent, thirds=True)
+    spectra.weights(path.parent)
 
 
 def read_rows(path: Path) -> None:

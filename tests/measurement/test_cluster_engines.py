@@ -192,7 +192,7 @@ def test_a_cluster_that_cannot_be_reached_is_said(
 def test_what_runs_on_a_node_is_what_runs_here(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     outcome = measure_quietly(RunSpec(str(tmp_path / "model")), str(tmp_path), 2)
-    assert outcome.status == "failed" and "no config.json" in outcome.reason
+    assert outcome.status == "failed" and "no such prompt set" in outcome.reason
 
 
 SBATCH = """#!/bin/sh

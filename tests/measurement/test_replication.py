@@ -25,8 +25,7 @@ from thermostats.claims.run import claims as stated
 from thermostats.claims.study import import_published
 from thermostats.cli import replication
 from thermostats.errors import UsageError
-from thermostats.measurement.estimate import Place
-from thermostats.measurement.requirements import fits, memory, seconds
+from thermostats.measurement.estimate import Place, fits, memory, seconds
 from thermostats.measurement.settings import Settings
 from thermostats.tables import spec_states, store
 from thermostats.tables.folders import shipped

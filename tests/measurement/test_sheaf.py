@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thermostats.errors import DataError
 from thermostats.measurement import sheaf
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import validate
@@ -164,14 +163,3 @@ def test_rows_are_a_table():
     overflow = table[table["prompt_id"] == "overflow"]
     assert overflow["trace"].isna().all() and (overflow["missing"] == sheaf.NOT_FINITE).all()
     assert overflow["head"].tolist() == ["", "1", "2"] and set(overflow["variant"]) == {"exact"}
-
-
-@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 4, 5), (4, 4), (2, 0, 0)])
-def test_attention_that_does_not_fit_is_refused(shape):
-    with pytest.raises(DataError, match="does not fit W_V"):
-        sheaf.head_measures(np.zeros(shape), sheaf.value_spectra(np.ones((2, 3, 4))))
-
-
-def test_values_without_heads_are_refused():
-    with pytest.raises(DataError, match="per head"):
-        sheaf.value_spectra(np.ones((3, 4)))

@@ -103,7 +103,7 @@ def test_bfloat16_files(tmp_path):
 
 def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_path):
     stored = model(tmp_path, GPT2, fused(np.random.default_rng(2), GPT2))
-    found = spectra.weights(tmp_path, thirds=True)
+    found = spectra.weights(tmp_path)
     c_attn, c_proj = stored["transformer.h.0.attn.c_attn.weight"], stored["transformer.h.0.attn.c_proj.weight"]
     W_V, W_O = c_attn[:, 2 * D :].T, c_proj.T
     check(found, 1, "W_V", "", W_V)
@@ -116,7 +116,7 @@ def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_pat
 
 def test_gpt_neox_interleaves_per_head_and_the_published_thirds_do_not(tmp_path):
     stored = model(tmp_path, NEOX, fused(np.random.default_rng(3), NEOX))
-    found = spectra.weights(tmp_path, thirds=True)
+    found = spectra.weights(tmp_path)
     qkv = stored["gpt_neox.layers.1.attention.query_key_value.weight"]
     W_V = qkv.reshape(H, 3, DH, D)[:, 2].reshape(D, D)
     check(found, 2, "W_V", "", W_V)
@@ -146,25 +146,19 @@ def test_thirds_are_the_values_where_all_are_stacked():
     np.testing.assert_array_equal(published_thirds(entry, stored), stored[rows])
 
 
-def test_whole_matrices_alone(tmp_path):
-    model(tmp_path, LLAMA, llama(np.random.default_rng(5)))
-    found = spectra.weights(tmp_path, heads=False)
-    assert set(found["matrix"]) == {"W_V", "W_O", "embedding", "unembedding"} and set(found["head"]) == {""}
-
-
 @pytest.mark.parametrize("tied", [True, None])
 def test_tied_embeddings_are_one_matrix(tmp_path, tied):
     tensors = llama(np.random.default_rng(6))
     del tensors["lm_head.weight"]
     model(tmp_path, SILENT | ({} if tied is None else {"tie_word_embeddings": tied}), tensors)
-    pair = spectra.weights(tmp_path, heads=False).iloc[:2].set_index("matrix")
+    pair = spectra.weights(tmp_path).iloc[:2].set_index("matrix")
     assert pair.loc["embedding"].tolist() == pair.loc["unembedding"].tolist()
 
 
 def test_untied_by_what_is_stored_and_refused_where_it_is_not(tmp_path):
     tensors = llama(np.random.default_rng(7))
     stored = model(tmp_path / "silent", SILENT, tensors)
-    check(spectra.weights(tmp_path / "silent", heads=False), 0, "unembedding", "", stored["lm_head.weight"])
+    check(spectra.weights(tmp_path / "silent"), 0, "unembedding", "", stored["lm_head.weight"])
     del tensors["lm_head.weight"]
     model(tmp_path / "untied", LLAMA, tensors)
     with pytest.raises(DataError, match=r"lacks a tensor .* lm_head.weight"):
@@ -174,7 +168,7 @@ def test_untied_by_what_is_stored_and_refused_where_it_is_not(tmp_path):
 @pytest.mark.parametrize("prefix", ["", "language_model.model.", "model."])
 def test_names_with_and_without_prefix(tmp_path, prefix):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(8), prefix))
-    found = spectra.weights(tmp_path, heads=False)
+    found = spectra.weights(tmp_path)
     check(found, 2, "W_V", "", stored[f"{prefix}layers.1.self_attn.v_proj.weight"])
 
 
@@ -246,11 +240,3 @@ def test_an_embedding_that_is_no_matrix(tmp_path):
     model(tmp_path, LLAMA, tensors)
     with pytest.raises(DataError, match="no matrix"):
         spectra.weights(tmp_path)
-
-
-@pytest.mark.parametrize("runs", [[slice(1, 3)], [slice(0, 2), slice(3, 5)], [slice(0, 1), slice(2, 3), slice(4, 6)]])
-def test_rows_of_values_are_gathered_in_their_order(runs):
-    fused_rows = np.arange(24, dtype=np.float16).reshape(6, 4)
-    found = spectra._values(fused_rows, runs)
-    np.testing.assert_array_equal(found, np.concatenate([fused_rows[run] for run in runs]))
-    assert found.dtype == np.float16

@@ -20,9 +20,10 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.estimate import fits, memory, seconds
 from thermostats.measurement.execute import open_engine, place_of
+from thermostats.measurement.hub import OnHub, all_on_hub
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.requirements import Facts, facts, fits, memory, seconds
 from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
@@ -97,16 +98,15 @@ def plan_rows(asked: Asked, settings: Settings, tables: Path, *, offline: bool, 
     """
     place = place_of(settings, tables)
     names = [(part.model, part.asked) for part in asked.parts]
-    on_hub = {} if offline else facts(names, pickles=pickles)
+    on_hub = {} if offline else all_on_hub(names, pickles=pickles)
     rows = []
     for part in asked.parts:
-        size, said = asked.sizes.get(part.model, 0), on_hub.get((part.model, part.asked), Facts())
+        size, said = asked.sizes.get(part.model, 0), on_hub.get((part.model, part.asked), OnHub())
         levels = _levels(asked, part, place)
         passes = len(levels) * (len({"gains", "outputs"} & set(part.what)) > 0) + len(levels) * (
             "attention" in part.what
         )
         took = seconds(size, asked.texts.get(part.prompts, UNKNOWN_TEXTS), passes, place.kind)
-        disk = said.disk if said.disk is not None else 2 * size
         rows.append(
             {
                 "model": part.model,
@@ -121,7 +121,7 @@ def plan_rows(asked: Asked, settings: Settings, tables: Path, *, offline: bool, 
                 "precisions": list(levels),
                 "left_out": [plans.OURS] if plans.OURS not in levels else [],
                 "n_params": size,
-                "disk_gb": round(disk / GB, 1),
+                "disk_gb": round((said.n_bytes or 2 * size) / GB, 1),
                 "memory_gb": round(max(memory(size, level) for level in levels) / GB, 1),
                 "device": place.kind,
                 "fits": all(fits(size, level, place) for level in levels),

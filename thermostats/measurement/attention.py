@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Decoder, as_measured, call, first_blocks, in_turn, make_batches, submodule
@@ -26,9 +25,6 @@ from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
 from thermostats.tables.schemas import TABLES
-
-OnLayer = Callable[[int, Tensor], None]
-"""Called with a block (from 0) and its attention weights (batch × H × n × n)."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +49,9 @@ def measure_attention(
 
     `depth`: of the first blocks alone. `values`: spectra of every block's W_V, where they are known already.
 
-    Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, where eager
-    attention is wrong for the model, or memory does not suffice.
+    Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, so that it has
+    no weights to show, or memory does not suffice.
     """
-    check_eager(decoder)
     values = (values or block_values(decoder))[:depth]
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0
@@ -82,8 +77,9 @@ def measure_attention(
 
 
 @contextmanager
-def collecting(decoder: Decoder, on_layer: OnLayer) -> Iterator[None]:
-    """While open, hand the attention weights of every block to `on_layer` as soon as they are computed."""
+def collecting(decoder: Decoder, on_layer: Callable[[int, Tensor], None]) -> Iterator[None]:
+    """While open, hand each block's number (from 0) and attention weights (batch × H × n × n) to `on_layer`, as soon as
+    they are computed."""
     heads = geometry(decoder.entry, decoder.config).n_heads
 
     def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -102,18 +98,6 @@ def collecting(decoder: Decoder, on_layer: OnLayer) -> Iterator[None]:
             stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(hand_over).remove)
         yield
-
-
-def check_eager(decoder: Decoder) -> None:
-    """Raise ThermostatsError where the model's attention has no weights to show, or wrong ones."""
-    used = getattr(decoder.model.config, "_attn_implementation", None)
-    if eager_is_wrong(decoder.entry, decoder.config):
-        what = "eager attention is wrong for this model: it applies the position bias twice"
-        raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
-    if used != "eager":
-        step = "load the model with attention eager"
-        what = "only eager attention has weights to show"
-        raise ThermostatsError(what, where=type(decoder.model).__name__, got=str(used), next_step=step)
 
 
 def block_values(decoder: Decoder) -> list[LayerValues]:

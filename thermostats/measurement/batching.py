@@ -43,18 +43,6 @@ class ImagePrompt:
     pixels: Any
 
 
-def check_images(images: Sequence[ImagePrompt]) -> None:
-    """Raise UsageError for no image, a repeated name, or one with a number that is not finite."""
-    if not images:
-        raise UsageError("no image to measure", next_step="name a folder of images")
-    names = [image.prompt_id for image in images]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError("two images have the same prompt_id", where=f"image {twice}")
-    for image in images:
-        if not bool(image.pixels.isfinite().all()):
-            raise UsageError("the image holds numbers that are not finite", where=f"image {image.prompt_id}")
-
-
 def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None, context: int | None) -> None:
     """Raise UsageError for no prompt, a repeated name, an empty prompt, an unknown token or one beyond the context."""
     if not prompts:

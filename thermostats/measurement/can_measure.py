@@ -11,7 +11,7 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import STACKS, eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines.local import local_place
-from thermostats.measurement.estimate import Need, estimate, refusal
+from thermostats.measurement.estimate import RATE, Need, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.model_row import stored_dtype
 from thermostats.measurement.prompts import load_prompts
@@ -19,8 +19,6 @@ from thermostats.measurement.settings import MADE, Settings
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 
-RATE = {"cpu": 5e10, "accelerator": 3e13}
-"""Multiplications and additions a second that a forward pass comes to, about: a desktop's processor, one GPU."""
 TOKENS = 600
 """About how many tokens the prompt set `core` has; each costs two operations a weight."""
 

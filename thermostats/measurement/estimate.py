@@ -44,6 +44,8 @@ UNLOADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportErro
 """What transformers raises for files that it cannot load."""
 PROCESS = 600 * 2**20
 """Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""
+RATE = {"cpu": 5e10, "accelerator": 3e13}
+"""Multiplications and additions a second that a forward pass comes to, about: a desktop's processor, one GPU."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Place:
     """cpu or accelerator."""
     each: int | None
     devices: int = 1
+
+    @property
+    def room(self) -> float:
+        """Bytes that one model may have in all; a processor has one memory."""
+        return math.inf if self.each is None else self.each * (1 if self.kind == "cpu" else self.devices)
 
 
 @dataclass(frozen=True)
@@ -96,9 +103,8 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     n_params = count_parameters(folder, entry.loader)
     if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
-    lengths = sorted(-(-len(text.encode()) // BYTES_PER_TOKEN) + 1 for text in texts)
-    longest, budget = lengths[-1], spec.token_budget or BUDGET[kind]
-    rows = max(1, min(len(lengths), budget // longest))
+    longest, budget = max(map(tokens, texts)), spec.token_budget or BUDGET[kind]
+    rows = max(1, min(len(texts), budget // longest))
     item, eager = ITEM[spec.dtype], "attention" in spec.what
     prompts = rows if "outputs" in spec.what else 0
     activations = pass_bytes(entry, config, rows=rows, n=longest, item=item, eager=eager, prompts=prompts)
@@ -125,6 +131,26 @@ def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def memory(n_params: int, dtype: str) -> int:
+    """Bytes that a process takes with a model of so many parameters; batches come on top."""
+    return n_params * ITEM[dtype] + PROCESS
+
+
+def fits(n_params: int, dtype: str, place: Place) -> bool:
+    """Whether a place has the memory for a model's weights; True if that is unknown."""
+    return memory(n_params, dtype) <= place.room
+
+
+def seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
+    """About how long so many forward passes over texts take: 2 n_params operations a token at the rate of the kind."""
+    return 2 * n_params * sum(map(tokens, texts)) * passes / RATE[kind]
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a text has, a special one in front."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN) + 1
+
+
 def devices_needed(need: Need, place: Place) -> int:
     """Devices that a model is spread over: 1 where it fits into one, else as many as hold it."""
     if place.each is None or place.kind == "cpu":
@@ -134,10 +160,7 @@ def devices_needed(need: Need, place: Place) -> int:
 
 def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     """The error for a spec that cannot fit, with what would; None where it fits or nobody can tell."""
-    if place.each is None or need.weights == 0:
-        return None
-    room = place.each * (place.devices if place.kind != "cpu" else 1)
-    if need.total <= room:
+    if place.each is None or need.weights == 0 or need.total <= (room := place.room):
         return None
     would = []
     if spec.dtype == "float32":
@@ -190,9 +213,15 @@ def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
     """About how many bytes one forward pass holds at most above the model, see `pass_bytes`."""
     rows, n = batch.mask.shape
     settings = getattr(decoder.model, "config", None)
-    eager = getattr(settings, "_attn_implementation", "eager") == "eager"
-    prompts, item = len(batch.indices) if outputs else 0, decoder.dtype.itemsize
-    return pass_bytes(decoder.entry, decoder.config, rows=rows, n=n, item=item, eager=eager, prompts=prompts)
+    return pass_bytes(
+        decoder.entry,
+        decoder.config,
+        rows=rows,
+        n=n,
+        item=decoder.dtype.itemsize,
+        eager=getattr(settings, "_attn_implementation", "eager") == "eager",
+        prompts=len(batch.indices) if outputs else 0,
+    )
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
@@ -201,9 +230,9 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     free = memory_available(decoder.device)
     if free is not None and needed > free:
         rows, n = batch.mask.shape
-        what, got = (
+        raise TransientError(
             "not enough memory for a batch of prompts",
-            f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
+            where=f"on {decoder.device}",
+            got=f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
+            next_step="try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention",
         )
-        step = "try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention"
-        raise TransientError(what, where=f"on {decoder.device}", got=got, next_step=step)

@@ -16,7 +16,7 @@ from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline, Local, local_place
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
-from thermostats.measurement.hub import config_folder
+from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import RETRIES, Settings
@@ -25,8 +25,6 @@ from thermostats.tables import spec_states, store
 from thermostats.tables.folders import writable_folder
 
 Found = TypeVar("Found")
-ASKED_AT_ONCE = 16
-"""Configurations that are fetched at a time."""
 
 
 def execute(

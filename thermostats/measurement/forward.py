@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement.architectures import Architecture, Config, config_of
-from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_images, check_prompts, packs
+from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value, geometry
 
 
@@ -158,12 +157,18 @@ class Batch:
 
     indices: tuple[int, ...]
     lengths: tuple[int, ...]
-    starts: tuple[int, ...]
+    own: tuple[slice, ...]
+    """Tokens of each prompt that means are over."""
     input_ids: Tensor
     mask: Tensor
     positions: Tensor | None = None
-    own: tuple[slice, ...] = ()
-    """Tokens of each prompt that means are over."""
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where each prompt begins in its row."""
+        if self.positions is None:
+            return (0,) * len(self.lengths)
+        return tuple(sum(self.lengths[:k]) for k in range(len(self.lengths)))
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -229,22 +234,20 @@ def make_batches(
 def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
     """These prompts in a batch, a row each."""
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    lengths = tuple(map(len, tokens))
-    ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True).to(decoder.device)
-    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True).to(decoder.device)
-    own = tuple(prompts[i].own for i in indices)
-    return Batch(tuple(indices), lengths, (0,) * len(lengths), ids, mask, None, own)
+    ids, mask = (
+        nn.utils.rnn.pad_sequence(rows, batch_first=True).to(decoder.device)
+        for rows in (tokens, [torch.ones_like(row) for row in tokens])
+    )
+    return Batch(tuple(indices), tuple(map(len, tokens)), tuple(prompts[i].own for i in indices), ids, mask)
 
 
 def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    lengths = tuple(map(len, tokens))
-    ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
-    positions = torch.cat([torch.arange(n) for n in lengths]).unsqueeze(0).to(decoder.device)
-    starts = tuple(accumulate(lengths[:-1], initial=0))
-    return Batch(
-        tuple(indices), lengths, starts, ids, torch.ones_like(ids), positions, tuple(prompts[i].own for i in indices)
+    ids, positions = (
+        torch.cat(rows).unsqueeze(0).to(decoder.device) for rows in (tokens, [torch.arange(len(row)) for row in tokens])
     )
+    own = tuple(prompts[i].own for i in indices)
+    return Batch(tuple(indices), tuple(map(len, tokens)), own, ids, torch.ones_like(ids), positions)
 
 
 def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
@@ -253,8 +256,7 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     Raises UsageError for an image that is not of the size that the model reads.
     """
     entry, config = decoder.entry, config_of(decoder.config)
-    channels, size, patch = (config.get(key) for key in ("num_channels", "image_size", "patch_size"))
-    sides, each = (tuple(n) if isinstance(n, list | tuple) else (n, n) for n in (size, patch))
+    channels, sides, each = config.get("num_channels"), _sides(config, "image_size"), _sides(config, "patch_size")
     shape, allowed = tuple(image.shape), f"{channels} channels of {sides[0]} × {sides[1]}"
     if entry.any_size and len(shape) == 3:
         sides, allowed = shape[1:], f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
@@ -265,6 +267,12 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
     n = leading + grid[0] * grid[1]
     return n, slice(leading, n)
+
+
+def _sides(config: Config, key: str) -> tuple[int, int]:
+    """Height and width that a configuration states, as two numbers or one."""
+    stated = config[key]
+    return (stated[0], stated[1]) if isinstance(stated, list | tuple) else (stated, stated)
 
 
 def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -> None:
@@ -282,20 +290,18 @@ def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -
 
 def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list[Batch]:
     """Images in batches of at most the budget's tokens."""
-    check_images(images)
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     n, own = patches(decoder, images[0].pixels)
     each = max(1, (budget or BUDGET[kind]) // n)
+    for image in images:
+        patches(decoder, image.pixels)
     found = []
     for first in range(0, len(images), each):
-        indices = tuple(range(first, min(first + each, len(images))))
-        for i in indices:
-            patches(decoder, images[i].pixels)
-        pixels = torch.stack([images[i].pixels for i in indices]).to(decoder.device, decoder.dtype)
-        mask = torch.ones(len(indices), n, dtype=torch.long, device=decoder.device)
-        found.append(
-            Batch(indices, (n,) * len(indices), (0,) * len(indices), pixels, mask, None, (own,) * len(indices))
-        )
+        given = images[first : first + each]
+        pixels = torch.stack([image.pixels for image in given]).to(decoder.device, decoder.dtype)
+        mask = torch.ones(len(given), n, dtype=torch.long, device=decoder.device)
+        indices = tuple(range(first, first + len(given)))
+        found.append(Batch(indices, (n,) * len(given), (own,) * len(given), pixels, mask))
     return found
 
 
@@ -308,15 +314,12 @@ def example(decoder: Decoder) -> dict[str, Any]:
     if decoder.entry.reads == "text":
         return {"input_ids": torch.tensor([[1]], device=decoder.device)}
     config = config_of(decoder.config)
-    whole, patch = (n if isinstance(n, list | tuple) else (n, n) for n in (config["image_size"], config["patch_size"]))
-    resized = {}
-    if not decoder.entry.any_size and "interpolate_pos_encoding" in inspect.signature(decoder.base.forward).parameters:
-        resized = {"interpolate_pos_encoding": True}
-    few = (decoder.entry.any_size or bool(resized)) and not decoder.entry.depths
-    sides = [FEW * n for n in patch] if few else whole
+    resizes = "interpolate_pos_encoding" in inspect.signature(decoder.base.forward).parameters
+    few = (decoder.entry.any_size or resizes) and not decoder.entry.depths
+    sides = [FEW * n for n in _sides(config, "patch_size")] if few else _sides(config, "image_size")
     shape = (1, int(config.get("num_channels", 3)), *sides)
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(decoder.device, decoder.dtype)
-    return {"pixel_values": noise, **(resized if few else {})}
+    return {"pixel_values": noise, **({"interpolate_pos_encoding": True} if few and not decoder.entry.any_size else {})}
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:

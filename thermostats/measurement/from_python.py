@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, not_installed
-from thermostats.measurement.settings import check_device, check_here, check_set
+from thermostats.measurement.settings import check_device, check_here
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
@@ -90,7 +90,6 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
     for spec in specs:
         check_device(spec.device, spec.device_map)
         check_here(spec.device)
-        check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
@@ -110,8 +109,8 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
                 try:
                     session.measure_plan(planned, folder, shown.report if shown else None)
                 except ThermostatsError as error:
-                    if kept := session.kept_runs(planned, folder):
-                        error.add_note(session.kept_words(kept))
+                    if said := session.kept_runs(planned, folder)[1]:
+                        error.add_note(said)
                     raise
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)

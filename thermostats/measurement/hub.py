@@ -6,9 +6,10 @@ Only weights, configuration and tokenizer are fetched, and pickles only where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
 }
 """What is wrong and what to do next; a gated repository is one that is not found, too, and stands first."""
 
+ASKED_AT_ONCE = 16
+"""Models that the hub is asked about at a time."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
 LOCAL = "name a local folder: `thermostats nursery models` prints three"
@@ -151,15 +154,17 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
 
 @dataclass(frozen=True)
 class OnHub:
-    """What the hub says of a model without any of it being downloaded."""
+    """What the hub says of a model without any of it being downloaded; without asking it, nothing."""
 
-    commit: str
+    commit: str = ""
     """What the revision stands for now."""
-    n_bytes: int
+    n_bytes: int = 0
     """That downloading it takes."""
-    only_pickles: bool
-    gated: bool
+    only_pickles: bool | None = None
+    gated: bool | None = None
     """Its owner grants access: a token and an accepted licence are needed."""
+    needs: str = ""
+    """Why it cannot be had, and what it takes; empty where it can."""
 
 
 def on_hub(model: str, *, revision: str = "main") -> OnHub:
@@ -175,10 +180,25 @@ def on_hub(model: str, *, revision: str = "main") -> OnHub:
     return OnHub(str(info.sha or ""), sum(sizes[name] for name in {*weights, *rest}), pickled, bool(info.gated))
 
 
-def check_access(model: str, *, revision: str = "main") -> None:
-    """Raise ThermostatsError, with what it takes, where the hub does not let this user have a gated model."""
-    with _explained(model, revision):
-        HfApi().auth_check(model)
+def all_on_hub(models: Sequence[tuple[str, str]], *, pickles: bool) -> dict[tuple[str, str], OnHub]:
+    """What the hub says of models and revisions, each asked once; what keeps one from being had is its `needs`."""
+    named = list(dict.fromkeys(models))
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        return dict(zip(named, pool.map(lambda each: _obtainable(*each, pickles=pickles), named), strict=True))
+
+
+def _obtainable(model: str, revision: str, *, pickles: bool) -> OnHub:
+    found = OnHub()
+    try:
+        found = on_hub(model, revision=revision)
+        if found.gated:
+            with _explained(model, revision):
+                HfApi().auth_check(model)
+        if found.only_pickles and not pickles:
+            raise only_pickles(model, revision)
+    except ThermostatsError as error:
+        return replace(found, needs=str(error))
+    return found
 
 
 def only_pickles(model: str, revision: str) -> ThermostatsError:

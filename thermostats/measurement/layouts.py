@@ -91,7 +91,8 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
-    if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")):
+    quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0
+    if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")) or not quarters:
         what = "the configuration's numbers of heads do not divide each other or its width"
         got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
         raise DataError(what, where="config.json", got=got)
@@ -110,23 +111,16 @@ def query_to_kv_head(entry: Architecture, config: Config) -> NDArray[np.int64]:
 def value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
     """Rows of the stored (outputs × inputs) matrix that hold each key/value head's values (K × d_h)."""
     g = geometry(entry, config)
-    H, K, d_h = g.n_heads, g.n_kv_heads, g.d_head
-    k, within = np.arange(K)[:, None], np.arange(d_h)[None, :]
-    if entry.layout == "separate":
-        return k * d_h + within
+    K, d_h, rows = g.n_kv_heads, g.d_head, np.arange(stored_rows(entry, config))
     if entry.layout == "stacked":
-        return (H + K + k) * d_h + within
-    if entry.layout == "grouped":
-        per_group = H // K + 2
-        return (k * per_group + per_group - 1) * d_h + within
-    if entry.layout == "partitioned":
-        heads = H // PARTITIONS
-        partition, place = np.divmod(k, heads)
-        return (partition * 3 * heads + heads + place) * d_h + within
-    if entry.layout == "latent":
-        d_key = int(config_of(config)["qk_nope_head_dim"])
-        return k * (d_key + d_h) + d_key + within
-    raise ValueError(f"entry {entry.name} has an unknown layout {entry.layout!r}")
+        rows = rows[-K * d_h :]
+    elif entry.layout == "grouped":
+        rows = rows.reshape(K, -1, d_h)[:, -1]
+    elif entry.layout == "partitioned":
+        rows = rows.reshape(PARTITIONS, 3, -1)[:, 1]
+    elif entry.layout == "latent":
+        rows = rows.reshape(K, -1)[:, -d_h:]
+    return rows.reshape(K, d_h)
 
 
 def stored_rows(entry: Architecture, config: Config) -> int:

@@ -25,23 +25,16 @@ from thermostats.measurement.estimate import UNLOADABLE, check_memory
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.oracle import fallback
-from thermostats.measurement.spec import PRECISIONS
 from thermostats.measurement.spectra import read_config
-
-ATTENTION = ("default", "eager", "sdpa")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to be measured: its places, its tokenizer or image processor (None where not asked for) and what
-    it was loaded as."""
+    """A model ready to be measured: its places, its tokenizer or image processor (None where not asked for), and the
+    devices that it is on."""
 
-    folder: ModelFolder
     decoder: Decoder
     tokenizer: Any
-    dtype: str
-    attention: str
-    """Attention implementation in use: sdpa, eager, …"""
     device: str
 
 
@@ -59,14 +52,14 @@ def load(
 
     `device_map` spreads a model over several devices (``auto``) and overrides `device`.
 
-    Raises UsageError for options that do not exist or do not fit, for an architecture that is unknown or not measured
-    and for remote code without `trust_remote_code`; DataError where files are missing, damaged, or weights and
-    configuration disagree; ThermostatsError where memory does not suffice or transformers cannot load the model.
+    Raises UsageError for a device that is not there, eager attention that is wrong for the model, an architecture that
+    is unknown or not measured and for remote code without `trust_remote_code`; DataError where files are missing,
+    damaged, or weights and configuration disagree; ThermostatsError where memory does not suffice or transformers
+    cannot load the model.
     """
-    _check_choice("--dtype", dtype, PRECISIONS)
-    _check_choice("--attention", attention, ATTENTION)
     config = read_config(folder.path, folder.reads)
-    _check_remote_code(config, folder, trust_remote_code)
+    if config.get("auto_map") and not _in_transformers(config) and not trust_remote_code:
+        raise RemoteCodeError(folder.model_id)
     entry = _entry(config)
     if entry is not None and attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
@@ -84,8 +77,7 @@ def load(
         entry = fallback(model, ARCHITECTURES)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
     places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
-    implementation = str(model.config._attn_implementation)  # type: ignore[union-attr]
-    return Loaded(folder, decoder(model, entry), words, dtype, implementation, places)
+    return Loaded(decoder(model, entry), words, places)
 
 
 def pick_device(device: str) -> torch.device:
@@ -101,15 +93,8 @@ def pick_device(device: str) -> torch.device:
     return wanted
 
 
-def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise UsageError("no such choice", where=option, got=repr(value), allowed=", ".join(allowed))
-
-
-def _check_remote_code(config: Config, folder: ModelFolder, trusted: bool) -> None:
-    known = str(config.get("model_type", "")) in transformers.CONFIG_MAPPING
-    if config.get("auto_map") and not known and not trusted:
-        raise RemoteCodeError(folder.model_id)
+def _in_transformers(config: Config) -> bool:
+    return str(config.get("model_type", "")) in transformers.CONFIG_MAPPING
 
 
 def _entry(config: Config) -> Architecture | None:
@@ -117,7 +102,7 @@ def _entry(config: Config) -> Architecture | None:
     try:
         return lookup(config)
     except UnknownArchitectureError:
-        if str(config.get("model_type", "")) in transformers.CONFIG_MAPPING or config.get("auto_map"):
+        if _in_transformers(config) or config.get("auto_map"):
             return None
         raise
 

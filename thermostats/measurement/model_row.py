@@ -24,14 +24,7 @@ GATES = ("gate_proj", "gate_up_proj", "w3", "up_gate_proj")
 
 
 def model_row(
-    path: Path,
-    *,
-    model_id: str,
-    revision: str,
-    known: pd.DataFrame,
-    heritage: str = "",
-    variant: str = "",
-    reads: str = "text",
+    path: Path, *, model_id: str, revision: str, known: pd.DataFrame, heritage: str = "", reads: str = "text"
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
@@ -58,7 +51,7 @@ def model_row(
         "revision": revision,
         "heritage": heritage or _heritage_of(model_id, known),
         "family": "",
-        "variant": variant,
+        "variant": "",
         "parent": "",
         "seed_of": "",
         "architecture": entry.model_type,
@@ -72,7 +65,7 @@ def model_row(
         "vocab_size": vocabulary,
         "n_positions": table.shape[-2] if table else 0,
         "tied_embeddings": head is None,
-        "gated_mlp": any(_module(name) in GATES for name in tensors),
+        "gated_mlp": any(name.rpartition(".")[0].rpartition(".")[2] in GATES for name in tensors),
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
         "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder else "LayerNorm",
@@ -108,12 +101,6 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool) -> int:
 def _position_table(tensors: Tensors) -> StoredTensor | None:
     named = ((name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in tensors.items())
     return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
-
-
-def _module(name: str) -> str:
-    """Last module in a tensor's name: `wpe` of `transformer.wpe.weight`."""
-    parts = name.split(".")
-    return parts[-2] if len(parts) > 1 else ""
 
 
 def _norm_place(entry: Architecture) -> str:

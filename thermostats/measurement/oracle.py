@@ -124,7 +124,7 @@ def check_proof(found: Decoder) -> str:
 
     Raises ThermostatsError by the name of what does not hold.
     """
-    proof = conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1})
+    proof = conformance(found, layers=_some(found))
     for name, what in PROOF.items():
         if not getattr(proof, name) <= proof.tolerance:
             got, allowed = f"{name} is off by {getattr(proof, name):.2g}", f"at most {proof.tolerance:g}"
@@ -144,19 +144,23 @@ def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architectur
     for entry in entries:
         try:
             found = decoder(model, entry)
-            if conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1}).passed:
+            if conformance(found, layers=_some(found)).passed:
                 return replace(entry, packs=False)
             tried.append(entry.name)
         except (ThermostatsError, RuntimeError, LookupError, TypeError):
             continue  # another class's names or shapes: not this entry
+    names = f"the names fit, but the arithmetic does not: {', '.join(tried)}"
     raise UnknownArchitectureError(
         "no entry fits this model",
         where=type(model).__name__,
-        got=f"the names fit, but the arithmetic does not: {', '.join(tried)}"
-        if tried
-        else "no entry whose modules are there",
+        got=names if tried else "no entry whose modules are there",
         next_step="add an entry to thermostats/measurement/architectures.py",
     )
+
+
+def _some(found: Decoder) -> set[int]:
+    """The first, the middle and the last block."""
+    return {0, len(found.blocks) // 2, len(found.blocks) - 1}
 
 
 def _difference(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import MADE, no_such_set
+from thermostats.measurement.settings import MADE
 from thermostats.tables import store
-from thermostats.tables.runs import prompt_sha as prompt_sha  # noqa: PLC0414 (said here too)
+from thermostats.tables.runs import prompt_sha
 
 Row = dict[str, Any]
 LARGEST_RANK = 10**9
@@ -41,7 +41,10 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     if name == MADE:
         return store.validate(made_images(), "prompts")
     if not path.exists():
-        raise no_such_set(name, known["prompt_set"])
+        sets = sorted({*known["prompt_set"], MADE})
+        allowed = ", ".join([*sets, "a file .txt, .csv or .jsonl", "a folder of images"])
+        near = did_you_mean(name, sets, "thermostats ls prompts")
+        raise UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)
     found = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):
@@ -56,16 +59,15 @@ def read_prompts(path: Path) -> pd.DataFrame:
     if reader is None:
         allowed = ", ".join(READERS)
         raise UsageError("prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=allowed)
-    rows: list[Row] = []
-    known: set[str] = set()
-    for line, fields in reader(read_text(path, "prompts"), path):
-        rows.append(_checked(fields, line, len(rows) + 1, path))
-        if rows[-1]["prompt_id"] in known:
-            raise DataError("a prompt_id occurs twice", where=f"{path}, line {line}", got=repr(rows[-1]["prompt_id"]))
-        known.add(rows[-1]["prompt_id"])
+    rows: dict[str, Row] = {}
+    for where, fields in reader(read_text(path, "prompts"), path):
+        row = _checked(fields, where, len(rows) + 1)
+        if row["prompt_id"] in rows:
+            raise DataError("a prompt_id occurs twice", where=where, got=repr(row["prompt_id"]))
+        rows[row["prompt_id"]] = row
     if not rows:
         raise DataError("no prompts in this file", where=path, next_step="write one prompt per line")
-    frame = pd.DataFrame(rows, columns=FIELDS).assign(prompt_set=path.stem)
+    frame = pd.DataFrame(rows.values(), columns=FIELDS).assign(prompt_set=path.stem)
     frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
     frame["complexity"] = pd.array(frame["complexity"].tolist(), dtype="Int64")
     return store.validate(frame, "prompts", path)
@@ -88,36 +90,20 @@ def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _text_lines(text: str, path: Path) -> Records:
-    del path
-    return [(number, {"text": line.rstrip("\n")}) for number, line in enumerate(io.StringIO(text, newline=None), 1)]
+    lines = enumerate(io.StringIO(text, newline=None), 1)
+    return [(f"{path}, line {number}", {"text": line.rstrip("\n")}) for number, line in lines]
 
 
-def _csv_rows(text: str, path: Path) -> Records:
-    names, rows = csv_records(text, path)
-    _check_fields(names, path)
-    return rows
+READERS: dict[str, Callable[[str, Path], Records]] = {".txt": _text_lines, ".csv": csv_records, ".jsonl": jsonl_records}
 
 
-def _json_lines(text: str, path: Path) -> Records:
-    rows = jsonl_records(text, path)
-    for _, fields in rows:
-        _check_fields(fields, path)
-    return rows
-
-
-READERS: dict[str, Callable[[str, Path], Records]] = {".txt": _text_lines, ".csv": _csv_rows, ".jsonl": _json_lines}
-
-
-def _check_fields(names: Iterable[str], path: Path) -> None:
-    unknown = [str(name) for name in names if name not in FIELDS]
-    if unknown or "text" not in names:
-        what = "unknown field" if unknown else "the field text is missing"
-        raise DataError(what, where=path, got=", ".join(unknown or names), allowed=", ".join(FIELDS))
-
-
-def _checked(fields: Row, line: int, number: int, path: Path) -> Row:
+def _checked(fields: dict[Any, Any], where: str, number: int) -> Row:
     """One prompt with all its fields; prompts without a prompt_id are numbered p001, p002, …."""
-    where = f"{path}, line {line}"
+    names = [str(name) for name in fields if name is not None]
+    unknown = [name for name in names if name not in FIELDS]
+    if unknown or "text" not in fields:
+        what = "unknown field" if unknown else "the field text is missing"
+        raise DataError(what, where=where, got=", ".join(unknown or names), allowed=", ".join(FIELDS))
     text, name, category = fields.get("text"), fields.get("prompt_id"), fields.get("category")
     for label, value in {"text": text, "prompt_id": name, "category": category}.items():
         if value is not None and not isinstance(value, str):

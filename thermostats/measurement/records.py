@@ -1,4 +1,4 @@
-"""Records of a text file that a user wrote, CSV or JSONL, each with its line; what is damaged is named."""
+"""Records of a text file that a user wrote, CSV or JSONL, each with its place; what is damaged is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from thermostats.errors import DataError
 from thermostats.tables.limits import PROMPTS, read_bytes
 
-Records = list[tuple[int, dict[str, Any]]]
+Records = list[tuple[str, dict[Any, Any]]]
+"""File and line of a record, and its fields."""
 
 
 def read_text(path: Path, what: str) -> str:
@@ -25,11 +26,11 @@ def read_text(path: Path, what: str) -> str:
         raise DataError(f"{what} are not UTF-8 text", where=path, got=got, next_step="save as UTF-8") from error
 
 
-def csv_records(text: str, path: Path) -> tuple[list[str], Records]:
-    """Names of the columns and the rows; cells beyond them stand under None."""
+def csv_records(text: str, path: Path) -> Records:
+    """The rows by name of the column; cells beyond the columns stand under None."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        return list(reader.fieldnames or ()), [(reader.line_num, dict(row)) for row in reader]
+        return [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
     except csv.Error as error:
         raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
 
@@ -40,11 +41,12 @@ def jsonl_records(text: str, path: Path) -> Records:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
+        where = f"{path}, line {number}"
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"line is not JSON: {error}", where=f"{path}, line {number}") from error
+            raise DataError(f"line is not JSON: {error}", where=where) from error
         if not isinstance(fields, dict):
-            raise DataError("line is not a JSON object", where=f"{path}, line {number}", got=line[:60])
-        found.append((number, fields))
+            raise DataError("line is not a JSON object", where=where, got=line[:60])
+        found.append((where, fields))
     return found

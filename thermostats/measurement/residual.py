@@ -77,7 +77,11 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         return weights[device]
 
     def put(name: str, found: Tensor) -> None:
-        record[name][now()][:, : found.shape[1]] = found
+        place = record[name] if name == "final_norm" else record[name][now()]
+        place[:, : found.shape[1]] = found
+
+    def keep(name: str, x: Tensor, scale: Tensor | None = None) -> None:
+        put(name, norms(x if scale is None else scale * x, rows))
 
     def enter(x: Tensor) -> None:
         known = x is stream["tensor"]
@@ -90,16 +94,6 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
         record["spread"][now()] = mean_cosine(x, norm, weights_on(x.device)[..., : norm.shape[1]])
         stream["tensor"] = x
-
-    def keep(name: str, x: Tensor) -> None:
-        put(name, norms(x, rows))
-
-    def keep_scaled(name: str, scale: Tensor | float, x: Tensor) -> None:
-        put(name, norms(scale * x, rows))
-
-    def keep_final(x: Tensor) -> None:
-        found = norms(x, rows)
-        record["final_norm"][:, : found.shape[1]] = found
 
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):
@@ -114,10 +108,10 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
                     on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
                 if scale:
                     factor = attrgetter(scale)(block)
-                    on_exit(stack, submodule(block, out or place, entry), partial(keep_scaled, f"{part}_write", factor))
+                    on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_write", scale=factor))
             for name, norm in zip(SUMS, entry.norm_after, strict=False):
                 on_entry(stack, submodule(block, norm, entry), partial(keep, name))
             on_exit(stack, block, leave)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, keep_final)
+            on_exit(stack, decoder.final_norm, partial(keep, "final_norm"))
         yield record

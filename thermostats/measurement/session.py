@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,13 +33,13 @@ from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.images import processed
 from thermostats.measurement.model_row import model_row, stored_dtype
-from thermostats.measurement.prompts import load_prompts, prompt_sha
+from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.join import join
 from thermostats.tables.model_facts import set_facts
-from thermostats.tables.runs import run_id
+from thermostats.tables.runs import prompt_sha, run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
 COMMIT = "commit"
@@ -116,9 +116,8 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
     Raises UsageError or DataError where model or prompts cannot be had or read.
     """
-    folder = folder_of(spec)
     prompts = load_prompts(spec.prompts, data)
-    folder = _stack(folder, str(prompts["modality"].iloc[0]))
+    folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
     known = _known(folder.model_id, folder.revision, data)
     row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
     if spec.heritage and row["heritage"] not in ("", spec.heritage):
@@ -192,9 +191,8 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
         outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
-        if planned is not None and (kept := kept_runs(planned, data)):
-            finished = tuple(kept)
-            outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {kept_words(kept)}")
+        finished, said = ((), "") if planned is None else kept_runs(planned, data)
+        outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {said}".rstrip())
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
         return outcome
@@ -202,15 +200,11 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     return outcome
 
 
-def kept_runs(planned: Plan, data: Path) -> dict[str, str]:
-    """Runs of a plan that are whole in the data folder: id to kind."""
-    whole = (run for run in planned.runs if not _lacking(run.tables, run.run["run_id"], data))
-    return {run.run["run_id"]: run.kind for run in whole}
-
-
-def kept_words(kept: Mapping[str, str]) -> str:
-    """Which runs are kept."""
-    return f"Kept: {', '.join(f'{kind} ({name})' for name, kind in kept.items())}."
+def kept_runs(planned: Plan, data: Path) -> tuple[tuple[str, ...], str]:
+    """Runs of a plan that are whole in the data folder, and the sentence that names them; none are empty."""
+    whole = {run.run["run_id"]: run.kind for run in planned.runs if not _lacking(run.tables, run.run["run_id"], data)}
+    names = ", ".join(f"{kind} ({name})" for name, kind in whole.items())
+    return tuple(whole), f"Kept: {names}." if whole else ""
 
 
 def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) -> Outcome:
@@ -352,7 +346,7 @@ def _weights(planned: Plan, run: Planned, progress: PartProgress | None) -> dict
     values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
     rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
     summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
-    return {"weights": spectra.weights(folder, thirds=True, reads=reads), "summaries": summaries}
+    return {"weights": spectra.weights(folder, reads=reads), "summaries": summaries}
 
 
 def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:

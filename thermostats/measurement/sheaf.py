@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError
-
 Floats = NDArray[np.float64]
 Row = dict[str, object]
 MEASURES = (
     *("trace", "self_attention", "graph_lambda2", "laplacian_min", "laplacian_max"),
     *("entropy", "distance", "operator_norm", "contraction_ratio"),
 )
+OF_EDGES = ("graph_lambda2", "laplacian_min", "laplacian_max", "contraction_ratio")
 ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
 NOT_FINITE = "attention or W_V is not finite"
 EPSILON = float(np.finfo(np.float64).eps)
@@ -50,8 +49,6 @@ def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
 
     Values under max(d_h, d)·ε·σ_max² are zeros of a rank-deficient head that rounding has blurred, and set to zero.
     """
-    if heads.ndim != 3:
-        raise DataError("W_V is not one matrix per head", got=f"shape {heads.shape}", allowed="(H, d_h, d)")
     if not np.isfinite(heads).all():
         return ValueSpectra(np.full(heads.shape[:2], np.nan))
     wide = heads.astype(np.float64)
@@ -69,25 +66,21 @@ def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
     With one token, what needs an edge is NaN.
     """
     A = np.asarray(attention, np.float64)
-    if A.ndim != 3 or not A.shape[1] == A.shape[2] > 0 or A.shape[0] != spectra.squared.shape[0]:
-        got = f"attention {A.shape}, W_V of {spectra.squared.shape[0]} heads"
-        allowed = "attention of shape (H, n, n), W_V of shape (H, d_h, d)"
-        raise DataError("attention does not fit W_V", got=got, allowed=allowed)
     n = A.shape[1]
     sums, diagonal = A.sum(axis=(1, 2)), A.trace(axis1=1, axis2=2)
     measured = {"trace": (sums - diagonal) * spectra.frobenius_squared, "self_attention": diagonal / n}
-    graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
-    largest = graph[:, -1] * spectra.squared.max(axis=1, initial=0.0)
-    smallest = _smallest_positive(graph, n * EPSILON) * _smallest_positive(spectra.squared, 0.0)
-    edges = np.tril_indices(n, -1)
-    contraction = np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]]
-    has_edge = n > 1
-    empty = np.full(A.shape[0], np.nan)
-    measured["graph_lambda2"] = np.maximum(graph[:, 1], 0.0) if has_edge else empty
-    measured["laplacian_min"] = smallest if has_edge else empty
-    measured["laplacian_max"] = largest if has_edge else empty
-    measured["entropy"], measured["distance"] = _entropy(A), _distance(A)
-    measured["contraction_ratio"] = contraction.mean(axis=1) if has_edge else empty
+    measured["entropy"], measured["distance"] = _entropy_and_distance(A)
+    if n > 1:
+        graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
+        edges = np.tril_indices(n, -1)
+        measured |= {
+            "graph_lambda2": np.maximum(graph[:, 1], 0.0),
+            "laplacian_min": _smallest_positive(graph, n * EPSILON) * _smallest_positive(spectra.squared, 0.0),
+            "laplacian_max": graph[:, -1] * spectra.squared.max(axis=1, initial=0.0),
+            "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(axis=1),
+        }
+    else:
+        measured |= dict.fromkeys(OF_EDGES, np.full(A.shape[0], np.nan))
     measured["operator_norm"] = measured["contraction_ratio"] * spectra.spectral
     return measured
 
@@ -172,21 +165,12 @@ def _smallest_positive(values: Floats, relative: float) -> Floats:
     return np.where(np.isfinite(smallest), smallest, np.nan)
 
 
-def _scaled(A: Floats) -> Floats:
-    sums = A.sum(axis=2, keepdims=True)
-    return np.asarray(np.divide(A, sums, out=np.zeros_like(A), where=sums > 0))
-
-
-def _entropy(A: Floats) -> Floats:
-    rows = _scaled(A)
+def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
+    sums, index = A.sum(axis=2, keepdims=True), np.arange(A.shape[1])
+    rows = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
     logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
-    return np.asarray(-(rows * logs).sum(axis=2).mean(axis=1) + 0.0)
-
-
-def _distance(A: Floats) -> Floats:
-    index = np.arange(A.shape[1])
     apart = np.abs(index[:, None] - index[None, :])
-    return np.asarray((_scaled(A) * apart).sum(axis=2).mean(axis=1))
+    return -(rows * logs).sum(axis=2).mean(axis=1) + 0.0, (rows * apart).sum(axis=2).mean(axis=1)
 
 
 def dense_operator(A: Floats, W: Floats) -> Floats:

@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from thermostats.errors import DataError, UsageError, did_you_mean, unknown
-from thermostats.measurement.records import csv_records, jsonl_records, read_text
+from thermostats.errors import DataError, UsageError, unknown
+from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
 
 WHAT = {
     "weights": ("weights", ("weights", "summaries")),
@@ -73,25 +73,18 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
 
     Raises UsageError for a field that does not exist, or a value that is not of its type.
     """
-    allowed = {each.name for each in fields(RunSpec)} - {"model"}
+    allowed = sorted(TYPES.keys() - {"model"})
     for name, value in options.items():
         if name not in allowed:
-            raise unknown("no such option", name, sorted(allowed), where="measure")
-        if value is not None or name not in EMPTY:
+            raise unknown("no such option", name, allowed, where="measure")
+        if value is not None or "None" not in TYPES[name]:
             _check_type(name, value, "measure")
     return _placed(RunSpec(model, **options))
 
 
-KINDS: dict[str, type] = {
-    "what": tuple,
-    "token_budget": int,
-    "trust_remote_code": bool,
-    "download": bool,
-    "pickles": bool,
-}
-"""Types of the fields that are not text."""
-EMPTY = ("device_map", "token_budget", "cache")
-"""Fields that may be None."""
+ALLOWED = {"tuple[str, ...]": "names", "int | None": "a whole number", "bool": "True or False"}
+"""Types of the fields that are not text, and what is said of them."""
+TYPES = {each.name: str(each.type) for each in fields(RunSpec)}
 TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
 FIELDS = (*TEXT, "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
@@ -161,8 +154,7 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
 def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterator[RunSpec]:
     for name in row:
         if name not in FIELDS:
-            near, allowed = did_you_mean(str(name), FIELDS), ", ".join(FIELDS)
-            raise UsageError("unknown field of a spec", where=where, got=repr(name), allowed=allowed, next_step=near)
+            raise unknown("unknown field of a spec", name, FIELDS, where=where)
     given = {name: value for name, value in row.items() if value not in (None, "")}
     if "model" not in given:
         raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
@@ -191,10 +183,9 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
 
 def _check_type(name: str, value: Any, where: str) -> None:
     """Raise UsageError for a value that is not of its field's type."""
-    kind = KINDS.get(name, str)
-    inner = value if isinstance(value, tuple) else ()
-    if type(value) is not kind or not all(isinstance(one, str) for one in inner):
-        allowed = {tuple: "names", int: "a whole number", bool: "True or False", str: "text"}[kind]
+    kind, inner = TYPES[name].partition("[")[0].partition(" ")[0], value if isinstance(value, tuple) else ()
+    if type(value).__name__ != kind or not all(isinstance(one, str) for one in inner):
+        allowed = ALLOWED.get(TYPES[name], "text")
         raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
 
 
@@ -210,10 +201,7 @@ def _placed(spec: RunSpec) -> RunSpec:
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 
-Rows = Iterable[tuple[str, Mapping[str, Any]]]
-
-
-def _toml(text: str, path: Path) -> Rows:
+def _toml(text: str, path: Path) -> Records:
     try:
         parsed = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -225,16 +213,12 @@ def _toml(text: str, path: Path) -> Rows:
     return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
 
 
-def _csv(text: str, path: Path) -> Rows:
-    names, rows = csv_records(text, path)
-    for line, row in rows:
+def _csv(text: str, path: Path) -> Records:
+    rows = csv_records(text, path)
+    for where, row in rows:
         if None in row or None in row.values():
-            raise DataError("not as many cells as columns", where=f"{path}, line {line}", allowed=", ".join(names))
-    return [(f"{path}, line {line}", row) for line, row in rows]
+            raise DataError("not as many cells as columns", where=where, allowed=", ".join(filter(None, row)))
+    return rows
 
 
-def _jsonl(text: str, path: Path) -> Rows:
-    return [(f"{path}, line {line}", row) for line, row in jsonl_records(text, path)]
-
-
-READERS = {".toml": _toml, ".csv": _csv, ".jsonl": _jsonl}
+READERS = {".toml": _toml, ".csv": _csv, ".jsonl": jsonl_records}

@@ -29,13 +29,13 @@ NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
 
-def weights(folder: Path, *, heads: bool = True, thirds: bool = False, reads: str = "text") -> pd.DataFrame:
+def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
 
-    Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole and, with `heads`, per query head h W_V^h, W_O^h and the OV
-    circuit W_O^h W_V^h; layer 0 has the embedding of tokens and, with a head, the unembedding, equal where they are
-    tied. Layers that share their weights have the rows of the first alone. `thirds` adds
-    W_V_published_thirds: W_V as the study cut it out of a fused matrix. `reads`: see `read_config`.
+    Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV circuit W_O^h W_V^h,
+    and W_V_published_thirds, W_V as the study cut it out of a fused matrix; layer 0 has the embedding of tokens and,
+    with a head, the unembedding, equal where they are tied. Layers that share their weights have the rows of the first
+    alone. `reads`: see `read_config`.
 
     Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
     where the architecture is not known.
@@ -45,7 +45,7 @@ def weights(folder: Path, *, heads: bool = True, thirds: bool = False, reads: st
     tensors = open_checkpoint(folder)
     rows = embedding_rows(entry, config, tensors)
     for layer in range(1, 2 if entry.shared else geometry(entry, config).n_layers + 1):
-        rows += layer_rows(entry, config, tensors, layer, heads=heads, thirds=thirds)
+        rows += layer_rows(entry, config, tensors, layer)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -67,10 +67,8 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     return stack_of(config, reads)
 
 
-def layer_rows(
-    entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True, thirds: bool = False
-) -> list[Row]:
-    """Rows of one layer (1-based); see `weights`."""
+def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True) -> list[Row]:
+    """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole alone."""
     config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
@@ -87,7 +85,7 @@ def layer_rows(
         rows += _head_rows(layer, gram_v[query_to_kv_head(entry, config)], gram_o)
     release(w_o)
     del w_o
-    if thirds and entry.layout != "separate":
+    if heads and entry.layout != "separate":
         rows.append(_row(layer, "W_V_published_thirds", "", norms(published_thirds(entry, value))))
     return rows
 
@@ -156,12 +154,11 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
     """
     found = _find(tensors, names)
     if found is None:
-        some = next(iter(tensors.values()), None)
+        where = next((tensor.path.parent for tensor in tensors.values()), "")
         step = "check that config.json belongs to these weights"
         what = "the checkpoint lacks a tensor that its architecture has"
-        allowed = " or ".join(names)
         got = f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}"
-        raise DataError(what, where="" if some is None else some.path.parent, got=got, allowed=allowed, next_step=step)
+        raise DataError(what, where=where, got=got, allowed=" or ".join(names), next_step=step)
     return found
 
 

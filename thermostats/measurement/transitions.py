@@ -67,20 +67,10 @@ def transitions(attention: pd.DataFrame) -> pd.DataFrame:
             values = ordered[column].to_numpy(dtype=np.float64)
             complete = bool(np.isfinite(values).all()) and ordered["layer"].tolist() == list(range(1, len(ordered) + 1))
             for definition, find in definitions.items():
-                layer = find(values) if complete else None
-                reason = "" if layer else _reason(complete, definition)
+                layer = (find(values) if complete else None) or np.nan
+                none = INCOMPLETE if not complete else UNTURNED if definition == "first_sign_change" else SHORT
                 found = {"definition": definition, "trace_variant": curve_name or variant}
-                rows.append({**named, **found, **_place(layer, len(values)), "missing": reason})
+                place = {"layer": float(layer), "relative_depth": layer / len(values)}
+                rows.append({**named, **found, **place, "missing": none if np.isnan(layer) else ""})
     columns = [*runs, "prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _place(layer: int | None, depth: int) -> dict[str, float]:
-    found = float("nan") if layer is None else float(layer)
-    return {"layer": found, "relative_depth": found / depth}
-
-
-def _reason(complete: bool, definition: str) -> str:
-    if not complete:
-        return INCOMPLETE
-    return UNTURNED if definition == "first_sign_change" else SHORT
